@@ -1,0 +1,1 @@
+"""Toolscout: tool search for LLM agents."""

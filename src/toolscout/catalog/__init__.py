@@ -1,0 +1,1 @@
+"""What exists: tools, catalogs, and the places they come from."""

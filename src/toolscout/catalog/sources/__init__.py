@@ -1,0 +1,1 @@
+"""Where tools come from: Python functions, files, MCP servers, OpenAPI documents."""

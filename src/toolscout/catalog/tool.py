@@ -1,0 +1,106 @@
+"""One callable capability, described: the only record of a tool anywhere in Toolscout."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, get_args
+
+from .schema import Schema
+
+Risk = Literal["safe", "moderate", "destructive"]
+Deferral = Literal["auto", "always", "never"]
+RISKS: tuple[Risk, ...] = get_args(Risk)
+DEFERRALS: tuple[Deferral, ...] = get_args(Deferral)
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What an MCP server says of a tool's effects; unset means unknown."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    idempotent: bool | None = None
+    open_world: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Where entities are found in a tool's result: one level deep, or `$root`."""
+
+    path: str
+    type: str
+    name_field: str
+    id_field: str = "id"
+    is_array: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A tool as the catalog knows it; `name` is unique in a catalog."""
+
+    name: str
+    description: str = ""
+    title: str = ""
+    parameters: Schema = field(default_factory=Schema)
+    output: Schema | None = None
+    server: str = ""
+    category: str = ""
+    phrases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+    usage: str = ""
+    skill: str = ""
+    risk: Risk | None = None
+    requires_confirmation: bool = False
+    defer: Deferral = "auto"
+    annotations: Annotations | None = None
+    extraction: Extraction | None = None
+    metadata: str = "{}"
+
+    @property
+    def local_name(self) -> str:
+        """The name without its server, as the server itself calls it."""
+        prefix = f"{self.server}__"
+        return self.name.removeprefix(prefix) if self.server else self.name
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """Free metadata, decoded."""
+        return json.loads(self.metadata)
+
+    def row(self) -> dict[str, Any]:
+        """The tool as a row of `tools.jsonl`; what is at its default is left out."""
+        row: dict[str, Any] = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters.value,
+        }
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if item.name in row or item.name == "metadata" or not value or value == item.default:
+                continue
+            row[item.name] = _plain(value)
+        if self.metadata != "{}":
+            row["metadata"] = self.meta
+        return row
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash over the whole definition: any change shows."""
+        parts = (repr(getattr(self, item.name)) for item in fields(self))
+        return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def _plain(value: object) -> object:
+    match value:
+        case Schema():
+            return value.value
+        case Annotations() | Extraction():
+            pairs = ((f.name, getattr(value, f.name)) for f in fields(value))
+            return {name: item for name, item in pairs if item is not None}
+        case tuple():
+            return [*value]
+        case _:
+            return value
