@@ -1,0 +1,5 @@
+"""The MCP gateway: one entry before many servers."""
+
+from ..errors import require
+
+require("fastmcp", extra="mcp")

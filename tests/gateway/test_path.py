@@ -1,0 +1,86 @@
+"""One path from end to end: a configuration, two real servers, the official client."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mcp_types import CallToolResult, TextContent
+
+from mcp import Client, StdioServerParameters
+
+
+def text(result: CallToolResult) -> str:
+    return "\n".join(c.text for c in result.content if isinstance(c, TextContent))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "repository"
+    subprocess.run(["git", "init", "-q", "-b", "main", str(folder)], check=True)
+    (folder / "new.txt").write_text("not yet added")
+    return folder
+
+
+@asynccontextmanager
+async def gateway(tmp_path: Path, repository: Path) -> AsyncIterator[Client]:
+    config = tmp_path / "mcp.json"
+    servers = {
+        "time": {"command": sys.executable, "args": ["-m", "mcp_server_time"]},
+        "git": {
+            "command": sys.executable,
+            "args": ["-m", "mcp_server_git", "--repository", str(repository)],
+        },
+    }
+    config.write_text(json.dumps({"mcpServers": servers}))
+    command = StdioServerParameters(
+        command=sys.executable, args=["-m", "toolscout.gateway", str(config)]
+    )
+    async with Client(command) as client:
+        yield client
+
+
+async def test_two_servers_are_searched_described_and_called_through_three_tools(
+    tmp_path: Path, repository: Path
+) -> None:
+    async with gateway(tmp_path, repository) as client:
+        listed = [t.name for t in (await client.list_tools()).tools]
+        assert listed == ["tool_search", "describe_tools", "call_tool"]
+
+        found = await client.call_tool("tool_search", {"query": "current time in a timezone"})
+        assert "time__get_current_time" in text(found)
+
+        described = await client.call_tool("describe_tools", {"names": ["git__git_status"]})
+        assert "repo_path" in text(described)
+
+        status = await client.call_tool(
+            "call_tool", {"name": "git__git_status", "arguments": {"repo_path": str(repository)}}
+        )
+        assert not status.is_error
+        assert "new.txt" in text(status)
+
+        converted = await client.call_tool(
+            "call_tool",
+            {"name": "time__get_current_time", "arguments": {"timezone": "Asia/Tokyo"}},
+        )
+        assert "Asia/Tokyo" in text(converted)
+
+
+async def test_an_unknown_name_and_wrong_arguments_are_answered_with_what_to_do(
+    tmp_path: Path, repository: Path
+) -> None:
+    async with gateway(tmp_path, repository) as client:
+        unknown = await client.call_tool("call_tool", {"name": "time__get_time", "arguments": {}})
+        assert unknown.is_error
+        assert "time__get_current_time" in text(unknown)
+
+        wrong = await client.call_tool(
+            "call_tool", {"name": "time__get_current_time", "arguments": {"zone": "UTC"}}
+        )
+        assert wrong.is_error
+        assert "timezone" in text(wrong)
