@@ -1,0 +1,1 @@
+"""What is kept: JSON texts by key, each with a version."""

@@ -1,0 +1,72 @@
+"""The shape of the file, step by step; a file from the future is left alone."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ..errors import StoreError
+
+# "scou" in ASCII: tells a file of ours from any other SQLite database.
+APPLICATION = 0x73636F75
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE records (
+            sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+            space TEXT NOT NULL,
+            key TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            text TEXT NOT NULL,
+            created REAL NOT NULL,
+            updated REAL NOT NULL,
+            UNIQUE (space, key)
+        )""",
+        "CREATE INDEX records_by_age ON records (space, updated)",
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a file up to date in one transaction; refuse what is newer or not ours."""
+    if _version(connection) == len(STEPS) and _pragma(connection, "application_id") == APPLICATION:
+        return
+    _refuse_foreign(connection)
+    # Write-ahead mode is a property of the file and cannot change inside a transaction.
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have done it while this one waited for the lock.
+        for step in STEPS[_version(connection) :]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _refuse_foreign(connection: sqlite3.Connection) -> None:
+    version = _version(connection)
+    if version > len(STEPS):
+        raise StoreError(
+            f"The store was written by a newer version (its shape is {version}; this one knows"
+            f" {len(STEPS)}).",
+            hint="Upgrade toolscout, or name another file; this one was not touched.",
+        )
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and _pragma(connection, "application_id") != APPLICATION:
+        raise StoreError(
+            "The file is an SQLite database of something else.",
+            hint="Name another file for the store; this one was not touched.",
+        )
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return _pragma(connection, "user_version")
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    (value,) = connection.execute(f"PRAGMA {name}").fetchone()
+    return int(value)

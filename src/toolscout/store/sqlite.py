@@ -1,0 +1,166 @@
+"""The default store: one SQLite file that many processes may share."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from .contract import Clock, Limits, Record, checked
+from .faults import told
+from .migrations import migrate
+
+_COLUMNS = "key, version, text, created, updated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How a file is opened: how long to wait for other writers, and how large it may grow."""
+
+    busy_timeout_seconds: float = 5.0
+    max_bytes: int | None = None
+
+
+class SqliteStore:
+    """Keeps texts in one file, in write-ahead mode: a killed process loses nothing it was told is
+    written, and readers never wait for a writer.
+
+    `space` separates unrelated keys in the same file; each space has limits of its own.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        space: str = "sessions",
+        limits: Limits | None = None,
+        access: Access | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        self.path = Path(path)
+        self._space = space
+        self._limits = limits or Limits()
+        self._clock = clock
+        self._lock = Lock()
+        with told(self.path):
+            self._connection = _connect(self.path, access or Access())
+
+    def get(self, key: str) -> Record | None:
+        """What is kept under a key."""
+        checked(key)
+        with self._reading() as sql:
+            return self._current(sql, key)
+
+    def put(self, key: str, text: str, *, expected: int) -> Record | None:
+        """Write if the version is still the expected one (0: not there yet)."""
+        checked(key, text)
+        with self._writing() as sql:
+            old = self._current(sql, key)
+            if (old.version if old else 0) != expected:
+                return None
+            now = self._clock()
+            new = Record(key, expected + 1, text, old.created if old else now, now)
+            sql.execute(
+                f"INSERT OR REPLACE INTO records (space, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
+                (self._space, new.key, new.version, new.text, new.created, new.updated),
+            )
+            if old is None:
+                self._evict(sql)
+        return new
+
+    def delete(self, key: str) -> bool:
+        """Forget a key; whether there was anything."""
+        checked(key)
+        with self._writing() as sql:
+            was = self._current(sql, key) is not None
+            sql.execute("DELETE FROM records WHERE space = ? AND key = ?", (self._space, key))
+        return was
+
+    def expire(self) -> int:
+        """Drop what is too old, and say how many that were."""
+        with self._writing() as sql:
+            return sql.execute(
+                "DELETE FROM records WHERE space = ? AND updated <= ?",
+                (self._space, self._horizon()),
+            ).rowcount
+
+    def list(self, *, limit: int = 100) -> tuple[Record, ...]:
+        """What is kept, last written first."""
+        with self._reading() as sql:
+            rows = sql.execute(
+                f"SELECT {_COLUMNS} FROM records WHERE space = ? AND updated > ?"  # noqa: S608 - a constant
+                " ORDER BY updated DESC, sequence DESC LIMIT ?",
+                (self._space, self._horizon(), limit),
+            ).fetchall()
+        return tuple(Record(*row) for row in rows)
+
+    def close(self) -> None:
+        """Let go of the file; a closed store refuses everything."""
+        with self._lock:
+            self._connection.close()
+
+    def _current(self, sql: sqlite3.Connection, key: str) -> Record | None:
+        row = sql.execute(
+            f"SELECT {_COLUMNS} FROM records WHERE space = ? AND key = ? AND updated > ?",  # noqa: S608 - a constant
+            (self._space, key, self._horizon()),
+        ).fetchone()
+        return Record(*row) if row else None
+
+    def _evict(self, sql: sqlite3.Connection) -> None:
+        if self._limits.cap is None:
+            return
+        sql.execute(
+            "DELETE FROM records WHERE sequence IN (SELECT sequence FROM records WHERE space = ?"
+            " ORDER BY updated DESC, sequence DESC LIMIT -1 OFFSET ?)",
+            (self._space, self._limits.cap),
+        )
+
+    def _horizon(self) -> float:
+        """The time up to which records are too old."""
+        ttl = self._limits.ttl_seconds
+        return float("-inf") if ttl is None else self._clock() - ttl
+
+    @contextmanager
+    def _reading(self) -> Generator[sqlite3.Connection]:
+        with self._lock, told(self.path):
+            yield self._connection
+
+    @contextmanager
+    def _writing(self) -> Generator[sqlite3.Connection]:
+        """One transaction, whole or not at all; the write lock is taken at once."""
+        with self._lock, told(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._connection
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._connection.execute("COMMIT")
+
+
+def _connect(path: Path, access: Access) -> sqlite3.Connection:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # What a conversation did is nobody else's business; SQLite gives its side files the same mode.
+    if not path.exists():
+        path.touch(mode=0o600)
+    connection = sqlite3.connect(
+        path,
+        timeout=access.busy_timeout_seconds,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        migrate(connection)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        if access.max_bytes is not None:
+            (size,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.execute(f"PRAGMA max_page_count = {max(1, access.max_bytes // size)}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,268 @@
+"""One suite for every store: what holds for one holds for all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from toolscout.errors import StoreError
+from toolscout.store.contract import Limits, Record, Store
+from toolscout.store.memory import MemoryStore
+from toolscout.store.sqlite import SqliteStore
+
+
+class Hands:
+    """A clock that a test moves by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+Make = Callable[[Limits], Store]
+
+
+@pytest.fixture
+def clock() -> Hands:
+    return Hands()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Hands) -> Iterator[Make]:
+    opened: list[Store] = []
+
+    def build(limits: Limits) -> Store:
+        store: Store = (
+            MemoryStore(limits=limits, clock=clock)
+            if request.param == "memory"
+            else SqliteStore(tmp_path / "deep" / "store.db", limits=limits, clock=clock)
+        )
+        opened.append(store)
+        return store
+
+    yield build
+    for store in opened:
+        store.close()
+
+
+@pytest.fixture
+def store(make: Make) -> Store:
+    return make(Limits())
+
+
+def test_what_was_never_written_is_not_there(store: Store):
+    assert store.get("nobody") is None
+    assert store.list() == ()
+
+
+def test_a_written_text_reads_back_exactly(store: Store):
+    text = '{"loaded":["a","ä","日本"],"empty":""}'
+    store.put("user-42", text, expected=0)
+    assert store.get("user-42") == Record("user-42", 1, text, 1_000.0, 1_000.0)
+
+
+def test_each_write_counts_the_version_up_and_keeps_the_birthday(store: Store, clock: Hands):
+    store.put("s", "1", expected=0)
+    clock.now = 1_500.0
+    second = store.put("s", "2", expected=1)
+    assert second == Record("s", 2, "2", 1_000.0, 1_500.0)
+    assert store.get("s") == second
+
+
+@pytest.mark.parametrize("stale", [0, 1, 3])
+def test_a_writer_that_read_something_else_writes_nothing(store: Store, stale: int):
+    store.put("s", "first", expected=0)
+    store.put("s", "second", expected=1)
+    assert store.put("s", "mine", expected=stale) is None
+    kept = store.get("s")
+    assert kept is not None
+    assert (kept.version, kept.text) == (2, "second")
+
+
+def test_writing_a_first_version_of_what_is_not_there_needs_zero(store: Store):
+    assert store.put("s", "x", expected=4) is None
+    assert store.get("s") is None
+
+
+def test_what_is_deleted_is_gone_and_may_start_anew(store: Store):
+    store.put("s", "x", expected=0)
+    assert store.delete("s")
+    assert not store.delete("s")
+    assert store.get("s") is None
+    again = store.put("s", "y", expected=0)
+    assert again is not None
+    assert again.version == 1
+
+
+def test_lists_show_the_last_written_first(store: Store):
+    for name in ("a", "b", "c"):
+        store.put(name, name, expected=0)
+    store.put("a", "again", expected=1)
+    assert [r.key for r in store.list()] == ["a", "c", "b"]
+    assert [r.key for r in store.list(limit=2)] == ["a", "c"]
+
+
+@pytest.mark.behaviour("S1")
+def test_the_cap_drops_what_was_not_written_for_longest(make: Make):
+    store = make(Limits(cap=3))
+    for name in ("a", "b", "c"):
+        store.put(name, name, expected=0)
+    store.put("a", "again", expected=1)
+    store.put("d", "d", expected=0)
+    assert sorted(r.key for r in store.list()) == ["a", "c", "d"]
+    assert store.get("b") is None
+
+
+@pytest.mark.behaviour("S1")
+def test_four_thousand_and_ninety_six_sessions_are_kept_by_default(store: Store):
+    for number in range(4_097):
+        store.put(f"s{number}", "{}", expected=0)
+    assert store.get("s0") is None
+    assert store.get("s1") is not None
+    assert len(store.list(limit=10_000)) == 4_096
+
+
+def test_without_a_cap_nothing_is_dropped(make: Make):
+    store = make(Limits(cap=None))
+    for number in range(20):
+        store.put(str(number), "{}", expected=0)
+    assert len(store.list()) == 20
+
+
+def test_old_records_are_gone_the_moment_they_expire(make: Make, clock: Hands):
+    store = make(Limits(ttl_seconds=60))
+    store.put("old", "x", expected=0)
+    clock.now += 30
+    store.put("young", "y", expected=0)
+    clock.now += 30
+    assert store.get("old") is None
+    assert [r.key for r in store.list()] == ["young"]
+    assert not store.delete("old")
+
+
+def test_writing_keeps_a_record_alive(make: Make, clock: Hands):
+    store = make(Limits(ttl_seconds=60))
+    store.put("s", "x", expected=0)
+    clock.now += 50
+    store.put("s", "y", expected=1)
+    clock.now += 50
+    assert store.get("s") is not None
+
+
+def test_expiry_says_how_many_went(make: Make, clock: Hands):
+    store = make(Limits(ttl_seconds=60))
+    store.put("a", "x", expected=0)
+    store.put("b", "x", expected=0)
+    clock.now += 60
+    store.put("c", "x", expected=0)
+    assert store.expire() == 2
+    assert store.expire() == 0
+    assert [r.key for r in store.list()] == ["c"]
+
+
+def test_an_expired_record_may_be_written_anew(make: Make, clock: Hands):
+    store = make(Limits(ttl_seconds=60))
+    store.put("s", "x", expected=0)
+    clock.now += 60
+    assert store.put("s", "mine", expected=1) is None
+    anew = store.put("s", "y", expected=0)
+    assert anew == Record("s", 1, "y", 1_060.0, 1_060.0)
+
+
+@pytest.mark.parametrize("key", ["", "x" * 513, "a\0b", "\ud800"])
+def test_an_impossible_id_is_refused_with_what_would_do(store: Store, key: str):
+    for act in (store.get, store.delete, lambda k: store.put(k, "x", expected=0)):
+        with pytest.raises(StoreError, match="1 to 512 characters"):
+            act(key)
+
+
+def test_text_that_is_not_unicode_is_refused_and_nothing_is_written(store: Store):
+    with pytest.raises(StoreError, match="surrogate"):
+        store.put("s", '"\ud800"', expected=0)
+    assert store.get("s") is None
+
+
+def test_a_closed_store_says_so(store: Store):
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.get("s")
+    with pytest.raises(StoreError, match="closed"):
+        store.put("s", "x", expected=0)
+
+
+def test_many_threads_adding_to_one_record_lose_nothing(store: Store):
+    def add(number: int) -> None:
+        while True:
+            old = store.get("shared")
+            text = f"{old.text},{number}" if old else str(number)
+            if store.put("shared", text, expected=old.version if old else 0):
+                return
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(64)))
+    kept = store.get("shared")
+    assert kept is not None
+    assert kept.version == 64
+    assert sorted(int(n) for n in kept.text.split(",")) == list(range(64))
+
+
+class StoresAgree(RuleBasedStateMachine):
+    """Whatever is done to both, both stores answer alike."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = Hands()
+        limits = Limits(cap=3, ttl_seconds=50)
+        self.memory = MemoryStore(limits=limits, clock=self.clock)
+        self.folder = TemporaryDirectory()
+        path = Path(self.folder.name) / "store.db"
+        self.sqlite = SqliteStore(path, limits=limits, clock=self.clock)
+
+    keys = st.sampled_from(["a", "b", "c", "d", "é"])
+
+    @rule(key=keys, text=st.text(st.characters(codec="utf-8")), expected=st.integers(0, 3))
+    def put(self, key: str, text: str, expected: int) -> None:
+        assert self.memory.put(key, text, expected=expected) == self.sqlite.put(
+            key, text, expected=expected
+        )
+
+    @rule(key=keys)
+    def rewrite(self, key: str) -> None:
+        kept = self.memory.get(key)
+        self.put(key, "again", kept.version if kept else 0)
+
+    @rule(key=keys)
+    def delete(self, key: str) -> None:
+        assert self.memory.delete(key) == self.sqlite.delete(key)
+
+    @rule(seconds=st.sampled_from([1, 20, 50]))
+    def wait(self, seconds: int) -> None:
+        self.clock.now += seconds
+
+    @rule()
+    def expire(self) -> None:
+        assert self.memory.expire() == self.sqlite.expire()
+
+    @invariant()
+    def they_keep_the_same(self) -> None:
+        assert self.memory.list() == self.sqlite.list()
+
+    def teardown(self) -> None:
+        self.memory.close()
+        self.sqlite.close()
+        self.folder.cleanup()
+
+
+TestStoresAgree = StoresAgree.TestCase
+TestStoresAgree.settings = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
