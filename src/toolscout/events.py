@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,49 @@ class Event:
 Sink = Callable[[Event], None]
 """Anything that takes events. It must be quick and must not raise."""
 
+KINDS: Mapping[str, str] = {
+    "tool_discovery_start": "A discovery tool was called: tool, arguments as the model gave them.",
+    "tool_discovery_result": "It answered: tool, names found, is_error, took_ms.",
+    "tools_enabled": "Tools came into view: names, in the order of loading.",
+    "tools_disabled": "Tools were unloaded: names.",
+    "tool_not_found": "A name that no tool has was called: tool, near.",
+    "tool_refused": "A call was not allowed to run: tool, code, why.",
+    "approval": "A person or a policy was asked: tool, approved, why.",
+    "tool_call": "A tool ran: tool, server, is_error, took_ms, and code where it failed.",
+    "offload": "A large result was kept aside: tool, size in characters before and after.",
+    "catalog_changed": "Tools came, changed or went: added, changed, removed (counts), version.",
+    "source_failed": "A source could not be listed: source, why.",
+    "feature_failed": "A feature failed beside a call, which went on: feature, tool, why.",
+    "store_failed": "A session could not be saved yet; it is tried again at the next move: why.",
+}
+"""Every kind of event that the toolbox emits, and the facts it carries."""
+
 
 def ignore(event: Event) -> None:
     """The sink that nobody listens to."""
+
+
+def to_all(*sinks: Sink) -> Sink:
+    """One sink that tells several, in order."""
+
+    def tell(event: Event) -> None:
+        for sink in sinks:
+            sink(event)
+
+    return tell
+
+
+def guarded(sink: Sink) -> Sink:
+    """A sink whose failures are logged once and never reach whoever emits."""
+    failed = False
+
+    def tell(event: Event) -> None:
+        nonlocal failed
+        try:
+            sink(event)
+        except Exception:  # noqa: BLE001 - listening must never break what is listened to
+            if not failed:
+                _log.warning("A sink failed on %s and may miss events.", event.kind, exc_info=True)
+            failed = True
+
+    return tell

@@ -1,0 +1,188 @@
+"""One frozen set of settings: arguments over environment over file over defaults."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Self, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from .errors import ConfigError
+
+PREFIX = "TOOLSCOUT_"
+FILE_VARIABLE = f"{PREFIX}CONFIG"
+TABLE = "settings"
+
+
+class Config(BaseModel):
+    """Every setting, read once and never changed; `docs/settings.md` has the same table."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+    home: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    """Folder for all state and caches; unset means the XDG state and cache folders."""
+
+    profile: str = Field(default="default", min_length=1)
+    """Which disclosure profile a toolbox uses: `default`, one of the five designs, or your own."""
+
+    context_window_tokens: int = Field(default=200_000, gt=0)
+    """The model's context window; small catalogs are shown whole within a tenth of it."""
+
+    counter: str = "auto"
+    """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
+
+    store: str = Field(default="sqlite", min_length=1)
+    """Where sessions are kept: `sqlite`, `memory`, or the path of an SQLite file."""
+
+    busy_timeout_seconds: float = Field(default=5.0, ge=0)
+    """How long to wait for another process that is writing to the store."""
+
+    max_sessions: int = Field(default=4_096, gt=0)
+    """How many sessions are kept; the one not used for longest goes first."""
+
+    session_ttl_days: float = Field(default=30.0, ge=0)
+    """After how many days without use a session expires; 0 keeps it for good."""
+
+    max_loaded: int = Field(default=0, ge=0)
+    """How many tools one session keeps loaded, newest first; 0 sets no limit."""
+
+    clear_on_compaction: bool = False
+    """Whether loaded tools go when a conversation is compacted."""
+
+    call_timeout_seconds: float = Field(default=60.0, gt=0)
+    """How long a tool may run before its call ends with an error."""
+
+    @classmethod
+    def read(
+        cls,
+        file: str | Path | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Put the layers together; an argument that is None counts as not given."""
+        environment = os.environ if environment is None else environment
+        values: dict[str, Any] = {}
+        origins: dict[str, str] = {}
+        for name, value, origin in (
+            *_from_file(_file(file, environment)),
+            *_from_environment(environment, cls),
+            *((n, v, f"the argument {n}") for n, v in arguments.items() if v is not None),
+        ):
+            values[name], origins[name] = value, origin
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            raise _told(error, origins, cls) from error
+
+    @property
+    def state_folder(self) -> Path:
+        """Where sessions and pins live."""
+        return self.home / "state" if self.home else _xdg("XDG_STATE_HOME", ".local", "state")
+
+    @property
+    def cache_folder(self) -> Path:
+        """Where vectors and tool lists live; everything in it can be made again."""
+        return self.home / "cache" if self.home else _xdg("XDG_CACHE_HOME", ".cache")
+
+    @property
+    def session_ttl_seconds(self) -> float | None:
+        """The same in seconds; None keeps sessions for good."""
+        return self.session_ttl_days * 86_400 or None
+
+
+def settings_table() -> str:
+    """All settings as a Markdown table, for the documentation and for `--help`."""
+    lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
+    for name, info in Config.model_fields.items():
+        default = "unset" if info.default is None else f"`{_plain(info.default)}`"
+        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {info.description} |")
+    return "\n".join(lines)
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _file(file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+    """The file to read: the one named, which must exist, or the usual one if it does."""
+    named = file or environment.get(FILE_VARIABLE)
+    if named:
+        return Path(named)
+    usual = _xdg("XDG_CONFIG_HOME", ".config") / "config.toml"
+    return usual if usual.is_file() else None
+
+
+def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
+    if path is None:
+        return
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8")).get(TABLE, {})
+    except OSError as error:
+        raise ConfigError(
+            f"The settings file {path} cannot be read: {error.strerror}.",
+            hint=f"Name another with {FILE_VARIABLE}, or leave it out.",
+        ) from error
+    except ValueError as error:
+        raise ConfigError(
+            f"The settings file {path} is not TOML: {error}.", hint="Mend that line."
+        ) from error
+    if not isinstance(table, dict):
+        raise ConfigError(
+            f"In {path}, {TABLE!r} is not a table.", hint=f"Write settings under [{TABLE}]."
+        )
+    for name, value in cast("dict[str, Any]", table).items():
+        yield name, value, f"{path}, [{TABLE}] {name}"
+
+
+def _from_environment(
+    environment: Mapping[str, str], config: type[Config]
+) -> Iterator[tuple[str, Any, str]]:
+    known = {f"{PREFIX}{name.upper()}": name for name in config.model_fields}
+    for variable, text in environment.items():
+        if not variable.startswith(PREFIX) or not text:
+            continue
+        if variable in known:
+            yield known[variable], text, f"the environment variable {variable}"
+        elif variable != FILE_VARIABLE and (near := get_close_matches(variable, known, 1, 0.9)):
+            # Other parts have variables of their own; only what looks like a slip is one.
+            raise ConfigError(f"There is no setting {variable}.", hint=f"Did you mean {near[0]}?")
+
+
+def _known(name: str, where: str, config: type[Config]) -> None:
+    if name in config.model_fields:
+        return
+    near = get_close_matches(name, config.model_fields, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(config.model_fields)}."
+    raise ConfigError(f"There is no setting {name!r} ({where}).", hint=hint)
+
+
+def _told(error: ValidationError, origins: Mapping[str, str], config: type[Config]) -> ConfigError:
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][0]) if first["loc"] else ""
+    origin = origins.get(name, "the defaults")
+    _known(name, origin, config)
+    meaning = config.model_fields[name].description or ""
+    return ConfigError(
+        f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
+        hint=f"What it means: {meaning}",
+    )
+
+
+def _xdg(variable: str, *fallback: str) -> Path:
+    base = os.environ.get(variable, "")
+    if base and Path(base).is_absolute():
+        return Path(base) / "toolscout"
+    try:
+        return Path.home().joinpath(*fallback) / "toolscout"
+    except RuntimeError as error:
+        raise ConfigError(
+            "There is no home folder to keep state and caches in.",
+            hint=f"Set {PREFIX}HOME to a folder.",
+        ) from error
