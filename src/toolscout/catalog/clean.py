@@ -8,27 +8,50 @@ NAME_CAP = 512
 LINE_CAP = 2_000
 TEXT_CAP = 20_000
 
-# Controls but tab and newline; soft hyphen; zero-width and joiner marks; bidi marks, embeddings,
-# overrides and isolates; invisible operators; variation selectors; the byte-order mark;
-# interlinear marks; tag characters; lone surrogates.
+# Controls but tab and newline; soft hyphen; grapheme joiner; Hangul, Khmer and Mongolian fillers;
+# zero-width and bidi marks, embeddings, overrides, isolates; invisible operators; variation
+# selectors; the byte-order mark; interlinear, hieroglyph, shorthand and musical format marks; tag
+# characters; lone surrogates; non-characters. Joiners are judged by what stands around them.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e0fff]"
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\ufffe\uffff\ud800-\udfff\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
 )
-_JOINERS = re.compile("(?<=[\u0600-\u0dff])[\u200c\u200d](?=[\u0600-\u0dff])")
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_JOINERS = "\u200c\u200d"
+# Scripts that write with joiners: Arabic to Sinhala, Tibetan and Myanmar, Khmer and Mongolian,
+# the later Brahmi scripts; a sign that kills a vowel may end a word with one; emoji are glued.
+_SCRIPT = "\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1b7f\ua840-\ua8ff\U00011000-\U0001137f"
+_VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
+_EMOJI = "\u2190-\u2bff\u3030\u303d\U0001f000-\U0001faff"
+_LOOSE_JOINER = re.compile(
+    f"(?![{_JOINERS}](?<=[{_SCRIPT}].)(?=[{_SCRIPT}]))"
+    f"(?!\u200d(?<=[{_VIRAMA}].))"
+    f"(?!\u200d(?<=[{_EMOJI}].)(?=[{_EMOJI}]))"
+    f"[{_JOINERS}]"
+)
+
+
+def without_hidden(text: str) -> str:
+    """The text without what a reader cannot see; joiners stay where a script needs them."""
+    if text.isascii() and text.replace("\n", " ").isprintable():
+        return text
+    text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
+    return text if text.isascii() else _LOOSE_JOINER.sub("", text)
 
 
 def clean(text: str, *, cap: int = TEXT_CAP) -> str:
     """Drop what a reader cannot see, keep what a script needs, and cut at the cap."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    if not text.isascii() or not text.isprintable():
-        kept = {m.start() for m in _JOINERS.finditer(text)} if not text.isascii() else set[int]()
-        text = _HIDDEN.sub(lambda m: m.group() if m.start() in kept else "", text)
-    text = text.strip()
-    return text if len(text) <= cap else text[: cap - 1].rstrip() + "…"
+    text = without_hidden(text).strip()
+    return text if len(text) <= cap else _cut(text, cap)
 
 
 def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
     """The same, on one line."""
-    return clean(" ".join(text.split()), cap=cap)
+    text = " ".join(without_hidden(text).split())
+    return text if len(text) <= cap else _cut(text, cap)
+
+
+def _cut(text: str, cap: int) -> str:
+    return text[: max(cap - 1, 0)].rstrip().rstrip(_JOINERS) + "…"[:cap]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 
 SEPARATOR = "__"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINTS = re.compile(r"[\s_\-./:~]+")
+_MARKED = re.compile(r"--[0-9a-f]{8,64}\Z")
 
 
 def digest(*parts: str, length: int = 8) -> str:
     """A short stable hash that tells two names apart."""
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
+    text = "\0".join(parts).encode(errors="surrogatepass")
+    return hashlib.sha256(text).hexdigest()[:length]
 
 
 def qualified(server: str, tool: str) -> str:
@@ -23,9 +26,21 @@ def qualified(server: str, tool: str) -> str:
     return f"{server}{SEPARATOR}{tool}"
 
 
+def marked(source: str, name: str, *, length: int = 8) -> str:
+    """A name told apart by a hash of its source: `search--3fa1b2c4`."""
+    return f"{name}--{digest(source, name, length=length)}"
+
+
+def is_marked(name: str) -> bool:
+    """Whether a name has the form that only `marked` may give."""
+    return "--" in name and _MARKED.search(name) is not None
+
+
 def wire_name(name: str, *, limit: int = 64) -> str:
     """A name every provider accepts; one that had to change carries a hash of the original."""
-    safe = _UNSAFE.sub("_", name) or "tool"
+    safe = _UNSAFE.sub("_", name)
+    if not safe or safe[0] in "0123456789-":
+        safe = f"t_{safe}"
     if safe == name and len(name) <= limit:
         return name
     mark = digest(name)
@@ -34,4 +49,9 @@ def wire_name(name: str, *, limit: int = 64) -> str:
 
 def normalised(name: str) -> str:
     """One spelling for every case style: `readFile`, `read-file` and `ReadFile` are `read_file`."""
-    return _JOINTS.sub("_", _HUMP.sub("_", name)).strip("_").lower()
+    if name.isascii():
+        if name.islower() and name.isidentifier() and SEPARATOR not in name:
+            return name.strip("_")
+        return _JOINTS.sub("_", _HUMP.sub("_", name)).strip("_").lower()
+    folded = unicodedata.normalize("NFKC", _HUMP.sub("_", name)).casefold()
+    return _JOINTS.sub("_", unicodedata.normalize("NFKC", folded)).strip("_")

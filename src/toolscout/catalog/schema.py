@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from ..errors import SchemaError
+from .clean import TEXT_CAP, clean, without_hidden
+from .parameters import Parameter, parameters_of
+
+__all__ = ["EMPTY", "Parameter", "Schema"]
 
 EMPTY = '{"type":"object","properties":{}}'
-_DEPTH = 4
-_WIDTH = 400
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One argument of a tool, as its schema declares it."""
-
-    name: str
-    type: str = "any"
-    description: str = ""
-    required: bool = False
-    values: tuple[str, ...] = ()
-    depth: int = 0
+SIZE_CAP = 16_000_000
+NESTING_CAP = 200
+_SUSPECT = re.compile(r"\\[ubfr]|[^\x00-\x7f]")
+_PROSE = frozenset({"description", "title", "$comment"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +29,7 @@ class Schema:
 
     @classmethod
     def of(cls, value: object) -> Schema:
-        """Freeze a decoded schema; null means *takes no arguments*."""
+        """Freeze a decoded schema, its texts cleaned; null means *takes no arguments*."""
         if value is None:
             return _NOTHING
         if not isinstance(value, Mapping):
@@ -42,14 +37,17 @@ class Schema:
                 f"A schema must be a JSON object, not {type(value).__name__}.",
                 hint='Write {"type": "object", "properties": {…}} or null.',
             )
-        try:
-            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        except (ValueError, TypeError, RecursionError) as error:
+        text = _dumped(cast("Mapping[object, object]", value))
+        if text.count("{") + text.count("[") > NESTING_CAP:
+            _check_nesting(text)
+        if len(text) > TEXT_CAP or _SUSPECT.search(text):
+            text = _dumped(_cleaned(json.loads(text)))
+        if len(text) > SIZE_CAP:
             raise SchemaError(
-                f"The schema is not plain JSON: {error}.",
-                hint="Remove cycles, NaN and objects JSON does not know.",
-            ) from error
-        return cls(text)
+                f"The schema has {len(text):,} characters; at most {SIZE_CAP:,} are kept.",
+                hint="Leave out long enumerations, examples and inlined definitions.",
+            )
+        return _NOTHING if text == EMPTY else cls(text)
 
     @property
     def value(self) -> dict[str, Any]:
@@ -58,97 +56,65 @@ class Schema:
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments, outer ones first, a few levels deep, in declared order."""
-        return tuple(_walk(self.value))
+        return () if self.text == EMPTY else tuple(parameters_of(self.value))
 
     def top(self) -> tuple[Parameter, ...]:
         """Only the outermost arguments."""
-        return tuple(p for p in _walk(self.value, deepest=0))
+        return () if self.text == EMPTY else tuple(parameters_of(self.value, deepest=0))
 
 
-def _mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
-def _resolve(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Follow local references a few steps; cycles simply end."""
-    for _ in range(_DEPTH):
-        reference = node.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            break
-        target: object = root
-        for part in reference[2:].split("/"):
-            target = _mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
-        node = {**_mapping(target), **{k: v for k, v in node.items() if k != "$ref"}}
-    return node
+def _dumped(value: object) -> str:
+    try:
+        return _encoded(value)
+    except (ValueError, TypeError) as error:
+        raise SchemaError(
+            f"The schema is not plain JSON: {error}.",
+            hint="Remove cycles, NaN and objects JSON does not know.",
+        ) from error
+    except RecursionError as error:
+        raise _too_deep() from error
 
 
-def _type_of(node: dict[str, Any]) -> str:
-    kind: object = node.get("type")
-    if isinstance(kind, str):
-        if kind == "array":
-            return f"{_type_of(_mapping(node.get('items')))}[]"
-        return kind
-    if isinstance(kind, list):
-        return "|".join(str(k) for k in cast("list[object]", kind) if k != "null") or "any"
-    for key in ("anyOf", "oneOf"):
-        options = node.get(key)
-        if isinstance(options, list):
-            kinds = [_type_of(_mapping(o)) for o in cast("list[object]", options)]
-            return "|".join(dict.fromkeys(k for k in kinds if k != "null")) or "any"
-    return "enum" if "enum" in node else "any"
+def _too_deep() -> SchemaError:
+    return SchemaError(
+        f"The schema is nested more than {NESTING_CAP} levels deep.",
+        hint="Use $ref for what repeats itself.",
+    )
 
 
-def _values(node: dict[str, Any]) -> tuple[str, ...]:
-    options = node.get("enum")
-    if not isinstance(options, list):
-        options = _mapping(node.get("items")).get("enum")
-    if not isinstance(options, list):
-        return ()
-    return tuple(str(v) for v in cast("list[object]", options)[:_WIDTH])
+def _check_nesting(text: str) -> None:
+    """Refuse what would overflow the stack of somebody who reads it later."""
+    try:
+        level: list[object] = [json.loads(text)]
+    except RecursionError as error:
+        raise _too_deep() from error
+    for _ in range(NESTING_CAP):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return
+    raise _too_deep()
 
 
-def _walk(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Parameter]:
-    level: list[tuple[dict[str, Any], int]] = [(_resolve(root, root), 0)]
-    seen = 0
-    while level:
-        node, depth = level.pop(0)
-        required = node.get("required")
-        needed = set(cast("list[str]", required)) if _is_names(required) else set[str]()
-        for name, raw in _mapping(node.get("properties")).items():
-            seen += 1
-            if seen > _WIDTH:
-                return
-            child = _resolve(_mapping(raw), root)
-            text = child.get("description")
-            yield Parameter(
-                name=name,
-                type=_type_of(child),
-                description=text if isinstance(text, str) else "",
-                required=name in needed,
-                values=_values(child),
-                depth=depth,
-            )
-            if depth < deepest:
-                level += [(n, depth + 1) for n in _children(child, root)]
+def _children(node: object) -> Iterable[object]:
+    if isinstance(node, dict):
+        return cast("dict[str, object]", node).values()
+    return cast("list[object]", node) if isinstance(node, list) else ()
 
 
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(v, str) for v in cast("list[object]", value))
-
-
-def _children(node: dict[str, Any], root: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    if node.get("properties"):
-        yield node
-    items = _resolve(_mapping(node.get("items")), root)
-    if items.get("properties"):
-        yield items
-    for key in ("anyOf", "oneOf", "allOf"):
-        options = node.get(key)
-        if isinstance(options, list):
-            for option in cast("list[object]", options):
-                resolved = _resolve(_mapping(option), root)
-                if resolved.get("properties"):
-                    yield resolved
+def _cleaned(value: object, key: str = "") -> object:
+    """The same schema without hidden characters anywhere, and with its prose capped."""
+    if isinstance(value, str):
+        is_long = key in _PROSE and len(value) > TEXT_CAP
+        return clean(value) if is_long else without_hidden(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return {without_hidden(name): _cleaned(item, name) for name, item in pairs}
+    return value
 
 
 _NOTHING = Schema()

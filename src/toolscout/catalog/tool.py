@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from .schema import Schema
 
@@ -58,12 +58,15 @@ class Tool:
     annotations: Annotations | None = None
     extraction: Extraction | None = None
     metadata: str = "{}"
+    local: str = ""
+    """What its source calls it, where that cannot be read off the name."""
 
     @property
     def local_name(self) -> str:
-        """The name without its server, as the server itself calls it."""
-        prefix = f"{self.server}__"
-        return self.name.removeprefix(prefix) if self.server else self.name
+        """The name without its server, as its source itself calls it."""
+        if self.local or not self.server:
+            return self.local or self.name
+        return self.name.removeprefix(f"{self.server}__")
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -101,6 +104,6 @@ def _plain(value: object) -> object:
             pairs = ((f.name, getattr(value, f.name)) for f in fields(value))
             return {name: item for name, item in pairs if item is not None}
         case tuple():
-            return [*value]
+            return list(cast("tuple[str, ...]", value))
         case _:
             return value

@@ -1,0 +1,164 @@
+"""The arguments that a JSON Schema declares: bounded, whatever the schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+_DEPTH = 4
+_WIDTH = 400
+_OPTIONS = 40
+_VARIANTS = ("anyOf", "oneOf", "allOf")
+_NESTING = frozenset({"properties", "items", *_VARIANTS})
+_LISTING = frozenset({"enum", "const", "items", *_VARIANTS})
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool, as its schema declares it; `default` is JSON, or empty for none."""
+
+    name: str
+    type: str = "any"
+    description: str = ""
+    required: bool = False
+    values: tuple[str, ...] = ()
+    depth: int = 0
+    default: str = ""
+
+
+def parameters_of(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Parameter]:
+    """Each argument, outer ones first, in declared order; recursive types are entered once."""
+    level: list[dict[str, Any]] = [_resolve(root, root)]
+    entered: set[object] = set()
+    seen = 0
+    for depth in range(deepest + 1):
+        below: list[dict[str, Any]] = []
+        for node in level:
+            declared, needed = _fields(node, root)
+            for name, raw in declared.items():
+                seen += 1
+                if seen > _WIDTH:
+                    return
+                child = _resolve(_mapping(raw), root)
+                yield _parameter(name, child, root, required=name in needed, depth=depth)
+                if not child.keys().isdisjoint(_NESTING) and _is_new(raw, entered):
+                    below.append(child)
+        level = below
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _resolve(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
+    """Follow local references a few steps; cycles simply end."""
+    for _ in range(_DEPTH):
+        reference = node.get("$ref")
+        if not isinstance(reference, str) or not reference.startswith("#/"):
+            break
+        target: object = root
+        for part in reference[2:].split("/"):
+            target = _mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
+        beside = {k: v for k, v in node.items() if k != "$ref"}
+        node = {**_mapping(target), **beside} if beside else _mapping(target)
+    return node
+
+
+def _variants(
+    node: dict[str, Any], root: dict[str, Any], *, keys: tuple[str, ...] = _VARIANTS
+) -> Iterator[dict[str, Any]]:
+    for key in keys:
+        options = node.get(key)
+        if isinstance(options, list):
+            for option in cast("list[object]", options)[:_OPTIONS]:
+                yield _resolve(_mapping(option), root)
+
+
+def _type_of(node: dict[str, Any], root: dict[str, Any], depth: int = 0) -> str:
+    kind: object = node.get("type")
+    if kind == "array":
+        items = _resolve(_mapping(node.get("items")), root)
+        return f"{_type_of(items, root, depth + 1) if depth < _DEPTH else 'any'}[]"
+    if isinstance(kind, str):
+        return kind
+    if isinstance(kind, list):
+        kinds = [str(k) for k in cast("list[object]", kind)[:_OPTIONS]]
+    elif depth < _DEPTH:
+        kinds = [_type_of(option, root, depth + 1) for option in _variants(node, root)]
+    else:
+        kinds = []
+    named = "|".join(dict.fromkeys(k for k in kinds if k != "null"))
+    return named or _implied(node)
+
+
+def _implied(node: dict[str, Any]) -> str:
+    """The type of a schema that does not name one."""
+    if "enum" in node or "const" in node:
+        return "enum"
+    return "object" if "properties" in node else "any"
+
+
+def _values(node: dict[str, Any], root: dict[str, Any]) -> tuple[str, ...]:
+    """What the argument may be, if that is a list of values: its own, its items', its variants'."""
+    nodes = [node]
+    if "items" in node:
+        nodes.append(_resolve(_mapping(node["items"]), root))
+    if not node.keys().isdisjoint(_VARIANTS):
+        nodes += _variants(node, root)
+    found: list[object] = []
+    for candidate in nodes:
+        options = candidate.get("enum")
+        if isinstance(options, list):
+            found += cast("list[object]", options)[:_WIDTH]
+        elif "const" in candidate:
+            found.append(candidate["const"])
+    return tuple(dict.fromkeys(str(v) for v in found if v is not None))[:_WIDTH]
+
+
+def _is_new(raw: object, entered: set[object]) -> bool:
+    """Whether what a node refers to was not walked before; recursive types are shown once."""
+    node = _mapping(raw)
+    reference = node.get("$ref") or _mapping(node.get("items")).get("$ref")
+    if not isinstance(reference, str):
+        return True
+    is_new = reference not in entered
+    entered.add(reference)
+    return is_new
+
+
+def _parameter(
+    name: str, node: dict[str, Any], root: dict[str, Any], *, required: bool, depth: int
+) -> Parameter:
+    text = node.get("description")
+    default = node.get("default")
+    return Parameter(
+        name=name,
+        type=_type_of(node, root),
+        description=text if isinstance(text, str) else "",
+        required=required or node.get("required") is True,
+        values=() if node.keys().isdisjoint(_LISTING) else _values(node, root),
+        depth=depth,
+        default="" if default is None else json.dumps(default, ensure_ascii=False),
+    )
+
+
+def _fields(node: dict[str, Any], root: dict[str, Any]) -> tuple[dict[str, object], frozenset[str]]:
+    """What an object, the items of a list or all variants together declare; the first wins."""
+    parts = [node]
+    if "items" in node:
+        parts.append(_resolve(_mapping(node["items"]), root))
+    parts += _variants(node, root, keys=("allOf",))
+    needed: frozenset[str] = frozenset()
+    for part in parts:
+        required = part.get("required")
+        if isinstance(required, list):
+            names = cast("list[object]", required)
+            needed |= {n for n in names if isinstance(n, str)}
+    parts += _variants(node, root, keys=("anyOf", "oneOf"))
+    declared: dict[str, object] = {}
+    for part in parts:
+        for name, raw in _mapping(part.get("properties")).items():
+            declared.setdefault(name, raw)
+    return declared, needed
