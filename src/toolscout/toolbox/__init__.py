@@ -1,0 +1,1 @@
+"""The façade: search, load, call and view, over everything below."""
