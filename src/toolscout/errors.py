@@ -127,9 +127,23 @@ class CallRefused(CallError):
 
 
 class ModelError(ToolscoutError):
-    """A model service failed."""
+    """A model service failed; `is_transient` means that the same request may work later."""
 
     code = "model"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        status: int | None = None,
+        is_transient: bool = False,
+        wait_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.is_transient = is_transient
+        self.wait_seconds = wait_seconds
 
 
 def require(module: str, *, extra: str) -> ModuleType:

@@ -1,0 +1,263 @@
+"""Anthropic's Messages API, streamed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, cast
+
+from ..catalog.result import Content, Result
+from ..errors import ModelError, require
+from .deltas import (
+    CallDelta,
+    Delta,
+    Finish,
+    NativeDelta,
+    Reason,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+    UsageDelta,
+)
+from .failures import cut, failed, key
+from .messages import Call, CallResult, Message, Native, Part, Text
+from .model import Request
+
+_SERVICE = "Anthropic"
+_KEY = "ANTHROPIC_API_KEY"
+_REASONS: dict[str, Reason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "refused",
+    "pause_turn": "paused",
+}
+# An error event inside a stream comes with status 200; its type tells what it would have been.
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class AnthropicModel:
+    """A Claude model; `options` go into every request as they are."""
+
+    provider = "anthropic"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        max_tokens: int = 8192,
+        timeout_seconds: float = 600.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._sdk: Any = require("anthropic", extra="anthropic")
+        self._http: Any = require("httpx2", extra="anthropic")
+        self.name = name
+        self._max_tokens = max_tokens
+        self._options = dict(options or {})
+        # Retries are ours (see retrying.py), so that every service is retried alike.
+        self._client = self._sdk.AsyncAnthropic(
+            api_key=key(_SERVICE, api_key, _KEY),
+            base_url=base_url,
+            max_retries=0,
+            timeout=timeout_seconds,
+        )
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Ask, and translate the events of the stream."""
+        reader = _Reader()
+        try:
+            stream = await self._client.messages.create(**self._body(request), stream=True)
+            async with stream:
+                async for event in stream:
+                    for delta in reader.read(event.type, event):
+                        yield delta
+        except self._sdk.APIStatusError as error:
+            raise _status_error(error) from error
+        except (self._sdk.APIConnectionError, self._http.HTTPError) as error:
+            raise failed(_SERVICE, error.__cause__ or error) from error
+        except ValueError as error:
+            raise failed(_SERVICE, f"the stream is not readable ({error})") from error
+        if not reader.is_complete:
+            raise cut(_SERVICE)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._client.close()
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "max_tokens": request.max_tokens or self._max_tokens,
+            "messages": dialogue(request.messages),
+            "cache_control": {"type": "ephemeral"},
+        }
+        if request.instructions:
+            body["system"] = request.instructions
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+            body["tool_choice"] = _choice(request.choice)
+        return body | self._options
+
+
+def _choice(choice: str) -> dict[str, str]:
+    fixed = {"auto": "auto", "none": "none", "required": "any"}
+    return {"type": fixed[choice]} if choice in fixed else {"type": "tool", "name": choice}
+
+
+def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages in Anthropic's form: two roles taking turns, results first in a user's turn."""
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = [b for part in message.parts for b in _blocks(part, role=message.role)]
+        if not blocks:
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    return turns
+
+
+def _blocks(part: Part, *, role: str) -> list[dict[str, Any]]:
+    match part:
+        case Text(text):
+            if not text.strip():
+                return []
+            wrapped = f"<notice>{text}</notice>" if role == "system" else text
+            return [{"type": "text", "text": wrapped}]
+        case Call():
+            return [
+                {"type": "tool_use", "id": part.id, "name": part.name, "input": part.replayed()}
+            ]
+        case CallResult():
+            return [_result(part)]
+        case Native(provider, block):
+            return [json.loads(block)] if provider == AnthropicModel.provider else []
+
+
+def _result(part: CallResult) -> dict[str, Any]:
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.id}
+    content = json.loads(part.native) if part.native else _content(part.result)
+    if content:
+        block["content"] = content
+    if part.result.is_error:
+        block["is_error"] = True
+    return block
+
+
+def _content(result: Result) -> list[dict[str, Any]]:
+    return [block for item in result.content if (block := _item(item))]
+
+
+def _item(item: Content) -> dict[str, Any] | None:
+    if item.type == "image" and item.data:
+        source = {"type": "base64", "media_type": item.mime, "data": item.data}
+        return {"type": "image", "source": source}
+    text = item.text or (f"[{item.type} {item.uri or item.mime}]" if item.type != "text" else "")
+    return {"type": "text", "text": text} if text else None
+
+
+class _Reader:
+    """Follows one stream: which blocks are open, and whether the message came to its end."""
+
+    def __init__(self) -> None:
+        self.is_complete = False
+        self._open: dict[int, dict[str, Any]] = {}
+        self._usage = Usage()
+        self._reason: Reason = "stop"
+
+    def read(self, kind: str, event: Any) -> list[Delta]:
+        match kind:
+            case "message_start":
+                return [self._counted(event.message.usage)]
+            case "content_block_start":
+                return self._begin(event.index, event.content_block.to_dict(warnings=False))
+            case "content_block_delta":
+                return self._more(event.index, event.delta)
+            case "content_block_stop":
+                return self._end(event.index)
+            case "message_delta":
+                self._reason = _REASONS.get(event.delta.stop_reason or "", self._reason)
+                return [self._counted(event.usage)]
+            case "message_stop":
+                self.is_complete = True
+                return [Finish(self._reason)]
+            case _:
+                return []
+
+    def _counted(self, usage: Any) -> Delta:
+        """Later figures are cumulative and may leave out what has not changed."""
+        before = self._usage
+        cached = _or(usage.cache_read_input_tokens, before.cached_tokens)
+        written = _or(usage.cache_creation_input_tokens, before.written_tokens)
+        fresh = before.input_tokens - before.cached_tokens - before.written_tokens
+        self._usage = Usage(
+            input_tokens=_or(usage.input_tokens, fresh) + cached + written,
+            output_tokens=_or(usage.output_tokens, before.output_tokens),
+            cached_tokens=cached,
+            written_tokens=written,
+        )
+        return UsageDelta(self._usage)
+
+    def _begin(self, index: int, block: dict[str, Any]) -> list[Delta]:
+        self._open[index] = block
+        if block["type"] == "text":
+            return [TextDelta(block["text"])] if block.get("text") else []
+        if block["type"] == "tool_use":
+            ready = json.dumps(block["input"]) if block.get("input") else ""
+            return [CallDelta(index, id=block["id"], name=block["name"], arguments=ready)]
+        block["_json"] = []
+        return []
+
+    def _more(self, index: int, delta: Any) -> list[Delta]:
+        block = self._open.get(index, {})
+        match delta.type:
+            case "text_delta":
+                return [TextDelta(delta.text)]
+            case "input_json_delta":
+                if block.get("type") == "tool_use":
+                    return [CallDelta(index, arguments=delta.partial_json)]
+                block.setdefault("_json", []).append(delta.partial_json)
+            case "thinking_delta":
+                block["thinking"] = block.get("thinking", "") + delta.thinking
+                return [ThoughtDelta(delta.thinking)]
+            case "signature_delta":
+                block["signature"] = delta.signature
+            case _:
+                pass
+        return []
+
+    def _end(self, index: int) -> list[Delta]:
+        block = self._open.pop(index, {"type": "text"})
+        if block["type"] in ("text", "tool_use"):
+            return []
+        if pieces := cast("list[str]", block.pop("_json", [])):
+            block["input"] = json.loads("".join(pieces))
+        return [NativeDelta(AnthropicModel.provider, json.dumps(block, ensure_ascii=False))]
+
+
+def _or(value: int | None, fallback: int) -> int:
+    return fallback if value is None else value
+
+
+def _status_error(error: Any) -> ModelError:
+    status = _STATUSES.get(error.type, 500) if error.status_code == 200 else error.status_code
+    detail = error.api_message or error.message
+    return failed(
+        _SERVICE, detail, status=status, variable=_KEY, headers=dict(error.response.headers)
+    )

@@ -1,0 +1,178 @@
+"""OpenAI's Chat Completions API, streamed, at any base URL that speaks it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..catalog.result import Result
+from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, ThoughtDelta, Usage, UsageDelta
+from .failures import cut
+from .messages import Call, CallResult, Message
+from .model import Request
+from .openai import Endpoint
+
+_REASONS: dict[str, Reason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "content_filter": "refused",
+}
+
+
+class ChatModel:
+    """A model behind Chat Completions; `options` go into every request as they are."""
+
+    provider = "openai-chat"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 600.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self._endpoint = Endpoint(
+            api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
+        )
+        self._options = dict(options or {})
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Ask, and translate the chunks of the stream."""
+        reader = _Reader()
+        async with self._endpoint.failures():
+            create = self._endpoint.client.chat.completions.create
+            async with await create(**self._body(request), stream=True) as stream:
+                async for chunk in stream:
+                    for delta in reader.read(chunk):
+                        yield delta
+        if reader.reason is None:
+            raise cut(self._endpoint.service)
+        yield Finish(reader.reason)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._endpoint.client.close()
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": dialogue(request.messages, instructions=request.instructions),
+            "stream_options": {"include_usage": True},
+        }
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+            body["tool_choice"] = _choice(request.choice)
+        if request.max_tokens:
+            # Only OpenAI itself knows the newer name.
+            name = "max_tokens" if self._endpoint.is_elsewhere else "max_completion_tokens"
+            body[name] = request.max_tokens
+        return body | self._options
+
+
+def _choice(choice: str) -> str | dict[str, Any]:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def dialogue(messages: Sequence[Message], *, instructions: str = "") -> list[dict[str, Any]]:
+    """Messages in the form of Chat Completions: one message per result."""
+    opening = [{"role": "system", "content": instructions}] if instructions else []
+    return [*opening, *(turn for message in messages for turn in _turns(message))]
+
+
+def _turns(message: Message) -> Iterator[dict[str, Any]]:
+    match message.role:
+        case "tool":
+            for part in message.results:
+                yield _result(part)
+        case "assistant":
+            turn: dict[str, Any] = {"role": "assistant", "content": message.text or None}
+            if message.calls:
+                turn["tool_calls"] = [_call(call) for call in message.calls]
+            if message.text or message.calls:
+                yield turn
+        case "user" | "system":
+            yield {"role": message.role, "content": message.text}
+
+
+def _call(call: Call) -> dict[str, Any]:
+    arguments = json.dumps(call.replayed(), ensure_ascii=False)
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _result(part: CallResult) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": part.id, "content": spoken(part.result)}
+
+
+def spoken(result: Result) -> str:
+    """A result as text alone; what is not text is named."""
+    lines = (
+        item.text or f"[{item.type} {item.uri or item.mime}: not shown, this API takes text only]"
+        for item in result.content
+        if item.text or item.type != "text"
+    )
+    text = "\n".join(lines)
+    return f"Error: {text}" if result.is_error else text
+
+
+class _Reader:
+    """Follows one stream; some services number calls badly, so a new id opens a new call."""
+
+    def __init__(self) -> None:
+        self.reason: Reason | None = None
+        self._ids: list[str] = []
+        self._slots: dict[int, int] = {}
+
+    def read(self, chunk: Any) -> Iterator[Delta]:
+        for choice in chunk.choices[:1]:
+            yield from self._said(choice.delta)
+            if choice.finish_reason:
+                self.reason = self.reason or _REASONS.get(choice.finish_reason, "stop")
+        if chunk.usage:
+            yield UsageDelta(_usage(chunk.usage))
+
+    def _said(self, delta: Any) -> Iterator[Delta]:
+        if delta is None:
+            return
+        thought: object = getattr(delta, "reasoning_content", None)
+        if thought:
+            yield ThoughtDelta(str(thought))
+        if delta.content:
+            yield TextDelta(delta.content)
+        if delta.refusal:
+            self.reason = "refused"
+            yield TextDelta(delta.refusal)
+        for call in delta.tool_calls or ():
+            yield self._called(call)
+
+    def _called(self, call: Any) -> Delta:
+        index = call.index if call.index is not None else len(self._slots)
+        known = self._slots.get(index)
+        if known is None or (call.id and call.id != self._ids[known]):
+            known = self._slots[index] = len(self._ids)
+            self._ids.append(call.id or "")
+        function = call.function
+        return CallDelta(
+            known,
+            id=call.id or "",
+            name=(function and function.name) or "",
+            arguments=(function and function.arguments) or "",
+        )
+
+
+def _usage(usage: Any) -> Usage:
+    details = usage.prompt_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=(details and details.cached_tokens) or 0,
+        written_tokens=(details and details.cache_write_tokens) or 0,
+    )

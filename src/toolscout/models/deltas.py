@@ -1,0 +1,191 @@
+"""What a model says, piece by piece, and the one place where pieces become a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .messages import Call, Message, Native, Part, Text
+
+Reason = Literal["stop", "calls", "length", "refused", "paused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more requests; cached and written ones are part of the input."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    written_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """In and out."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            written_tokens=self.written_tokens + other.written_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta:
+    """More words of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """More of the reasoning a model shows; for watching, not part of the reply."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A call begins, or more of its arguments arrive; `index` tells calls of a reply apart."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+    echo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NativeDelta:
+    """A whole block that only this provider understands."""
+
+    provider: str
+    block: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageDelta:
+    """What the request has cost so far; a later one replaces an earlier one."""
+
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The reply is complete, and why the model ended it."""
+
+    reason: Reason = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The request failed and is asked again: forget what came since it was first asked."""
+
+    attempt: int
+    reason: str
+    wait_seconds: float
+
+
+Delta = TextDelta | ThoughtDelta | CallDelta | NativeDelta | UsageDelta | Finish | Restart
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """All that came: the message, what it cost and why it ended."""
+
+    message: Message
+    usage: Usage = field(default_factory=Usage)
+    reason: Reason = "stop"
+
+
+@dataclass(slots=True)
+class _Draft:
+    parts: list[Part | _OpenText | _OpenCall] = field(
+        default_factory=list["Part | _OpenText | _OpenCall"]
+    )
+    calls: dict[int, _OpenCall] = field(default_factory=dict[int, "_OpenCall"])
+    usage: Usage = field(default_factory=Usage)
+    reason: Reason = "stop"
+
+    def take(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text):
+                self._text(text)
+            case CallDelta():
+                self._call(delta)
+            case NativeDelta(provider, block):
+                self.parts.append(Native(provider, block))
+            case UsageDelta(usage):
+                self.usage = usage
+            case Finish(reason):
+                self.reason = reason
+            case Restart():
+                self.parts, self.calls, self.usage = [], {}, Usage()
+            case ThoughtDelta():
+                pass
+
+    def _text(self, text: str) -> None:
+        if not self.parts or not isinstance(self.parts[-1], _OpenText):
+            self.parts.append(_OpenText())
+        last = self.parts[-1]
+        assert isinstance(last, _OpenText)
+        last.pieces.append(text)
+
+    def _call(self, delta: CallDelta) -> None:
+        call = self.calls.get(delta.index)
+        if call is None:
+            call = self.calls[delta.index] = _OpenCall()
+            self.parts.append(call)
+        call.id = delta.id or call.id
+        call.name = delta.name or call.name
+        call.echo = delta.echo or call.echo
+        call.pieces.append(delta.arguments)
+
+    def reply(self) -> Reply:
+        parts = tuple(p.closed() if isinstance(p, _OpenText | _OpenCall) else p for p in self.parts)
+        message = Message("assistant", _with_ids(parts))
+        return Reply(message=message, usage=self.usage, reason=self.reason)
+
+
+@dataclass(slots=True)
+class _OpenText:
+    pieces: list[str] = field(default_factory=list[str])
+
+    def closed(self) -> Text:
+        return Text("".join(self.pieces))
+
+
+@dataclass(slots=True)
+class _OpenCall:
+    id: str = ""
+    name: str = ""
+    echo: str = "{}"
+    pieces: list[str] = field(default_factory=list[str])
+
+    def closed(self) -> Call:
+        return Call(self.id, self.name, "".join(self.pieces) or "{}", self.echo)
+
+
+def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Every call gets an id of its own, since some services send none or the same one twice."""
+    seen: set[str] = set()
+    fixed: list[Part] = []
+    for place, part in enumerate(parts):
+        if isinstance(part, Call) and (not part.id or part.id in seen):
+            part = Call(f"call_{place}_{part.id}".rstrip("_"), part.name, part.arguments, part.echo)
+        if isinstance(part, Call):
+            seen.add(part.id)
+        fixed.append(part)
+    return tuple(fixed)
+
+
+def collect(deltas: Iterable[Delta]) -> Reply:
+    """Fold the pieces of one reply; the result is the same however finely it was cut."""
+    draft = _Draft()
+    for delta in deltas:
+        draft.take(delta)
+    return draft.reply()

@@ -1,0 +1,87 @@
+"""Failures of model services in one vocabulary: what happened, what to do, whether to try again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+
+from ..errors import ConfigError, ModelError
+
+_TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_HINTS = {
+    400: "The request itself was refused; trying again will not help.",
+    401: "Check the key in {variable}.",
+    403: "The key in {variable} may not use this model.",
+    404: "Check the model's name and the base URL.",
+    413: "The request is too large: trim the history or load fewer tools.",
+    422: "The request itself was refused; trying again will not help.",
+    429: "Wait, ask less often, or raise the limit of the account.",
+}
+_LONGEST_DETAIL = 500
+
+
+def key(service: str, given: str | None, *variables: str) -> str:
+    """The key for a service, given or from the environment, or exactly what to set."""
+    for value in (given, *(os.environ.get(name) for name in variables)):
+        if value:
+            return value
+    raise ConfigError(
+        f"No key for {service}.",
+        hint=f"Set {variables[0]}, or use --model scripted:FILE to run offline.",
+    )
+
+
+def failed(
+    service: str,
+    detail: object,
+    *,
+    status: int | None = None,
+    variable: str = "",
+    headers: Mapping[str, str] | None = None,
+    is_final: bool = False,
+) -> ModelError:
+    """A failed request as an error; without a status, the service was not reached or broke off."""
+    text = " ".join(str(detail or "no details").split())
+    text = text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+    is_transient = not is_final and (status is None or status in _TRANSIENT or status >= 500)
+    what = f"answered {status}" if status else "could not be reached or broke off"
+    fallback = "Try again later." if is_transient else "Trying again will not help."
+    hint = fallback if is_final else _HINTS.get(status or 0, fallback)
+    return ModelError(
+        f"{service} {what}: {text.rstrip('.')}.",
+        hint=hint.format(variable=variable or "the environment"),
+        status=status,
+        is_transient=is_transient,
+        wait_seconds=wait_seconds(headers or {}),
+    )
+
+
+def cut(service: str) -> ModelError:
+    """A stream that stopped in the middle of a reply."""
+    return ModelError(
+        f"{service} closed the stream before the reply was complete.",
+        hint="Try again later.",
+        is_transient=True,
+    )
+
+
+def wait_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long a service asks us to wait; None if it does not say, or in a way we cannot read."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            return max(0.0, float(milliseconds) / 1000)
+        if seconds := headers.get("retry-after"):
+            return max(0.0, _until(seconds, headers.get("date")))
+    except (ValueError, TypeError):
+        return None
+    return None
+
+
+def _until(value: str, now: str | None) -> float:
+    """Seconds, or a date seen from the service's own clock, so that ours need not be right."""
+    if value.strip().replace(".", "", 1).isdigit():
+        return float(value)
+    if now is None:
+        raise ValueError(value)
+    return (parsedate_to_datetime(value) - parsedate_to_datetime(now)).total_seconds()

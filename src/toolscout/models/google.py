@@ -1,0 +1,269 @@
+"""Google's Gemini API, streamed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from ..errors import ModelError, require
+from .deltas import (
+    CallDelta,
+    Delta,
+    Finish,
+    NativeDelta,
+    Reason,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+    UsageDelta,
+)
+from .failures import cut, failed, key
+from .messages import Call, CallResult, Message, Native, Part, Text
+from .model import Request
+from .pump import pumped
+
+_SERVICE = "Google"
+_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_REASONS: dict[str, Reason] = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "BLOCKLIST": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "SPII": "refused",
+    "LANGUAGE": "refused",
+}
+_DELAY = re.compile(r'"retryDelay": "([0-9.]+)s"')
+# The service could not read its own model's call; asked again, it often can.
+_GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
+
+
+class GoogleModel:
+    """A Gemini model; `options` go into the configuration of every request as they are."""
+
+    provider = "gemini"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 600.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        sdk: Any = require("google.genai", extra="google")
+        self._errors: Any = require("google.genai.errors", extra="google")
+        self._http: Any = require("httpx2", extra="google")
+        self.name = name
+        self._options = dict(options or {})
+        self._client = sdk.Client(
+            api_key=key(_SERVICE, api_key, *_KEYS),
+            vertexai=False,
+            http_options={
+                "base_url": base_url,
+                "timeout": int(timeout_seconds * 1000),
+                "retry_options": {"attempts": 1},
+            },
+        )
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Ask, and translate the chunks of the stream."""
+        reader = _Reader()
+        try:
+            stream = await self._client.aio.models.generate_content_stream(
+                model=self.name,
+                contents=dialogue(request.messages),
+                config=self._config(request),
+            )
+            async with aclosing(pumped(stream)) as chunks:
+                async for chunk in chunks:
+                    for delta in reader.read(chunk):
+                        yield delta
+        except self._errors.APIError as error:
+            raise _api_error(error) from error
+        except (self._http.HTTPError, OSError) as error:
+            raise failed(_SERVICE, error) from error
+        except ValueError as error:
+            raise failed(_SERVICE, f"the stream is not readable ({error})") from error
+        yield reader.finish()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._client.aio.aclose()
+
+    def _config(self, request: Request) -> dict[str, Any]:
+        config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
+        if request.instructions:
+            config["system_instruction"] = request.instructions
+        if request.tools:
+            config["tools"] = _tools(request.tools)
+            config["tool_config"] = {"function_calling_config": _choice(request.choice)}
+        if request.max_tokens:
+            config["max_output_tokens"] = request.max_tokens
+        return config | self._options
+
+
+def _tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Bare declarations are gathered into one tool; whole tools stay as they are."""
+    declared = [dict(tool) for tool in tools if "name" in tool]
+    whole = [dict(tool) for tool in tools if "name" not in tool]
+    return [{"function_declarations": declared}, *whole] if declared else whole
+
+
+def _choice(choice: str) -> dict[str, Any]:
+    modes = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+    if choice in modes:
+        return {"mode": modes[choice]}
+    return {"mode": "ANY", "allowed_function_names": [choice]}
+
+
+def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages in Gemini's form: two roles taking turns, results as function responses."""
+    turns: list[dict[str, Any]] = []
+    echoes: dict[str, dict[str, Any]] = {}
+    for message in messages:
+        role = "model" if message.role == "assistant" else "user"
+        echoes |= {call.id: call.echoed() for call in message.calls}
+        parts = [p for part in message.parts if (p := _part(part, message.role, echoes))]
+        if not parts:
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["parts"] += parts
+        else:
+            turns.append({"role": role, "parts": parts})
+    return turns
+
+
+def _part(part: Part, role: str, echoes: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+    match part:
+        case Text(text):
+            if not text:
+                return None
+            return {"text": f"<notice>{text}</notice>" if role == "system" else text}
+        case Call():
+            return _call(part)
+        case CallResult():
+            return _result(part, echoes.get(part.id, {}))
+        case Native(provider, block):
+            return _signed(json.loads(block)) if provider == GoogleModel.provider else None
+
+
+def _call(call: Call) -> dict[str, Any]:
+    echo = call.echoed()
+    function = {"name": call.name, "args": call.replayed()}
+    if "id" in echo:
+        function["id"] = echo["id"]
+    return _signed({"function_call": function, "thought_signature": echo.get("signature")})
+
+
+def _signed(part: dict[str, Any]) -> dict[str, Any]:
+    signature = part.pop("thought_signature", None)
+    return part | ({"thought_signature": base64.b64decode(signature)} if signature else {})
+
+
+def _result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
+    label = "error" if part.result.is_error else "output"
+    response: dict[str, Any] = {"name": part.name, "response": {label: part.result.text}}
+    media = [
+        {"inline_data": {"mime_type": c.mime, "data": c.data}}
+        for c in part.result.content
+        if c.type in ("image", "audio") and c.data
+    ]
+    if media:
+        response["parts"] = media
+    if "id" in echo:
+        response["id"] = echo["id"]
+    return {"function_response": response}
+
+
+class _Reader:
+    """Follows one stream; calls arrive whole, the reason why it ended in the last chunk."""
+
+    def __init__(self) -> None:
+        self._calls = 0
+        self._reason = ""
+        self._message = ""
+
+    def read(self, chunk: Any) -> Iterator[Delta]:
+        if chunk.prompt_feedback and chunk.prompt_feedback.block_reason:
+            self._reason = "SAFETY"
+        for candidate in (chunk.candidates or ())[:1]:
+            for part in (candidate.content and candidate.content.parts) or ():
+                yield from self._part(part)
+            if candidate.finish_reason:
+                self._reason = candidate.finish_reason.value
+                self._message = candidate.finish_message or ""
+        if chunk.usage_metadata:
+            yield UsageDelta(_usage(chunk.usage_metadata))
+
+    def finish(self) -> Delta:
+        """The end of the reply, or the error that it has none."""
+        if not self._reason:
+            raise cut(_SERVICE)
+        if self._reason in _GARBLED:
+            raise ModelError(
+                f"{_SERVICE} could not read the model's call: {self._message or self._reason}.",
+                hint="Ask again, or simplify the tool's schema.",
+                is_transient=True,
+            )
+        reason = _REASONS.get(self._reason, "stop")
+        return Finish("calls" if self._calls and reason == "stop" else reason)
+
+    def _part(self, part: Any) -> Iterator[Delta]:
+        signature = base64.b64encode(part.thought_signature or b"").decode()
+        if part.function_call:
+            yield self._call(part.function_call, signature)
+            return
+        if part.text and part.thought:
+            yield ThoughtDelta(part.text)
+        elif part.text:
+            yield TextDelta(part.text)
+        if signature and not part.thought:
+            block = {"text": "", "thought_signature": signature}
+            yield NativeDelta(GoogleModel.provider, json.dumps(block))
+
+    def _call(self, call: Any, signature: str) -> Delta:
+        index, self._calls = self._calls, self._calls + 1
+        echo = {"id": call.id, "signature": signature}
+        return CallDelta(
+            index,
+            id=call.id or "",
+            name=call.name or "",
+            arguments=json.dumps(call.args or {}, ensure_ascii=False),
+            echo=json.dumps({k: v for k, v in echo.items() if v}),
+        )
+
+
+def _usage(usage: Any) -> Usage:
+    thoughts = usage.thoughts_token_count or 0
+    return Usage(
+        input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+        output_tokens=(usage.candidates_token_count or 0) + thoughts,
+        cached_tokens=usage.cached_content_token_count or 0,
+    )
+
+
+def _api_error(error: Any) -> ModelError:
+    detail = error.message or error.status
+    # A wrong key is answered with 400 here, not 401.
+    is_key = "API_KEY_INVALID" in json.dumps(error.details, default=str)
+    return failed(
+        _SERVICE,
+        detail,
+        status=401 if is_key else error.code,
+        variable=_KEYS[0],
+        headers=_headers(error),
+    )
+
+
+def _headers(error: Any) -> dict[str, str]:
+    """The pause Google asks for is in the body, as `RetryInfo`; as headers it reads like others."""
+    headers: dict[str, str] = dict(getattr(error.response, "headers", None) or {})
+    found = _DELAY.search(json.dumps(error.details, default=str))
+    return headers | ({"retry-after": found[1]} if found else {})

@@ -1,0 +1,56 @@
+"""The contract every model client keeps: a request goes in, deltas come out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from .deltas import Delta, Reply, collect
+from .messages import Message
+
+AUTO = "auto"
+NONE = "none"
+REQUIRED = "required"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request of a model.
+
+    `tools` are in the provider's own form, as a view renders them. `choice` is `auto`, `none`,
+    `required`, or the name of the one tool the model must call.
+    """
+
+    messages: tuple[Message, ...]
+    instructions: str = ""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    choice: str = AUTO
+    max_tokens: int | None = None
+
+
+class Model(Protocol):
+    """A model service. `provider` names the form in which it takes tools."""
+
+    @property
+    def name(self) -> str:
+        """The model's name at its service."""
+        ...
+
+    @property
+    def provider(self) -> str:
+        """The dialect of its tools: anthropic, openai-chat, openai-responses, gemini or plain."""
+        ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Ask, and give what comes as it comes; a failure is a ModelError."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        ...
+
+
+async def complete(model: Model, request: Request) -> Reply:
+    """Ask, and wait for the whole reply."""
+    return collect([delta async for delta in model.stream(request)])

@@ -1,0 +1,231 @@
+"""OpenAI's Responses API, streamed and stateless, with its own tool search passed through."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..catalog.result import Content, Result
+from .deltas import (
+    CallDelta,
+    Delta,
+    Finish,
+    NativeDelta,
+    Reason,
+    TextDelta,
+    ThoughtDelta,
+    Usage,
+    UsageDelta,
+)
+from .failures import cut
+from .messages import Call, CallResult, Message, Native, Part, Text
+from .model import Request
+from .openai import Endpoint
+
+SEARCH = "tool_search"
+
+
+class ResponsesModel:
+    """A model behind the Responses API; nothing is stored there. `options` go in as they are."""
+
+    provider = "openai-responses"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 600.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self._endpoint = Endpoint(
+            api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
+        )
+        self._options = dict(options or {})
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """Ask, and translate the events of the stream."""
+        reader = _Reader(self._endpoint)
+        async with self._endpoint.failures():
+            create = self._endpoint.client.responses.create
+            async with await create(**self._body(request), stream=True) as stream:
+                async for event in stream:
+                    for delta in reader.read(event.type, event):
+                        yield delta
+        if not reader.is_complete:
+            raise cut(self._endpoint.service)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._endpoint.client.close()
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "input": dialogue(request.messages),
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        if request.instructions:
+            body["instructions"] = request.instructions
+        if request.tools:
+            body["tools"] = [dict(tool) for tool in request.tools]
+            body["tool_choice"] = _choice(request.choice)
+        if request.max_tokens:
+            body["max_output_tokens"] = request.max_tokens
+        return body | self._options
+
+
+def _choice(choice: str) -> str | dict[str, str]:
+    if choice in ("auto", "none", "required"):
+        return choice
+    return {"type": "function", "name": choice}
+
+
+def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as input items, in the order in which they happened."""
+    return [
+        item
+        for message in messages
+        for part in message.parts
+        if (item := _item(part, role=message.role)) is not None
+    ]
+
+
+def _item(part: Part, *, role: str) -> dict[str, Any] | None:
+    match part:
+        case Text(text):
+            if not text:
+                return None
+            kind = "output_text" if role == "assistant" else "input_text"
+            speaker = "developer" if role == "system" else role
+            return {"role": speaker, "content": [{"type": kind, "text": text}]}
+        case Call():
+            return _call(part)
+        case CallResult():
+            return _result(part)
+        case Native(provider, block):
+            return json.loads(block) if provider == ResponsesModel.provider else None
+
+
+def _call(call: Call) -> dict[str, Any]:
+    echo = call.echoed()
+    if echo.get("type") == "tool_search_call":
+        return {**echo, "call_id": call.id, "arguments": call.replayed()}
+    arguments = json.dumps(call.replayed(), ensure_ascii=False)
+    item = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
+    return item | {k: echo[k] for k in ("id", "namespace") if k in echo}
+
+
+def _result(part: CallResult) -> dict[str, Any]:
+    if part.native:
+        found = {"type": "tool_search_output", "execution": "client", "status": "completed"}
+        return found | {"call_id": part.id, "tools": json.loads(part.native)}
+    output: list[dict[str, Any]] | str = part.result.text
+    if any(c.type == "image" and c.data for c in part.result.content):
+        output = _content(part.result)
+    elif part.result.is_error:
+        output = f"Error: {part.result.text}"
+    return {"type": "function_call_output", "call_id": part.id, "output": output}
+
+
+def _content(result: Result) -> list[dict[str, Any]]:
+    return [_shown(item) for item in result.content if item.text or item.data]
+
+
+def _shown(item: Content) -> dict[str, Any]:
+    if item.type == "image" and item.data:
+        return {"type": "input_image", "image_url": f"data:{item.mime};base64,{item.data}"}
+    return {"type": "input_text", "text": item.text or f"[{item.type} {item.uri or item.mime}]"}
+
+
+class _Reader:
+    """Follows one stream: arguments arrive by item, everything else when its item is done."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.is_complete = False
+        self._endpoint = endpoint
+        self._streamed: set[int] = set()
+        self._called = False
+
+    def read(self, kind: str, event: Any) -> Iterator[Delta]:
+        match kind:
+            case "response.output_text.delta" | "response.refusal.delta":
+                yield TextDelta(event.delta)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                yield ThoughtDelta(event.delta)
+            case "response.output_item.added":
+                yield from self._begin(event.output_index, event.item)
+            case "response.function_call_arguments.delta":
+                self._streamed.add(event.output_index)
+                yield CallDelta(event.output_index, arguments=event.delta)
+            case "response.output_item.done":
+                yield from self._end(event.output_index, event.item)
+            case "response.completed" | "response.incomplete":
+                yield from self._finish(event.response)
+            case "response.failed":
+                error = event.response.error
+                said = (error and error.message) or "it failed and does not say why"
+                raise self._endpoint.broken(error and error.code, said)
+            case "error":
+                raise self._endpoint.broken(event.code, event.message)
+            case _:
+                pass
+
+    def _begin(self, index: int, item: Any) -> Iterator[Delta]:
+        if item.type == "function_call":
+            self._called = True
+            echo = {"id": item.id, "namespace": item.namespace}
+            kept = json.dumps({k: v for k, v in echo.items() if v})
+            yield CallDelta(index, id=item.call_id, name=item.name, echo=kept)
+
+    def _end(self, index: int, item: Any) -> Iterator[Delta]:
+        if item.type == "message":
+            return
+        if item.type == "function_call":
+            if index not in self._streamed:
+                yield CallDelta(index, arguments=item.arguments)
+            return
+        block = item.to_dict(mode="json", warnings=False)
+        if item.type == "tool_search_call" and item.execution == "client":
+            self._called = True
+            yield _searched(index, block)
+        else:
+            block.pop("created_by", None)
+            yield NativeDelta(ResponsesModel.provider, json.dumps(block, ensure_ascii=False))
+
+    def _finish(self, response: Any) -> Iterator[Delta]:
+        self.is_complete = True
+        if response.usage:
+            yield UsageDelta(_usage(response.usage))
+        yield Finish(self._reason(response))
+
+    def _reason(self, response: Any) -> Reason:
+        details = response.incomplete_details
+        if details and details.reason == "content_filter":
+            return "refused"
+        if response.status == "incomplete":
+            return "length"
+        return "calls" if self._called else "stop"
+
+
+def _searched(index: int, block: dict[str, Any]) -> Delta:
+    """The provider's search, handed to us to run: a call like any other, replayed as its own."""
+    arguments = block.get("arguments")
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    echo = {k: block[k] for k in ("type", "id", "execution", "status") if block.get(k)}
+    call_id = str(block.get("call_id") or block.get("id") or "")
+    return CallDelta(index, id=call_id, name=SEARCH, arguments=text, echo=json.dumps(echo))
+
+
+def _usage(usage: Any) -> Usage:
+    details = usage.input_tokens_details
+    return Usage(
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        cached_tokens=(details and details.cached_tokens) or 0,
+        written_tokens=(details and getattr(details, "cache_write_tokens", 0)) or 0,
+    )

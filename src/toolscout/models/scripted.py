@@ -1,0 +1,135 @@
+"""A model that says what a script tells it to: for tests, demonstrations and offline use."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..errors import ConfigError, ModelError
+from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, Usage, UsageDelta
+from .failures import cut, failed
+from .messages import dump
+from .model import Request
+
+_WORDS = re.compile(r"\s*\S+\s*|\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call in a script; arguments given as text are sent as they are, even when broken."""
+
+    name: str
+    arguments: dict[str, Any] | str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A failure in a script: a status as the service would answer, or a stream that breaks off."""
+
+    status: int | None = None
+    message: str = "as the script says"
+    is_cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One reply in a script: words, calls, both, or a failure."""
+
+    say: str = ""
+    calls: tuple[Asked, ...] = ()
+    error: Fault | None = None
+    usage: Usage | None = None
+    reason: Reason | None = None
+
+
+Script = Sequence[Turn | str | Callable[[Request], Turn]]
+"""Turns in order; a bare text is said, a function makes its turn from the request it answers."""
+
+_ADAPTER: TypeAdapter[list[str | Turn]] = TypeAdapter(list[str | Turn])
+
+
+class ScriptedModel:
+    """Plays a script, one turn per request, and remembers every request it got."""
+
+    def __init__(
+        self,
+        script: Script,
+        *,
+        name: str = "scripted",
+        provider: str = "plain",
+        count: Callable[[str], int] | None = None,
+    ) -> None:
+        self.name = name
+        self.provider = provider
+        self.requests: list[Request] = []
+        self._turns = tuple(script)
+        self._count = count
+
+    @classmethod
+    def read(cls, path: str | Path, *, count: Callable[[str], int] | None = None) -> ScriptedModel:
+        """A script from a JSON file: a list of turns."""
+        try:
+            turns = _ADAPTER.validate_json(Path(path).read_bytes())
+        except OSError as error:
+            raise ConfigError(f"The script {path} cannot be read: {error.strerror}.") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(
+                f"The script {path} is wrong at {place or 'the top'}: {first['msg']}.",
+                hint='Write a list of turns, as ["Hello", {"calls": [{"name": "…"}]}].',
+            ) from error
+        return cls(turns, name=Path(path).name, count=count)
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+        """The next turn of the script."""
+        turn = self._next(request)
+        for piece in _WORDS.findall(turn.say):
+            yield TextDelta(piece)
+        if turn.error:
+            raise _fault(turn.error)
+        for index, asked in enumerate(turn.calls):
+            given = asked.arguments
+            text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            call_id = f"call_{len(self.requests)}_{index}"
+            yield CallDelta(index, id=call_id, name=asked.name, arguments=text)
+        yield UsageDelta(turn.usage or self._counted(request, turn))
+        yield Finish(turn.reason or ("calls" if turn.calls else "stop"))
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def _next(self, request: Request) -> Turn:
+        place = len(self.requests)
+        self.requests.append(request)
+        if place >= len(self._turns):
+            raise ModelError(
+                f"The script has ended: it has {len(self._turns)} turns.",
+                hint="Add a turn to the script, or end the conversation here.",
+            )
+        turn = self._turns[place]
+        if callable(turn):
+            return turn(request)
+        return Turn(say=turn) if isinstance(turn, str) else turn
+
+    def _counted(self, request: Request, turn: Turn) -> Usage:
+        if self._count is None:
+            return Usage()
+        tools = json.dumps([dict(tool) for tool in request.tools], ensure_ascii=False)
+        said = turn.say + "".join(f"{c.name}{c.arguments}" for c in turn.calls)
+        asked = (request.instructions, tools, dump(request.messages))
+        return Usage(
+            input_tokens=sum(self._count(text) for text in asked), output_tokens=self._count(said)
+        )
+
+
+def _fault(fault: Fault) -> ModelError:
+    if fault.is_cut:
+        return cut("The script")
+    return failed("The script", fault.message, status=fault.status)

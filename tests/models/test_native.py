@@ -1,0 +1,285 @@
+"""What is each provider's own: hosted tool search, thinking, odd habits of compatible servers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.models.conftest import Service
+from tests.wire.turns import Refuse, Say
+
+from toolscout.catalog.result import Result
+from toolscout.errors import ModelError
+from toolscout.models.deltas import ThoughtDelta, collect
+from toolscout.models.messages import CallResult, Native, returned, user
+from toolscout.models.model import Request, complete
+
+ASK = Request(messages=(user("weather in Kraków?"),))
+DEFERRED = {"name": "get_weather", "input_schema": {"type": "object"}, "defer_loading": True}
+HOSTED: tuple[dict[str, Any], ...] = (
+    {"type": "thinking", "thinking": "I need a tool for weather.", "signature": "c2ln"},
+    {
+        "type": "server_tool_use",
+        "id": "srvtoolu_1",
+        "name": "tool_search_tool_bm25",
+        "input": {"query": "weather"},
+    },
+    {
+        "type": "tool_search_tool_result",
+        "tool_use_id": "srvtoolu_1",
+        "content": {
+            "type": "tool_search_tool_search_result",
+            "tool_references": [{"type": "tool_reference", "tool_name": "get_weather"}],
+        },
+    },
+)
+
+
+async def test_anthropic_s_own_search_passes_through_and_back_word_for_word(
+    anthropic: Service,
+) -> None:
+    anthropic.wire.then(Say(natives=HOSTED, calls=(("get_weather", "{}"),)), Say("Sunny."))
+    search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
+    tools = (search, DEFERRED)
+    first = await complete(anthropic.model, Request(messages=ASK.messages, tools=tools))
+    assert [p.type for p in first.message.parts] == ["native", "native", "native", "call"]
+    assert first.message.calls[0].name == "get_weather"
+
+    result = returned(CallResult(first.message.calls[0].id, "get_weather", Result.of("sun")))
+    history = (*ASK.messages, first.message, result)
+    await complete(anthropic.model, Request(messages=history, tools=tools))
+    blocks = anthropic.wire.seen[-1].body["messages"][1]["content"]
+    assert blocks[:3] == [*HOSTED]
+    assert anthropic.wire.seen[-1].body["tools"] == [*tools]
+
+
+async def test_anthropic_s_references_answer_a_search_of_ours(anthropic: Service) -> None:
+    anthropic.wire.then(Say(calls=(("tool_search", '{"query": "weather"}'),)), Say("Found."))
+    ours = {"name": "tool_search", "input_schema": {"type": "object"}}
+    asked = (await complete(anthropic.model, ASK)).message
+    references = [{"type": "tool_reference", "tool_name": "get_weather"}]
+    answer = returned(
+        CallResult(asked.calls[0].id, "tool_search", Result.of("1 tool"), json.dumps(references))
+    )
+    history = (*ASK.messages, asked, answer)
+    await complete(anthropic.model, Request(messages=history, tools=(ours, DEFERRED)))
+    block = anthropic.wire.seen[-1].body["messages"][-1]["content"][0]
+    assert block["content"] == references
+
+
+async def test_anthropic_s_thinking_can_be_watched(anthropic: Service) -> None:
+    anthropic.wire.then(Say("Sunny.", natives=HOSTED[:1]))
+    deltas = [d async for d in anthropic.model.stream(ASK)]
+    thought = "".join(d.text for d in deltas if isinstance(d, ThoughtDelta))
+    assert thought == "I need a tool for weather."
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"),
+    [("max_tokens", "length"), ("refusal", "refused"), ("pause_turn", "paused")],
+)
+async def test_anthropic_s_reasons_to_stop(anthropic: Service, stop: str, reason: str) -> None:
+    anthropic.wire.then(Say("Well", stop=stop))
+    assert (await complete(anthropic.model, ASK)).reason == reason
+
+
+async def test_anthropic_being_overloaded_in_mid_stream_is_transient(anthropic: Service) -> None:
+    anthropic.wire.then(Refuse(529, "Overloaded", in_stream=True))
+    with pytest.raises(ModelError) as caught:
+        await complete(anthropic.model, ASK)
+    assert (caught.value.status, caught.value.is_transient) == (529, True)
+
+
+async def test_anthropic_is_asked_to_cache_the_prefix(anthropic: Service) -> None:
+    anthropic.wire.then(Say("Hi"))
+    await complete(anthropic.model, ASK)
+    assert anthropic.wire.seen[0].body["cache_control"] == {"type": "ephemeral"}
+
+
+async def test_openai_s_hosted_search_passes_through_and_back(responses: Service) -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    tool = {"type": "function", "name": "get_weather", "parameters": {}, "strict": False}
+    called = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "execution": "server",
+        "status": "completed",
+        "call_id": None,
+        "arguments": {"paths": ["weather"]},
+    }
+    found = {
+        "type": "tool_search_output",
+        "id": "tso_1",
+        "execution": "server",
+        "status": "completed",
+        "call_id": None,
+        "tools": [tool],
+    }
+    natives = (reasoning, called, found)
+    responses.wire.then(Say(natives=natives, calls=(("get_weather", "{}"),)), Say("Sunny."))
+    first = (await complete(responses.model, ASK)).message
+    result = returned(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
+    await complete(responses.model, Request(messages=(*ASK.messages, first, result)))
+    sent = responses.wire.seen[-1].body["input"]
+    assert [item.get("type") for item in sent[1:]] == [
+        "reasoning",
+        "tool_search_call",
+        "tool_search_output",
+        "function_call",
+        "function_call_output",
+    ]
+    assert sent[1:4] == [*natives]
+
+
+async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Service) -> None:
+    called = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "call_id": "call_s",
+        "execution": "client",
+        "status": "completed",
+        "arguments": {"query": "weather"},
+    }
+    responses.wire.then(Say(natives=(called,)), Say("Found."))
+    reply = await complete(responses.model, ASK)
+    call = reply.message.calls[0]
+    assert (call.name, call.values(), reply.reason) == (
+        "tool_search",
+        {"query": "weather"},
+        "calls",
+    )
+
+    tool = {"type": "function", "name": "get_weather", "parameters": {}, "strict": False}
+    answer = returned(CallResult(call.id, call.name, Result.of("1 tool"), json.dumps([tool])))
+    await complete(responses.model, Request(messages=(*ASK.messages, reply.message, answer)))
+    sent = responses.wire.seen[-1].body["input"]
+    assert sent[1] == called
+    assert sent[2] == {
+        "type": "tool_search_output",
+        "call_id": "call_s",
+        "execution": "client",
+        "status": "completed",
+        "tools": [tool],
+    }
+
+
+async def test_openai_keeps_nothing_of_a_conversation(responses: Service) -> None:
+    responses.wire.then(Say("Hi"))
+    await complete(responses.model, ASK)
+    assert responses.wire.seen[0].body["store"] is False
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"), [("max_output_tokens", "length"), ("content_filter", "refused")]
+)
+async def test_openai_s_reasons_to_stop(responses: Service, stop: str, reason: str) -> None:
+    responses.wire.then(Say("Well", stop=stop))
+    assert (await complete(responses.model, ASK)).reason == reason
+
+
+async def test_a_spent_account_is_not_worth_another_try(chat: Service) -> None:
+    chat.wire.then(Refuse(429, "You exceeded your current quota", kind="insufficient_quota"))
+    with pytest.raises(ModelError, match="quota") as caught:
+        await complete(chat.model, ASK)
+    assert not caught.value.is_transient
+
+
+async def test_broken_arguments_are_kept_and_go_back_readable(service: Service) -> None:
+    if service.model.provider == "gemini":
+        # Gemini parses calls itself and ends the reply with a reason of its own instead.
+        service.wire.then(Say(stop="MALFORMED_FUNCTION_CALL"))
+        with pytest.raises(ModelError, match="could not read the model's call") as caught:
+            await complete(service.model, ASK)
+        assert caught.value.is_transient
+        return
+    service.wire.then(Say(calls=(("find", '{"q": "blu'),)), Say("Again."))
+    asked = (await complete(service.model, ASK)).message
+    assert asked.calls[0].arguments == '{"q": "blu'
+    assert asked.calls[0].values() is None
+    result = returned(CallResult(asked.calls[0].id, "find", Result.error("not JSON")))
+    reply = await complete(service.model, Request(messages=(*ASK.messages, asked, result)))
+    assert reply.message.text == "Again."
+    assert "blu" in json.dumps(service.wire.seen[-1].body)
+
+
+async def test_a_compatible_server_may_number_its_calls_badly(chat: Service) -> None:
+    whole = [
+        {
+            "index": 0,
+            "id": f"id_{n}",
+            "type": "function",
+            "function": {"name": n, "arguments": "{}"},
+        }
+        for n in ("first", "second")
+    ]
+    natives = tuple({"tool_calls": [call]} for call in whole)
+    chat.wire.then(Say(natives=natives, stop="stop"))
+    calls = (await complete(chat.model, ASK)).message.calls
+    assert [(c.id, c.name) for c in calls] == [("id_first", "first"), ("id_second", "second")]
+
+
+async def test_a_compatible_server_may_send_no_ids(chat: Service) -> None:
+    natives = tuple(
+        {"tool_calls": [{"index": i, "function": {"name": "f", "arguments": "{}"}}]} for i in (0, 1)
+    )
+    chat.wire.then(Say(natives=natives, stop="tool_calls"))
+    ids = [c.id for c in (await complete(chat.model, ASK)).message.calls]
+    assert len(set(ids)) == 2
+    assert all(ids)
+
+
+async def test_a_compatible_server_may_show_its_reasoning(chat: Service) -> None:
+    chat.wire.then(Say("Hi", natives=({"reasoning_content": "hmm"},)))
+    deltas = [d async for d in chat.model.stream(ASK)]
+    assert ThoughtDelta("hmm") in deltas
+
+
+@pytest.mark.parametrize(
+    ("stop", "reason"), [("length", "length"), ("content_filter", "refused"), ("stop", "stop")]
+)
+async def test_chat_s_reasons_to_stop(chat: Service, stop: str, reason: str) -> None:
+    chat.wire.then(Say("Well", stop=stop))
+    assert (await complete(chat.model, ASK)).reason == reason
+
+
+async def test_gemini_s_signatures_go_back_with_their_calls(gemini: Service) -> None:
+    signed = {
+        "functionCall": {"name": "get_weather", "args": {"city": "Kraków"}, "id": "g1"},
+        "thoughtSignature": "c2lnbmVk",
+    }
+    gemini.wire.then(Say(natives=({"text": "hm", "thought": True}, signed)), Say("Sunny."))
+    deltas = [d async for d in gemini.model.stream(ASK)]
+    assert ThoughtDelta("hm") in deltas
+    first = collect(deltas).message
+    assert first.calls[0].name == "get_weather"
+
+    answer = returned(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
+    await complete(gemini.model, Request(messages=(*ASK.messages, first, answer)))
+    model, results = gemini.wire.seen[-1].body["contents"][1:]
+    assert model["parts"] == [signed]
+    assert results["parts"][0]["functionResponse"]["id"] == "g1"
+
+
+async def test_gemini_s_signed_text_goes_back_signed(gemini: Service) -> None:
+    gemini.wire.then(
+        Say(natives=({"text": "Sunny.", "thoughtSignature": "c2lnbmVk"},)), Say("Yes.")
+    )
+    first = (await complete(gemini.model, ASK)).message
+    assert [p for p in first.parts if isinstance(p, Native)]
+    await complete(gemini.model, Request(messages=(*ASK.messages, first, user("Sure?"))))
+    parts = gemini.wire.seen[-1].body["contents"][1]["parts"]
+    assert parts[1]["thoughtSignature"] == "c2lnbmVk"
+
+
+async def test_gemini_answers_a_wrong_key_with_400_and_we_say_so(gemini: Service) -> None:
+    gemini.wire.then(Refuse(400, "API key not valid", kind="API_KEY_INVALID"))
+    with pytest.raises(ModelError, match="GEMINI_API_KEY") as caught:
+        await complete(gemini.model, ASK)
+    assert not caught.value.is_transient
+
+
+@pytest.mark.parametrize(("stop", "reason"), [("MAX_TOKENS", "length"), ("SAFETY", "refused")])
+async def test_gemini_s_reasons_to_stop(gemini: Service, stop: str, reason: str) -> None:
+    gemini.wire.then(Say("Well", stop=stop))
+    assert (await complete(gemini.model, ASK)).reason == reason

@@ -1,0 +1,1 @@
+"""A loopback service that speaks the wire formats of the model providers."""
