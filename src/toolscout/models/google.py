@@ -76,7 +76,7 @@ class GoogleModel:
         """Ask, and translate the chunks of the stream."""
         reader = _Reader()
         try:
-            stream = await self._client.aio.models.generate_content_stream(
+            stream: AsyncIterator[Any] = await self._client.aio.models.generate_content_stream(
                 model=self.name,
                 contents=dialogue(request.messages),
                 config=self._config(request),
