@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, cast
 
 from ..catalog.result import Content, Result
@@ -76,7 +76,7 @@ class AnthropicModel:
             timeout=timeout_seconds,
         )
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and translate the events of the stream."""
         reader = _Reader()
         try:

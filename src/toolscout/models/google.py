@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -72,11 +72,11 @@ class GoogleModel:
             },
         )
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and translate the chunks of the stream."""
         reader = _Reader()
         try:
-            stream: AsyncIterator[Any] = await self._client.aio.models.generate_content_stream(
+            stream: AsyncIterable[Any] = await self._client.aio.models.generate_content_stream(
                 model=self.name,
                 contents=dialogue(request.messages),
                 config=self._config(request),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ class Model(Protocol):
         """The dialect of its tools: anthropic, openai-chat, openai-responses, gemini or plain."""
         ...
 
-    def stream(self, request: Request) -> AsyncIterator[Delta]:
+    def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and give what comes as it comes; a failure is a ModelError."""
         ...
 

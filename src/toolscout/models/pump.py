@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import TypeVar
 
 _T = TypeVar("_T")
 
 
-async def pumped(source: AsyncIterable[_T]) -> AsyncIterator[_T]:
+async def pumped(source: AsyncIterable[_T]) -> AsyncGenerator[_T]:
     """The same items, such that leaving early closes the source cleanly.
 
     The SDKs read through generators within generators. Left in the middle, those are closed by

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalog.result import Content, Result
@@ -46,7 +46,7 @@ class ResponsesModel:
         )
         self._options = dict(options or {})
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and translate the events of the stream."""
         reader = _Reader(self._endpoint)
         async with self._endpoint.failures():

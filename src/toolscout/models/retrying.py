@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from ..errors import ModelError
@@ -54,7 +54,7 @@ class Retrying:
         """The dialect of its tools."""
         return self._model.provider
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask until it works, the failure is final, or the tries are used up."""
         attempt = 1
         while True:
