@@ -17,7 +17,10 @@ _LISTING = frozenset({"enum", "const", "items", *_VARIANTS})
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One argument of a tool, as its schema declares it; `default` is JSON, or empty for none."""
+    """One argument of a tool, as its schema declares it.
+
+    `default` is JSON, or empty for none; `parent` is the dotted path of the argument it is part of.
+    """
 
     name: str
     type: str = "any"
@@ -26,25 +29,28 @@ class Parameter:
     values: tuple[str, ...] = ()
     depth: int = 0
     default: str = ""
+    parent: str = ""
 
 
 def parameters_of(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Parameter]:
     """Each argument, outer ones first, in declared order; recursive types are entered once."""
-    level: list[dict[str, Any]] = [_resolve(root, root)]
+    level: list[tuple[str, dict[str, Any]]] = [("", _resolve(root, root))]
     entered: set[object] = set()
     seen = 0
     for depth in range(deepest + 1):
-        below: list[dict[str, Any]] = []
-        for node in level:
+        below: list[tuple[str, dict[str, Any]]] = []
+        for parent, node in level:
             declared, needed = _fields(node, root)
             for name, raw in declared.items():
                 seen += 1
                 if seen > _WIDTH:
                     return
                 child = _resolve(_mapping(raw), root)
-                yield _parameter(name, child, root, required=name in needed, depth=depth)
+                yield _parameter(
+                    name, child, root, required=name in needed, depth=depth, parent=parent
+                )
                 if not child.keys().isdisjoint(_NESTING) and _is_new(raw, entered):
-                    below.append(child)
+                    below.append((f"{parent}.{name}" if parent else name, child))
         level = below
 
 
@@ -129,7 +135,13 @@ def _is_new(raw: object, entered: set[object]) -> bool:
 
 
 def _parameter(
-    name: str, node: dict[str, Any], root: dict[str, Any], *, required: bool, depth: int
+    name: str,
+    node: dict[str, Any],
+    root: dict[str, Any],
+    *,
+    required: bool,
+    depth: int,
+    parent: str,
 ) -> Parameter:
     text = node.get("description")
     default = node.get("default")
@@ -141,6 +153,7 @@ def _parameter(
         values=() if node.keys().isdisjoint(_LISTING) else _values(node, root),
         depth=depth,
         default="" if default is None else json.dumps(default, ensure_ascii=False),
+        parent=parent,
     )
 
 

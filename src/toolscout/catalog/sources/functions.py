@@ -1,0 +1,193 @@
+"""Python functions as tools: what their signatures and docstrings say is all that is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
+
+from pydantic import ValidationError
+
+from ...errors import CatalogError, InvalidArguments, SourceError
+from ..card import signature
+from ..clean import clean, clean_line
+from ..result import Result
+from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
+from .arguments import Arguments, arguments_of
+from .docstrings import read
+
+F = TypeVar("F", bound=Callable[..., Any])
+_MARK = "__toolscout__"
+
+
+class Options(TypedDict, total=False):
+    """What `@tool` may say of a function beyond its signature and docstring."""
+
+    name: str
+    title: str
+    description: str
+    category: str
+    phrases: Sequence[str]
+    tags: Sequence[str]
+    related: Sequence[str]
+    usage: str
+    skill: str
+    risk: Risk
+    requires_confirmation: bool
+    defer: Deferral
+    annotations: Annotations
+    extraction: Extraction
+    metadata: Mapping[str, Any]
+
+
+@overload
+def tool(function: F, /) -> F: ...
+@overload
+def tool(**options: Unpack[Options]) -> Callable[[F], F]: ...
+def tool(function: F | None = None, /, **options: Unpack[Options]) -> F | Callable[[F], F]:
+    """Mark a function as a tool; it stays the function it was.
+
+    Everything has a default: the name is the function's, the description its docstring, the
+    schema its type hints, and the parameter descriptions those of the docstring.
+    """
+    _check(cast("dict[str, Any]", options))
+
+    def mark(marked: F) -> F:
+        setattr(marked, _MARK, options)
+        return marked
+
+    return mark if function is None else mark(function)
+
+
+def tool_of(function: Callable[..., Any]) -> Tool:
+    """The tool that a function is, marked or not."""
+    return _describe(function)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Callee:
+    """A function, ready to be called with arguments from outside."""
+
+    tool: Tool
+    function: Callable[..., Any]
+    arguments: Arguments
+
+    async def run(self, given: Mapping[str, Any]) -> Result:
+        try:
+            positional, named = self.arguments.split(self.arguments.check(given))
+        except ValidationError as error:
+            return _misfit(self.tool, error)
+        try:
+            return Result.of(await self._called(positional, named))
+        except Exception as error:  # noqa: BLE001  whatever a tool raises is that tool's own failure
+            return Result.error(f"{self.tool.name} failed: {type(error).__name__}: {error}")
+
+    async def _called(self, positional: list[Any], named: dict[str, Any]) -> Any:
+        if _is_async(self.function):
+            value = self.function(*positional, **named)
+        else:
+            value = await asyncio.to_thread(self.function, *positional, **named)
+        return await value if inspect.isawaitable(value) else value
+
+
+class FunctionSource:
+    """Python functions; those that are not async run in a thread, so that nobody waits."""
+
+    def __init__(self, functions: Iterable[Callable[..., Any]], *, name: str = "functions") -> None:
+        self.name = name
+        self._callees: dict[str, _Callee] = {}
+        for function in functions:
+            described, arguments = _describe(function)
+            if described.name in self._callees:
+                raise CatalogError(
+                    f"Two functions are both called {described.name!r}.",
+                    hint='Name one of them: @tool(name="…").',
+                )
+            self._callees[described.name] = _Callee(described, function, arguments)
+
+    async def tools(self) -> Sequence[Tool]:
+        """One tool a function, in the order given."""
+        return [callee.tool for callee in self._callees.values()]
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Check the arguments, run the function, and wrap whatever it returns or raises."""
+        callee = self._callees.get(tool.local_name)
+        if callee is None:
+            raise SourceError(
+                f"Source {self.name!r} has no function {tool.local_name!r}.",
+                hint=f"It has: {', '.join(self._callees)}.",
+            )
+        return await callee.run(arguments)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _check(options: dict[str, Any]) -> None:
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        raise CatalogError(
+            f"@tool has no option {', '.join(sorted(unknown))}.",
+            hint=f"It has: {', '.join(Options.__annotations__)}.",
+        )
+    for key, allowed in (("risk", RISKS), ("defer", DEFERRALS)):
+        if options.get(key, allowed[0]) not in allowed:
+            raise CatalogError(
+                f"@tool({key}={options[key]!r}) is not known.", hint=f"Use one of {allowed}."
+            )
+
+
+def _describe(function: Callable[..., Any]) -> tuple[Tool, Arguments]:
+    options: dict[str, Any] = dict(getattr(function, _MARK, {}))
+    doc = read(inspect.getdoc(_named(function)))
+    arguments = arguments_of(function, doc.parameters)
+    fields = {key: value for key, value in options.items() if key not in _TEXTS}
+    for key in ("phrases", "tags", "related"):
+        fields[key] = tuple(clean_line(text) for text in options.get(key, ()))
+    fields["metadata"] = json.dumps(options.get("metadata", {}), ensure_ascii=False)
+    described = Tool(
+        name=_name(function, options),
+        title=clean_line(options.get("title", "")),
+        description=clean(options.get("description", doc.text)),
+        usage=clean(options.get("usage", "")),
+        parameters=arguments.schema,
+        output=arguments.output,
+        **fields,
+    )
+    return described, arguments
+
+
+_TEXTS = frozenset({"name", "title", "description", "usage"})
+
+
+def _named(function: Callable[..., Any]) -> Any:
+    return cast("partial[Any]", function).func if isinstance(function, partial) else function
+
+
+def _name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    base = _named(function)
+    name = clean_line(options.get("name") or getattr(base, "__name__", type(base).__name__))
+    if not name or name == "<lambda>":
+        raise CatalogError(
+            "A function without a name cannot be a tool.", hint='Name it: tool(name="…")(function).'
+        )
+    return name
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  asking what kind it is, not whether
+    )
+
+
+def _misfit(tool: Tool, error: ValidationError) -> Result:
+    lines = [
+        f"- {'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
+        for item in error.errors(include_url=False, include_context=False)
+    ]
+    text = "\n".join([f"The arguments do not fit {tool.name}:", *lines, f"Call {signature(tool)}"])
+    return Result.error(text, code=InvalidArguments.code)
