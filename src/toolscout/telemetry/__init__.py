@@ -1,0 +1,1 @@
+"""Events made visible: structured logs, figures, OpenTelemetry."""

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from toolscout.events import Event
+from toolscout.telemetry.logs import JsonLines, Logs
+from toolscout.telemetry.otel import OpenTelemetry
+from toolscout.telemetry.shape import shape
+from toolscout.telemetry.tally import Tally
+
+START = Event(
+    "run_start",
+    "s1",
+    {"model": "claude-x", "provider": "anthropic", "profile": "default", "tool_search": True},
+)
+ASKED = Event(
+    "model_call",
+    "s1",
+    {
+        "model": "claude-x",
+        "provider": "anthropic",
+        "step": 0,
+        "took_ms": 800.0,
+        "input_tokens": 900,
+        "output_tokens": 30,
+        "cached_tokens": 700,
+        "reason": "calls",
+    },
+)
+FOUND = Event(
+    "tool_discovery_result",
+    "s1",
+    {
+        "tool": "tool_search",
+        "names": ("send_email", "send_sms"),
+        "took_ms": 3.0,
+        "arms_ms": {"lexical": 0.5, "dense": 2.0},
+    },
+)
+MISSED = Event("tool_discovery_result", "s1", {"tool": "tool_search", "names": (), "took_ms": 1.0})
+CALLED = Event("tool_call", "s1", {"tool": "send_email", "server": "mail", "took_ms": 40.0})
+FAILED = Event(
+    "tool_call", "s1", {"tool": "send_sms", "is_error": True, "code": "timeout", "took_ms": 9.0}
+)
+END = Event(
+    "run_end",
+    "s1",
+    {"steps": 3, "searches": 1, "input_tokens": 2000, "output_tokens": 90, "stopped_by": "answer"},
+)
+STORY = (START, ASKED, FOUND, CALLED, FAILED, END)
+
+
+class Recorded:
+    """Spans and metrics as an exporter would get them, dated by a clock that ticks by itself."""
+
+    def __init__(self) -> None:
+        self._spans = InMemorySpanExporter()
+        self._reader = InMemoryMetricReader()
+        tracers = TracerProvider()
+        tracers.add_span_processor(SimpleSpanProcessor(self._spans))
+        self._meters = MeterProvider(metric_readers=[self._reader])
+        self._now = 1_000_000_000_000
+        self.sink = OpenTelemetry(
+            tracer_provider=tracers, meter_provider=self._meters, now_ns=self._tick
+        )
+
+    def _tick(self) -> int:
+        self._now += 1_000_000_000
+        return self._now
+
+    @property
+    def spans(self) -> dict[str, ReadableSpan]:
+        return {span.name: span for span in self._spans.get_finished_spans()}
+
+    def points(self, name: str) -> list[tuple[dict[str, object], float]]:
+        """Every point of a metric: its attributes, and its value or sum."""
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        return [
+            (dict(point.attributes or {}), getattr(point, "value", None) or point.sum)
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+
+@pytest.fixture
+def recorded() -> Recorded:
+    return Recorded()
+
+
+def test_a_run_is_a_span_with_its_requests_and_calls_inside(recorded: Recorded) -> None:
+    for event in STORY:
+        recorded.sink(event)
+    run = recorded.spans["invoke_agent"]
+    inside = {n: s for n, s in recorded.spans.items() if s.parent and n != "invoke_agent"}
+    assert [*inside] == [
+        "chat claude-x",
+        "execute_tool tool_search",
+        "execute_tool send_email",
+        "execute_tool send_sms",
+    ]
+    assert all(s.parent and s.parent.span_id == run.context.span_id for s in inside.values())
+
+
+def test_spans_speak_the_words_of_the_conventions(recorded: Recorded) -> None:
+    for event in STORY:
+        recorded.sink(event)
+    chat = dict(recorded.spans["chat claude-x"].attributes or {})
+    assert chat["gen_ai.operation.name"] == "chat"
+    assert chat["gen_ai.provider.name"] == "anthropic"
+    assert chat["gen_ai.conversation.id"] == "s1"
+    assert chat["gen_ai.usage.input_tokens"] == 900
+    assert chat["gen_ai.usage.cache_read.input_tokens"] == 700
+    assert chat["gen_ai.response.finish_reasons"] == ("calls",)
+    tool = dict(recorded.spans["execute_tool send_email"].attributes or {})
+    assert (tool["gen_ai.operation.name"], tool["gen_ai.tool.name"]) == (
+        "execute_tool",
+        "send_email",
+    )
+
+
+def test_a_span_is_as_long_as_what_it_stands_for(recorded: Recorded) -> None:
+    for event in STORY:
+        recorded.sink(event)
+    chat = recorded.spans["chat claude-x"]
+    assert chat.end_time is not None
+    assert chat.start_time is not None
+    assert chat.end_time - chat.start_time == 800_000_000
+
+
+def test_a_failure_marks_its_span(recorded: Recorded) -> None:
+    for event in STORY:
+        recorded.sink(event)
+    failed = recorded.spans["execute_tool send_sms"]
+    assert not failed.status.is_ok
+    assert dict(failed.attributes or {})["error.type"] == "timeout"
+    assert recorded.spans["execute_tool send_email"].status.is_ok
+
+
+def test_what_has_no_length_is_a_note_on_its_run(recorded: Recorded) -> None:
+    recorded.sink(START)
+    recorded.sink(Event("tools_enabled", "s1", {"names": ("send_email",)}))
+    recorded.sink(Event("tools_enabled", "another", {"names": ("x",)}))
+    recorded.sink(END)
+    notes = recorded.spans["invoke_agent"].events
+    assert [(n.name, dict(n.attributes or {})) for n in notes] == [
+        ("tools_enabled", {"toolscout.names": ("send_email",)})
+    ]
+
+
+@pytest.mark.behaviour("E121")
+def test_metrics_tell_latency_by_arm_hits_misses_and_tokens_by_kind(recorded: Recorded) -> None:
+    for event in (*STORY[:-1], MISSED, END):
+        recorded.sink(event)
+    arms = {a["toolscout.arm"]: v for a, v in recorded.points("toolscout.discovery.duration")}
+    assert arms == {"lexical": 0.5, "dense": 2.0, "all": 4.0}
+    assert recorded.points("toolscout.discovery.searches") == [({}, 2)]
+    assert recorded.points("toolscout.discovery.misses") == [({}, 1)]
+    assert recorded.points("toolscout.discovery.hits") == [({}, 1)]
+    assert recorded.points("toolscout.run.tokens") == [({"toolscout.request_type": "B"}, 2090)]
+    usage = {a["gen_ai.token.type"]: v for a, v in recorded.points("gen_ai.client.token.usage")}
+    assert usage == {"input": 900, "output": 30}
+    assert [v for _, v in recorded.points("gen_ai.client.operation.duration")] == [0.8]
+
+
+def test_a_call_outside_a_run_is_a_span_of_its_own(recorded: Recorded) -> None:
+    recorded.sink(CALLED)
+    assert recorded.spans["execute_tool send_email"].parent is None
+
+
+@pytest.mark.behaviour("E121")
+def test_the_tally_gives_the_same_figures_without_any_exporter() -> None:
+    tally = Tally()
+    for event in (*STORY, MISSED):
+        tally(event)
+    figures = tally.figures()
+    assert (figures.searches, figures.misses, figures.hits) == (2, 1, 1)
+    assert (figures.calls, figures.failures, figures.hit_rate) == (2, 1, 0.5)
+    assert figures.latency_ms["dense"].mean == 2.0
+    assert (figures.latency_ms["all"].least, figures.latency_ms["all"].most) == (1.0, 3.0)
+    assert figures.tokens["B"].total == 2090
+
+
+def test_a_search_is_a_hit_once_however_often_its_tool_is_used() -> None:
+    tally = Tally()
+    for event in (FOUND, CALLED, CALLED, CALLED):
+        tally(event)
+    assert tally.figures().hits == 1
+
+
+def test_a_tool_found_in_one_session_is_no_hit_in_another() -> None:
+    tally = Tally()
+    tally(FOUND)
+    tally(Event("tool_call", "s2", {"tool": "send_email"}))
+    assert tally.figures().hits == 0
+
+
+@pytest.mark.parametrize(("searches", "kind"), [(0, "A"), (1, "B"), (2, "C"), (9, "C")])
+def test_runs_are_told_apart_by_how_often_they_searched(searches: int, kind: str) -> None:
+    tally = Tally()
+    tally(Event("run_end", "s", {"searches": searches, "input_tokens": 5}))
+    assert [*tally.figures().tokens] == [kind]
+
+
+def logged(*events: Event, level: int = logging.INFO, with_content: bool = False) -> list[str]:
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logger = logging.Logger("test", level)
+    logger.addHandler(handler)
+    sink = Logs(logger, with_content=with_content)
+    for event in events:
+        sink(event)
+    return stream.getvalue().splitlines()
+
+
+def test_each_event_is_one_line_of_json_with_its_facts() -> None:
+    row = json.loads(logged(CALLED)[0])
+    assert row["kind"] == "tool_call"
+    assert (row["session"], row["tool"], row["took_ms"]) == ("s1", "send_email", 40.0)
+    assert row["level"] == "INFO"
+
+
+def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
+    secret = {"to": "ann@example.com", "amount": 5, "tags": ["a"], "deep": {"x": None}}
+    event = Event("tool_discovery_start", "s", {"tool": "tool_search", "arguments": secret})
+    line = logged(event)[0]
+    assert "ann@example.com" not in line
+    assert json.loads(line)["arguments"] == {
+        "to": "str[15]",
+        "amount": "int",
+        "tags": "list[1]",
+        "deep": {"x": None},
+    }
+    assert "ann@example.com" in logged(event, with_content=True)[0]
+
+
+def test_what_went_wrong_is_a_warning() -> None:
+    assert json.loads(logged(Event("tool_not_found", "s", {"tool": "x"}))[0])["level"] == "WARNING"
+
+
+@pytest.mark.behaviour("E113")
+def test_what_only_helps_to_develop_is_logged_for_debugging_only() -> None:
+    stats = Event("memory_stats", "s", {"processed": 3, "total": 3})
+    assert logged(stats) == []
+    assert json.loads(logged(stats, level=logging.DEBUG)[0])["processed"] == 3
+
+
+def test_ordinary_records_are_lines_of_json_too() -> None:
+    record = logging.LogRecord("n", logging.ERROR, "p", 1, "broke: %s", ("x",), None)
+    assert json.loads(JsonLines().format(record))["message"] == "broke: x"
+
+
+def test_a_shape_has_no_end_of_depth_or_width() -> None:
+    deep: object = "end"
+    for _ in range(50):
+        deep = {"in": deep}
+    assert "object[1]" in str(shape(deep))
+    assert len(str(shape({str(i): i for i in range(10_000)}))) < 1_000
+    assert shape(object()) == "object"
