@@ -164,6 +164,26 @@ async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Ser
     }
 
 
+async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
+    responses: Service,
+) -> None:
+    called = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "call_id": "call_s",
+        "execution": "client",
+        "status": "completed",
+        "arguments": {"query": "teleport"},
+    }
+    responses.wire.then(Say(natives=(called,)), Say("There is none."))
+    asked = (await complete(responses.model, ASK)).message
+    answer = returned(CallResult("call_s", "tool_search", Result.of("No tool fits teleport.")))
+    await complete(responses.model, Request(messages=(*ASK.messages, asked, answer)))
+    output, words = responses.wire.seen[-1].body["input"][2:]
+    assert (output["type"], output["tools"]) == ("tool_search_output", [])
+    assert words["content"][0]["text"] == "No tool fits teleport."
+
+
 async def test_openai_keeps_nothing_of_a_conversation(responses: Service) -> None:
     responses.wire.then(Say("Hi"))
     await complete(responses.model, ASK)

@@ -87,43 +87,56 @@ def _choice(choice: str) -> str | dict[str, str]:
 
 def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages as input items, in the order in which they happened."""
-    return [
-        item
-        for message in messages
-        for part in message.parts
-        if (item := _item(part, role=message.role)) is not None
-    ]
+    items: list[dict[str, Any]] = []
+    searches: set[str] = set()
+    for message in messages:
+        searches |= {call.id for call in message.calls if _is_search(call)}
+        for part in message.parts:
+            items += _items(part, role=message.role, searches=searches)
+    return items
 
 
-def _item(part: Part, *, role: str) -> dict[str, Any] | None:
+def _is_search(call: Call) -> bool:
+    return call.echoed().get("type") == "tool_search_call"
+
+
+def _items(part: Part, *, role: str, searches: set[str]) -> list[dict[str, Any]]:
     match part:
         case Text(text):
-            if not text:
-                return None
-            kind = "output_text" if role == "assistant" else "input_text"
-            speaker = "developer" if role == "system" else role
-            return {"role": speaker, "content": [{"type": kind, "text": text}]}
+            return [_text(text, role=role)] if text else []
         case Call():
-            return _call(part)
+            return [_call(part)]
         case CallResult():
-            return _result(part)
+            return _found(part) if part.id in searches else [_result(part)]
         case Native(provider, block):
-            return json.loads(block) if provider == ResponsesModel.provider else None
+            return [json.loads(block)] if provider == ResponsesModel.provider else []
+
+
+def _text(text: str, *, role: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    speaker = "developer" if role == "system" else role
+    return {"role": speaker, "content": [{"type": kind, "text": text}]}
 
 
 def _call(call: Call) -> dict[str, Any]:
     echo = call.echoed()
-    if echo.get("type") == "tool_search_call":
+    if _is_search(call):
         return {**echo, "call_id": call.id, "arguments": call.replayed()}
     arguments = json.dumps(call.replayed(), ensure_ascii=False)
     item = {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": arguments}
     return item | {k: echo[k] for k in ("id", "namespace") if k in echo}
 
 
+def _found(part: CallResult) -> list[dict[str, Any]]:
+    """The answer to a search that the provider left to us; it has no room for words, so these
+    follow it when there is nothing else to say."""
+    tools: list[Any] = json.loads(part.native) if part.native else []
+    output: dict[str, Any] = {"type": "tool_search_output", "call_id": part.id, "tools": tools}
+    output |= {"execution": "client", "status": "completed"}
+    return [output] if tools else [output, _text(part.result.text, role="system")]
+
+
 def _result(part: CallResult) -> dict[str, Any]:
-    if part.native:
-        found = {"type": "tool_search_output", "execution": "client", "status": "completed"}
-        return found | {"call_id": part.id, "tools": json.loads(part.native)}
     output: list[dict[str, Any]] | str = part.result.text
     if any(c.type == "image" and c.data for c in part.result.content):
         output = _content(part.result)
