@@ -25,6 +25,7 @@ from toolscout.models.messages import (
     Message,
     Native,
     Text,
+    answered,
     assistant,
     dump,
     load,
@@ -57,6 +58,15 @@ def test_results_of_every_kind_survive_being_kept() -> None:
     )
     kept = (user("go"), assistant(Call("1", "f")), returned(CallResult("1", "f", result)))
     assert load(dump(kept)) == kept
+
+
+def test_what_only_a_source_understands_is_not_kept() -> None:
+    result = answered(Call("1", "f"), Result(content=(Content(text="a"),), raw=object()))
+    assert load(dump([returned(result)]))[0].results[0].result.text == "a"
+
+
+def test_half_a_character_does_not_spoil_a_conversation() -> None:
+    assert load(dump([user("a\ud800b")]))[0].text == "a?b"
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"role": "user"}', '[{"role": "king"}]'])

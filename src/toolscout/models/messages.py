@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -118,6 +118,11 @@ def notice(text: str) -> Message:
     return Message("system", (Text(text),))
 
 
+def answered(call: Call, result: Result, *, native: str = "") -> CallResult:
+    """The result of a call, without what only its source understands."""
+    return CallResult(call.id, call.name, replace(result, raw=None), native)
+
+
 def returned(*results: CallResult) -> Message:
     """The results of one step, together, as every provider wants them."""
     return Message("tool", results)
@@ -127,8 +132,11 @@ _ADAPTER: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
 
 def dump(messages: Iterable[Message]) -> str:
-    """A conversation as JSON text."""
-    return _ADAPTER.dump_json(tuple(messages), exclude_defaults=False).decode()
+    """A conversation as JSON text; the same one gives the same bytes."""
+    rows = _ADAPTER.dump_python(tuple(messages))
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair, which a model can escape into a text, is not UTF-8.
+    return text.encode("utf-8", "replace").decode()
 
 
 def load(text: str) -> tuple[Message, ...]:
