@@ -1,0 +1,240 @@
+"""What a call of a discovery tool does: a new session, an answer, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..catalog.catalog import Catalog
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..errors import ToolscoutError
+from ..events import Event
+from ..search.engine import Allow, Engine
+from .asking import Asked, invalid, mapping, names_in, read_search
+from .finding import find
+from .metatools import Metatool, Role, spelled
+from .profile import Profile
+from .replies.reply import structured
+from .scope import Scope
+from .session import Session
+from .spelling import meant, nearest
+
+Rules = Callable[[Sequence[Tool]], str]
+"""Gives the rules of use that go with some tools."""
+
+
+def no_rules(_: Sequence[Tool]) -> str:
+    """No rules go with any tool."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The call that a `call_tool` stands for: it is authorised, validated and logged as itself."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a discovery tool did. With `call` set, that call is to be run and answers instead."""
+
+    session: Session
+    result: Result
+    loaded: tuple[str, ...] = ()
+    found: tuple[Tool, ...] = ()
+    events: tuple[Event, ...] = ()
+    call: Inner | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """One call of a discovery tool, with all it may know."""
+
+    profile: Profile
+    tool: Metatool
+    arguments: Mapping[str, Any]
+    scope: Scope
+    engine: Engine
+    rules: Rules
+
+    @property
+    def session(self) -> Session:
+        """The session as it is before the call."""
+        return self.scope.session
+
+    def answer(self, result: Result) -> Outcome:
+        """An outcome that only says something."""
+        return Outcome(session=self.session, result=result)
+
+
+def role_of(profile: Profile, name: str, catalog: Catalog) -> Role | None:
+    """What a name does as a discovery tool; other designs' spellings count if no tool has them."""
+    for candidate in profile.metatools:
+        if candidate.name == name:
+            return candidate.role
+    role = None if name in catalog else spelled(name)
+    return role if role is not None and profile.tool_for(role) else None
+
+
+def discover(
+    profile: Profile,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    session: Session,
+    engine: Engine,
+    catalog: Catalog,
+    allow: Allow | None = None,
+    rules: Rules = no_rules,
+) -> Outcome:
+    """Answer a call of a discovery tool; whatever is wrong with it is said in the answer."""
+    role = role_of(profile, name, catalog)
+    tool = profile.tool_for(role) if role else None
+    scope = Scope.of(profile.policy, catalog, session, allow)
+    if role is None or tool is None:
+        known = ", ".join(m.name for m in profile.metatools)
+        text = f"{name} is not a discovery tool of the profile {profile.name}; they are: {known}."
+        return Outcome(session=session, result=Result.error(text))
+    ask = Ask(
+        profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
+    )
+    try:
+        return _ROLES[role](ask)
+    except ToolscoutError as error:
+        return ask.answer(profile.complain(error))
+
+
+def _search(ask: Ask) -> Outcome:
+    asked = read_search(ask.profile, ask.tool, ask.arguments)
+    if not ask.scope.catalog:
+        return ask.answer(Result.error("No tools are connected now, so there is nothing to find."))
+    finding = find(ask.profile, asked, ask.scope, ask.engine)
+    session = finding.session
+    found = replace(
+        finding.found, rules=ask.rules(finding.found.tools) if finding.found.tools else ""
+    )
+    return Outcome(
+        session=session,
+        result=ask.profile.reply(found),
+        loaded=found.loaded,
+        found=found.tools,
+        events=_told(
+            session, asked, found.loaded, tuple(t.name for t in found.tools), found.confidence
+        ),
+    )
+
+
+def _told(
+    session: Session,
+    asked: Asked,
+    loaded: tuple[str, ...],
+    names: tuple[str, ...],
+    confidence: float,
+) -> tuple[Event, ...]:
+    facts = {"queries": asked.queries, "found": names, "confidence": confidence}
+    search = Event("search", session.id, facts)
+    return (search, Event("load", session.id, {"names": loaded})) if loaded else (search,)
+
+
+def _load(ask: Ask) -> Outcome:
+    """Load by name; say what was added, what was there, what does not exist."""
+    names = names_in(ask.tool, ask.arguments)
+    server = ask.arguments.get("server")
+    added: list[str] = []
+    already: list[str] = []
+    apart: list[str] = []
+    missing: list[str] = []
+    for name in names:
+        tools = meant(name, ask.scope, aliases=ask.profile.aliases)
+        if isinstance(server, str) and server:
+            tools = tuple(t for t in tools if t.server == server)
+        if not tools:
+            missing.append(name)
+        elif len(tools) > 1:
+            apart += [t.name for t in tools]
+        for tool in tools:
+            seen = tool.name in added or ask.scope.stand(tool).in_view
+            (already if seen else added).append(tool.name)
+    lines = _lines(
+        ("Added", added),
+        ("Already available", already),
+        ("Not found", missing),
+        ("On several servers, added under their full names", apart),
+    )
+    session = ask.session.load(*added, at_most=ask.profile.limits.loaded)
+    event = (Event("load", session.id, {"names": tuple(added)}),) if added else ()
+    return Outcome(session=session, result=Result.of(lines), loaded=tuple(added), events=event)
+
+
+def _unload(ask: Ask) -> Outcome:
+    """Unload by name; discovery tools and pinned ones stay."""
+    names = names_in(ask.tool, ask.arguments)
+    removed: list[str] = []
+    kept: list[str] = []
+    for name in names:
+        tools = meant(name, ask.scope, aliases=ask.profile.aliases)
+        loaded = [t.name for t in tools if t.name in ask.scope.loaded]
+        loaded = loaded or ([name] if name in ask.scope.loaded else [])
+        removed += loaded
+        kept += [] if loaded else [name]
+    lines = _lines(("Removed", removed), ("Not loaded, so nothing to remove", kept))
+    session = ask.session.unload(*removed)
+    event = (Event("unload", session.id, {"names": tuple(removed)}),) if removed else ()
+    return Outcome(session=session, result=Result.of(lines), events=event)
+
+
+def _list(ask: Ask) -> Outcome:
+    """Every name there is, in order."""
+    own = [m.name for m in ask.profile.metatools if m.shown] if ask.profile.lists_itself else []
+    names = sorted({*own, *(t.name for t in ask.scope.tools)})
+    return ask.answer(structured({"total": len(names), "tools": names}, indent=2))
+
+
+def _describe(ask: Ask) -> Outcome:
+    """The whole definitions of some tools, and the nearest names of those that do not exist."""
+    names = names_in(ask.tool, ask.arguments)
+    tools: dict[str, Tool] = {}
+    missing: list[str] = []
+    for name in names:
+        found = meant(name, ask.scope, aliases=ask.profile.aliases)
+        tools |= {t.name: t for t in found}
+        if not found:
+            missing.append(unknown(name, ask.scope, ask.engine))
+    session = ask.session.load(*tools, at_most=ask.profile.limits.loaded)
+    text = "\n\n".join([*([ask.profile.describe([*tools.values()])] if tools else []), *missing])
+    result = Result.of(text) if tools else Result.error(text)
+    return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
+
+
+def _call(ask: Ask) -> Outcome:
+    """Hand over the inner call."""
+    name, arguments = ask.arguments.get("name"), ask.arguments.get("arguments", {})
+    if not isinstance(name, str) or not name.strip():
+        raise invalid(ask.tool, "name must be the name of a tool")
+    inner = Inner(name.strip(), mapping(ask.tool, arguments))
+    return replace(ask.answer(Result.of("")), call=inner)
+
+
+def unknown(name: str, scope: Scope, engine: Engine) -> str:
+    """Says that there is no such tool, with the nearest names."""
+    near = nearest(name, scope, engine)
+    also = f" Nearest names: {', '.join(near)}." if near else ""
+    return f"There is no tool {name[:100]!r}.{also} Look for others with a search."
+
+
+def _lines(*groups: tuple[str, list[str]]) -> str:
+    return "\n".join(f"{label}: {', '.join(names)}." for label, names in groups if names)
+
+
+_ROLES: Mapping[Role, Callable[[Ask], Outcome]] = {
+    "search": _search,
+    "load": _load,
+    "unload": _unload,
+    "list": _list,
+    "describe": _describe,
+    "call": _call,
+}

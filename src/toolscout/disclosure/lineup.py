@@ -1,0 +1,115 @@
+"""What is in a view, before it is written in any provider's form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..catalog.tool import Tool
+from .profile import Profile
+from .scope import Scope, is_allowed
+from .snapshot import Came, Shown, Snapshot, carried
+from .surface import Mechanism, Surface
+
+State = Literal["full", "stub", "deferred"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One tool of a view: with its schema, with a stub of it, or left to the provider to load."""
+
+    tool: Tool
+    state: State = "full"
+    is_search: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a view shows tools: the surface, and the provider's mechanism where it is native."""
+
+    surface: Surface
+    mechanism: Mechanism = ""
+    is_hosted: bool = False
+
+
+def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) -> Snapshot:
+    """What has been shown now: all that stays, in its place, and behind it what is new."""
+    mark = scope.catalog.fingerprint
+    was = before or Snapshot(seen=mark)
+    grown = was.is_direct and not scope.is_small
+    now = replace(
+        carried(was) if was.mechanism != plan.mechanism else was,
+        mechanism=plan.mechanism,
+        surface=plan.surface,
+        is_direct=scope.is_small,
+        scanned=mark,
+        metatools_at=len(was.shown) if grown else was.metatools_at,
+    )
+    if profile.hiding != "omit" and plan.surface != "native":
+        return replace(now, shown=())
+    stays = tuple(s for s in now.shown if _stays(s, scope))
+    names = {s.tool.name for s in stays}
+    fresh = [] if was.scanned == mark else _ruled(scope)
+    ruled: Came = "late" if before else "start"
+    new = [Shown(t, ruled) for t in fresh if t.name not in names]
+    names |= {s.tool.name for s in new}
+    came: Came = "loaded" if before else "carried"
+    loaded = (scope.get(n) for n in scope.session.loaded if n not in names)
+    return replace(now, shown=(*stays, *new, *(Shown(t, came) for t in loaded if t is not None)))
+
+
+def lineup(
+    profile: Profile, scope: Scope, snapshot: Snapshot, plan: Plan, extras: Sequence[Tool]
+) -> tuple[Entry, ...]:
+    """Every entry of the view, in order: discovery tools, what features add, then the rest."""
+    own = () if plan.is_hosted else profile.shown_on(plan.surface)
+    meta = [Entry(m.tool, is_search=m.role == "search") for m in own]
+    if plan.surface == "native":
+        return (*meta, *(Entry(t) for t in extras), *_native(scope, snapshot, plan))
+    if profile.hiding != "omit":
+        return (*meta, *(Entry(t) for t in extras), *_whole(profile, scope))
+    rows = [s for s in snapshot.shown if plan.surface != "dispatch" or s.came == "start"]
+    entries = [Entry(s.tool) for s in rows]
+    at = min(snapshot.metatools_at, len(entries))
+    return (*entries[:at], *meta, *(Entry(t) for t in extras), *entries[at:])
+
+
+def _stays(shown: Shown, scope: Scope) -> bool:
+    """Whether a tool keeps its place: it may be away, but not unloaded and not forbidden."""
+    tool = scope.catalog.get(shown.tool.name) or shown.tool
+    if not is_allowed(tool, scope.allow):
+        return False
+    return shown.came in ("start", "late") or shown.tool.name in scope.loaded
+
+
+def _ruled(scope: Scope) -> list[Tool]:
+    """The tools that rules put in view, whatever has been loaded."""
+    small = scope.is_small
+    return [t for t in scope.tools if scope.policy.stand(t, is_small=small)]
+
+
+def _whole(profile: Profile, scope: Scope) -> list[Entry]:
+    """Every tool, those that wait as stubs where the profile hollows them out."""
+    if profile.hiding == "prompt":
+        return [Entry(t) for t in scope.tools]
+    return [Entry(t, "full" if scope.stand(t) else "stub") for t in scope.tools]
+
+
+def _native(scope: Scope, snapshot: Snapshot, plan: Plan) -> list[Entry]:
+    """What was there from the start in full; what came later is left to the provider to load.
+
+    A hosted search must be given every tool it may find; for a search that we answer it is
+    enough to define what it has found.
+    """
+    states: dict[Came, State] = {
+        "start": "full",
+        "carried": "full",
+        "late": "deferred",
+        "loaded": "deferred",
+    }
+    entries = [Entry(s.tool, states[s.came]) for s in snapshot.shown]
+    names = {e.tool.name for e in entries}
+    if plan.is_hosted:
+        entries += [Entry(t, "deferred") for t in scope.tools if t.name not in names]
+    return entries

@@ -1,0 +1,65 @@
+"""Profiles by name: the default, five published designs, everything at once, and users' own."""
+
+from __future__ import annotations
+
+from ...errors import ConfigError
+from ..profile import Profile
+from .cms import CMS
+from .cortex import CORTEX
+from .default import DEFAULT
+from .everruns import EVERRUNS
+from .everything import EVERYTHING
+from .mcpagent import MCPAGENT
+from .solaris import SOLARIS
+
+__all__ = [
+    "CMS",
+    "CORTEX",
+    "DEFAULT",
+    "EVERRUNS",
+    "EVERYTHING",
+    "MCPAGENT",
+    "SOLARIS",
+    "names",
+    "profile",
+    "recommended",
+    "register",
+]
+
+WORTHWHILE = 30
+"""From so many tools on, searching for them costs less than showing them all."""
+
+_BUILT_IN = (DEFAULT, SOLARIS, MCPAGENT, CORTEX, EVERRUNS, CMS, EVERYTHING)
+_PROFILES: dict[str, Profile] = {p.name: p for p in _BUILT_IN}
+
+
+def profile(name: str) -> Profile:
+    """The profile of this name."""
+    try:
+        return _PROFILES[name]
+    except KeyError:
+        raise ConfigError(
+            f"There is no profile {name!r}.",
+            hint=f"Choose from: {', '.join(_PROFILES)}; or register your own.",
+        ) from None
+
+
+def register(own: Profile) -> Profile:
+    """Make a profile known by its name; the built-in ones cannot be replaced."""
+    if any(own.name == p.name for p in _BUILT_IN):
+        raise ConfigError(
+            f"{own.name!r} is a built-in profile.",
+            hint="Give yours another name: dataclasses.replace(profile, name='mine').",
+        )
+    _PROFILES[own.name] = own
+    return own
+
+
+def names() -> tuple[str, ...]:
+    """The names that `profile` knows."""
+    return tuple(_PROFILES)
+
+
+def recommended(tools: int) -> Profile:
+    """A sensible profile for a catalog of so many tools: all of them at once, or a search."""
+    return EVERYTHING if tools < WORTHWHILE else DEFAULT

@@ -1,0 +1,83 @@
+"""The default: what the designs and the field give at their best, none of them copied."""
+
+from __future__ import annotations
+
+from ..loading import best
+from ..matching.hybrid import Hybrid
+from ..metatools import metatool, parameters
+from ..policy import Policy
+from ..profile import Advice, Limits, Profile
+from ..prompts import rostered
+from ..replies.definitions import compactly
+from ..replies.scout import Scout
+
+_QUERY = {
+    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    "description": "The tool you need, as verb and object plus the service if known: "
+    '"list pull requests github". Not the user\'s sentence: leave out names, dates and other '
+    "values. One short query per need; several needs as a list. An exact tool name or "
+    '"select:name1,name2" works too; "+word" must occur; any language.',
+}
+
+_SEARCH = metatool(
+    "search",
+    "tool_search",
+    "Finds tools by what they do. Every tool that exists can be had through it, so use it before "
+    "you decide that something cannot be done. The best match comes ready to call, others as "
+    "one-line signatures; it says so when nothing fits.",
+    parameters(
+        "query",
+        query=_QUERY,
+        limit={"type": "integer", "description": "How many tools to return, 5 if left out."},
+    ),
+)
+
+_DESCRIBE = metatool(
+    "describe",
+    "describe_tools",
+    "Gives the full parameter schemas of tools you know by name.",
+    parameters(
+        "names",
+        names={"type": "array", "items": {"type": "string"}, "description": "Exact tool names."},
+    ),
+    shown=("dispatch",),
+)
+
+_CALL = metatool(
+    "call",
+    "call_tool",
+    "Runs a tool that tool_search found. If the arguments do not fit, the answer shows the schema.",
+    parameters(
+        "name",
+        "arguments",
+        name={"type": "string", "description": "The tool's exact name."},
+        arguments={"type": "object", "description": "Its arguments, as its schema says."},
+    ),
+    shown=("dispatch",),
+)
+
+_UNLOAD = metatool(
+    "unload",
+    "unload_tools",
+    "Takes tools out of your list that you no longer need.",
+    parameters("names", names={"type": "array", "items": {"type": "string"}}),
+    shown=(),
+)
+
+DEFAULT = Profile(
+    name="default",
+    summary="One search tool and a roster of what exists; the best hit comes ready to call.",
+    metatools=(_SEARCH, _DESCRIBE, _CALL, _UNLOAD),
+    policy=Policy(rule="all", threshold=15, share=0.10),
+    matcher=Hybrid(),
+    loading=best,
+    reply=Scout(),
+    describe=compactly,
+    prompt=rostered,
+    limits=Limits(hits=5, most=20),
+    advice=Advice(message="No tool fits {query}."),
+    on_empty="error",
+    on_unloaded="execute",
+    surface="auto",
+    roster_tokens=800,
+)

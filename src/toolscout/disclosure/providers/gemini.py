@@ -1,0 +1,55 @@
+"""Gemini: one tool that holds every declaration, and a subset of JSON Schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .provider import Definition, Dialect, Provider
+
+_ALLOWED = frozenset(
+    {
+        "$anchor",
+        "$defs",
+        "$id",
+        "$ref",
+        "type",
+        "format",
+        "title",
+        "description",
+        "enum",
+        "items",
+        "prefixItems",
+        "minItems",
+        "maxItems",
+        "minimum",
+        "maximum",
+        "anyOf",
+        "oneOf",
+        "properties",
+        "additionalProperties",
+        "required",
+    }
+)
+
+
+def _define(definition: Definition) -> dict[str, Any]:
+    declaration: dict[str, Any] = {
+        "name": definition.name,
+        "description": definition.description,
+    }
+    if definition.schema.get("properties"):
+        declaration["parameters_json_schema"] = definition.schema
+    return declaration
+
+
+def _wrap(declarations: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"function_declarations": declarations}] if declarations else []
+
+
+GEMINI = Provider(
+    name="gemini",
+    define=_define,
+    wrap=_wrap,
+    most_tools=128,
+    dialect=Dialect(allowed=_ALLOWED),
+)

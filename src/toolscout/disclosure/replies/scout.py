@@ -1,0 +1,85 @@
+"""The default reply: the best hit ready to call, the next in a line each, the rest by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...catalog.names import wire_name
+from ...catalog.result import Result
+from ...catalog.tool import Tool
+from .definitions import in_a_line, plainly
+from .reply import Describe, Found
+
+LOADED = "Loaded: "
+"""How the line begins that names what came into view."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scout:
+    """Says in few tokens what was found; `describe` writes the definition of the best hit.
+
+    The definition is given only where nothing else delivers it: a loaded tool arrives with its
+    schema in the next request.
+    """
+
+    describe: Describe = plainly
+    near: int = 8
+
+    def __call__(self, found: Found) -> Result:
+        """The answer as plain text."""
+        parts = [self._found(found) if found.tools else self._nothing(found)]
+        parts += [f"Nothing fits {', '.join(map(repr, found.unmet))}." if found.unmet else ""]
+        parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
+        names = [n for n in found.near if n not in found.missing][: self.near]
+        parts += [f"Near: {', '.join(_names(found)(n) for n in names)}" if names else ""]
+        parts += [*found.notes, found.rules, found.news]
+        return Result.of("\n".join(p for p in parts if p))
+
+    def _found(self, found: Found) -> str:
+        """What is ready, with its definition where that is needed, and what else there is."""
+        ready = [t for t in found.tools if t.name in (*found.loaded, *found.already)]
+        others = [t for t in found.tools if t not in ready]
+        return "\n".join(
+            [*self._ready(found, ready), *_others(found, others, has_ready=bool(ready))]
+        )
+
+    def _ready(self, found: Found, ready: list[Tool]) -> list[str]:
+        if not ready:
+            return []
+        if found.surface == "dispatch":
+            new = [t for t in ready if t.name in found.loaded or t is found.tools[0]]
+            old = [t.name for t in ready if t not in new]
+            seen = [f"Shown before: {', '.join(old)}"] if old else []
+            return [f"Run with call_tool:\n{self.describe(new)}", *seen]
+        name = _names(found)
+        new = [name(n) for n in found.loaded]
+        old = [name(t.name) for t in ready if t.name not in found.loaded]
+        return [
+            *([f"{LOADED}{', '.join(new)} (in your tool list from the next step)"] if new else []),
+            *([f"Already in your tool list: {', '.join(old)}"] if old else []),
+        ]
+
+    def _nothing(self, found: Found) -> str:
+        return (
+            f"No tool fits {found.query[:200]!r}. "
+            "Ask for the action in other words, or go on without."
+        )
+
+
+def _others(found: Found, tools: list[Tool], *, has_ready: bool) -> list[str]:
+    if not tools:
+        return []
+    name = _names(found)
+    if not has_ready:
+        head = "Nothing fits well; the nearest are these. If none of them does it, say so:"
+    elif found.surface == "dispatch":
+        head = "Also:"
+    else:
+        head = "Also, to be loaded by select:name:"
+    return [head, *(in_a_line(t, name=name(t.name)) for t in tools)]
+
+
+def _names(found: Found) -> Callable[[str], str]:
+    """Names as the model sees them in its list, or as they are where it only passes them on."""
+    return str if found.surface == "dispatch" else wire_name

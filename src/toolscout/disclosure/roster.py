@@ -1,0 +1,129 @@
+"""The roster: what exists, by name, within a budget of tokens.
+
+Models do not reach for what they cannot see. Names grouped by server or category are best; when
+they do not fit, each group with its count and what its tools are about, then with its count
+alone; when even those do not fit, the largest groups and a count of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from ..catalog.clean import clean_line
+from ..catalog.names import normalised
+from ..catalog.tool import Tool
+from ..tokens import Counter
+
+_GROUP_CAP = 60
+_NAME_CAP = 64
+_LOOSE = "other"
+_PLAIN_WORDS = (
+    "add all apply call check clear copy create delete describe disable do download edit enable "
+    "execute export fetch find generate get import insert list load make manage move open post "
+    "publish put query read remove rename replace run save search send set show start stop "
+    "submit sync tool trigger update upload validate view write by for from in of on the to with"
+)
+_VERBS = frozenset(_PLAIN_WORDS.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Roster:
+    """The text as the model reads it, and how many tools of each group it speaks of."""
+
+    text: str
+    known: Mapping[str, int]
+
+
+def roster(tools: Iterable[Tool], *, budget_tokens: int, by: Counter) -> Roster:
+    """As much about these tools as fits the budget."""
+    groups: dict[str, list[str]] = {}
+    for tool in tools:
+        groups.setdefault(group_of(tool), []).append(clean_line(tool.local_name, cap=_NAME_CAP))
+    known = {group: len(names) for group, names in groups.items()}
+    for text in (_names(groups, budget_tokens), _topics(groups, budget_tokens), _counts(known)):
+        if text is not None and by.count(text) <= budget_tokens:
+            return Roster(text, known)
+    return Roster(_largest(known, budget_tokens=budget_tokens, by=by), known)
+
+
+def group_of(tool: Tool) -> str:
+    """The server a tool is of, else its category."""
+    return clean_line(tool.server or tool.category or _LOOSE, cap=_GROUP_CAP)
+
+
+def counts(tools: Iterable[Tool]) -> dict[str, int]:
+    """How many tools each group has."""
+    known: dict[str, int] = {}
+    for tool in tools:
+        group = group_of(tool)
+        known[group] = known.get(group, 0) + 1
+    return known
+
+
+def news(before: Mapping[str, int], now: Mapping[str, int], *, most: int = 8) -> str:
+    """What changed since the model was told, in a line; nothing when nothing did."""
+    come = [f"{g} ({n})" for g, n in now.items() if g not in before]
+    more = [f"{g} ({before[g]} → {n})" for g, n in now.items() if g in before and before[g] != n]
+    gone = [g for g in before if g not in now]
+    parts = [
+        f"{label} {_cut(items, most)}"
+        for label, items in (("new:", come), ("changed:", more), ("gone:", gone))
+        if items
+    ]
+    return f"Since the list above, {'; '.join(parts)}." if parts else ""
+
+
+def _names(groups: Mapping[str, list[str]], budget_tokens: int) -> str | None:
+    # No name is under a token, so a catalog with more names than tokens need not be written out.
+    if sum(len(names) for names in groups.values()) > budget_tokens:
+        return None
+    return "\n".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+
+
+def _topics(groups: Mapping[str, list[str]], budget_tokens: int) -> str | None:
+    """Each group with its count and what its tools are about."""
+    about = {group: _subjects(names) for group, names in groups.items()}
+    if sum(map(len, about.values())) > budget_tokens:
+        return None
+    lines = (f"{g} ({len(groups[g])}): {', '.join(words)}" for g, words in about.items())
+    return "\n".join(lines)
+
+
+def _subjects(names: Iterable[str]) -> list[str]:
+    """The first word of each name that is not merely what is done; plurals count once."""
+    found: dict[str, str] = {}
+    for name in names:
+        words = normalised(name).split("_")
+        word = next((w for w in words if w not in _VERBS), words[0])
+        found.setdefault(word.removesuffix("s"), word)
+    return [*found.values()]
+
+
+def _counts(known: Mapping[str, int]) -> str:
+    return ", ".join(f"{group} ({count})" for group, count in known.items())
+
+
+def _largest(known: Mapping[str, int], *, budget_tokens: int, by: Counter) -> str:
+    """The largest groups that fit, and how many groups and tools are left."""
+    order = sorted(known.items(), key=lambda pair: (-pair[1], pair[0]))
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if by.count(_with_rest(order, middle)) <= budget_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return _with_rest(order, low)
+
+
+def _with_rest(order: list[tuple[str, int]], shown: int) -> str:
+    head = ", ".join(f"{group} ({count})" for group, count in order[:shown])
+    rest = sum(count for _, count in order[shown:])
+    tail = f"{len(order) - shown} more groups with {rest} tools" if rest else ""
+    return ", ".join(part for part in (head, tail) if part)
+
+
+def _cut(items: list[str], most: int) -> str:
+    left = len(items) - most
+    return ", ".join(items[:most]) + (f" and {left} more" if left > 0 else "")

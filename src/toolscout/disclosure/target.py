@@ -1,0 +1,48 @@
+"""Whom a view is for: a provider, a model, and the way its requests travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .providers import PROVIDERS, provider
+from .providers.provider import Provider
+
+Transport = Literal["direct", "azure", "vertex", "bedrock", "gateway"]
+"""Straight to the provider, through a cloud that serves its models, or through a gateway."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A provider and a model; `is_strict` asks for strict schemas where they are possible."""
+
+    provider: Provider
+    model: str = ""
+    transport: Transport = "direct"
+    is_strict: bool = False
+
+    @classmethod
+    def of(cls, text: str | Target) -> Target:
+        """Read `anthropic`, `anthropic:claude-opus-4-5`, or the bare id of a known model."""
+        if isinstance(text, Target):
+            return text
+        name, _, model = text.partition(":")
+        if not model and name not in PROVIDERS and (maker := _maker(name)):
+            name, model = maker, name
+        transport: Transport = "gateway" if "/" in model else "direct"
+        return cls(provider=provider(name), model=model, transport=transport)
+
+
+_MAKERS = (
+    ("claude-", "anthropic"),
+    ("gpt-", "openai-responses"),
+    ("o1", "openai-responses"),
+    ("o3", "openai-responses"),
+    ("o4", "openai-responses"),
+    ("gemini-", "gemini"),
+)
+
+
+def _maker(model: str) -> str:
+    """Who makes a model, told by its id; a gateway's id names no maker we may speak to."""
+    return next((name for start, name in _MAKERS if model.startswith(start)), "")

@@ -1,0 +1,187 @@
+"""Exactly what the model sees now, in the form its provider takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..catalog.catalog import Catalog
+from ..catalog.tool import Tool
+from ..search.engine import Allow
+from ..tokens import default_counter
+from .lineup import Entry, Plan, lineup, settle
+from .native import answer, arrange
+from .planning import plan
+from .policy import Standing
+from .profile import Profile
+from .prompts import Prompt, Stage
+from .rendering import Pen
+from .roster import roster
+from .scope import Scope, is_allowed, is_small
+from .session import Session
+from .snapshot import Snapshot, read, write
+from .spelling import meant
+from .surface import Mechanism, Surface
+from .target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What goes into a request: tools and instructions, ready for the provider's SDK.
+
+    `text` is the tool list as JSON, the same bytes for the same state. `names` gives the real
+    name behind each name in it. `force` is the tool that the model must call now, if the profile
+    says so. `session` has what was shown fixed in it: keep it, so that the next view can only
+    append.
+    """
+
+    text: str
+    instructions: str
+    session: Session
+    target: Target
+    surface: Surface
+    mechanism: Mechanism
+    names: Mapping[str, str]
+    slots: tuple[tuple[str, str], ...] = ()
+    force: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tool list, decoded afresh."""
+        return json.loads(self.text)
+
+    @property
+    def prefix(self) -> str:
+        """What a provider caches of it: the tools that are really in its context, then the text."""
+        kept = [
+            {k: v for k, v in tool.items() if tool.get("type") != "namespace" or k != "tools"}
+            for tool in self.tools
+            if not tool.get("defer_loading")
+        ]
+        return f"{_json(kept)[:-1]}\n{self.instructions}"
+
+    def real(self, name: str) -> str:
+        """The real name of a tool that the model called."""
+        return self.names.get(name, name)
+
+    def found(self, tools: Sequence[Tool]) -> str:
+        """Found tools in the form that this provider loads them from; empty where it has none."""
+        sheet = Pen(target=self.target).write([Entry(t) for t in tools])
+        return answer(self.mechanism, sheet.written)
+
+
+def view(
+    profile: Profile,
+    catalog: Catalog,
+    session: Session,
+    *,
+    target: Target | str = "plain",
+    allow: Allow | None = None,
+    extras: Sequence[Tool] = (),
+) -> View:
+    """What the model of a conversation sees now.
+
+    `extras` are tools that features add; they are always in view and must stay the same for a
+    conversation.
+    """
+    target = Target.of(target)
+    before = read(session)
+    scope = replace(
+        Scope.of(profile.policy, catalog, session, allow),
+        was_small=_is_small(profile, catalog, allow, before),
+    )
+    way = plan(profile, target, scope)
+    snapshot = _grouped(settle(profile, scope, before, way), scope, way)
+    session = _with_roster(profile, scope, way, write(session, snapshot))
+    scope = replace(scope, session=session, standing=snapshot.standing)
+    entries = lineup(profile, scope, snapshot, way, extras)
+    search = _search_name(profile, target)
+    sheet = Pen(target=target, search=search, stub_hint=profile.stub_hint).write(entries)
+    prompt = _prompt(profile, scope, way, extras, search)
+    return View(
+        text=_json(target.provider.wrap(arrange(way.mechanism, sheet.written, snapshot.groups))),
+        instructions=prompt.instructions,
+        session=session,
+        target=target,
+        surface=way.surface,
+        mechanism=way.mechanism,
+        names=sheet.names,
+        slots=prompt.slots,
+        force=_forced(profile, session, search),
+        notes=sheet.notes,
+    )
+
+
+def why(
+    profile: Profile, name: str, *, session: Session, catalog: Catalog, allow: Allow | None = None
+) -> Standing:
+    """Where a tool stands in a conversation, and the reason as a value and as a sentence."""
+    if any(m.name == name for m in profile.metatools):
+        said = f"{name} is in view: discovery tools always are."
+        return Standing(in_view=True, reason="discovery", sentence=said)
+    scope = Scope.of(profile.policy, catalog, session, allow)
+    tool = next(iter(meant(name, scope, aliases=profile.aliases)), None)
+    if tool is not None:
+        return scope.stand(tool)
+    snapshot = read(session)
+    gone = snapshot.get(name) if snapshot else None
+    if gone is not None and is_allowed(gone, allow):
+        said = f"{name} keeps its place in view, but its server is not connected now."
+        return Standing(in_view=True, reason="lost", sentence=said)
+    said = f"{name} is not in the catalog, or not allowed here."
+    return Standing(in_view=False, reason="unknown", sentence=said)
+
+
+def _is_small(
+    profile: Profile, catalog: Catalog, allow: Allow | None, before: Snapshot | None
+) -> bool:
+    """Whether everything is in view: decided at the start, and never again once it was not."""
+    if profile.surface == "dispatch" or (before is not None and not before.is_direct):
+        return False
+    return is_small(profile.policy, catalog, allow)
+
+
+def _with_roster(profile: Profile, scope: Scope, way: Plan, session: Session) -> Session:
+    """Fix the roster when the conversation first needs one."""
+    if not profile.roster_tokens or way.surface == "direct" or session.roster is not None:
+        return session
+    listed = roster(scope.tools, budget_tokens=profile.roster_tokens, by=default_counter())
+    return session.with_roster(listed.text, listed.known)
+
+
+def _grouped(snapshot: Snapshot, scope: Scope, way: Plan) -> Snapshot:
+    """Keep the order of a hosted search's groups: sorted at first, later ones behind."""
+    if not way.is_hosted:
+        return snapshot
+    now = {group for t in scope.tools if (group := t.category or t.server)}
+    new = sorted(now.difference(snapshot.groups))
+    return replace(snapshot, groups=(*snapshot.groups, *new)) if new else snapshot
+
+
+def _prompt(
+    profile: Profile, scope: Scope, way: Plan, extras: Sequence[Tool], search: str
+) -> Prompt:
+    if way.surface == "direct" and profile.metatools:
+        return Prompt()
+    own = (*(m.tool for m in profile.shown_on(way.surface)), *extras)
+    roster_text = scope.session.roster or ""
+    stage = Stage(own=own, scope=scope, roster=roster_text, surface=way.surface, search=search)
+    return profile.prompt(stage)
+
+
+def _search_name(profile: Profile, target: Target) -> str:
+    search = profile.tool_for("search")
+    return target.provider.wire(search.name) if search else ""
+
+
+def _forced(profile: Profile, session: Session, search: str) -> str | None:
+    """The search, while a profile that insists on it has seen none."""
+    is_fresh = not session.searches and not session.loaded
+    return search if profile.forces_search and is_fresh and search else None
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,233 @@
+"""All tools registered, core ones described, the others found by a word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from toolscout.catalog.schema import Schema
+from toolscout.catalog.tool import Tool
+from toolscout.disclosure.profiles import SOLARIS
+from toolscout.disclosure.prompts import catalogued
+from toolscout.tokens import default_counter
+
+DOCUMENTS = ["createDocument", "updateDocument", "readDocument", "listDocuments"]
+PLANS = ["createPlan", "updatePlan", "readPlan"]
+CORE = [*DOCUMENTS, "searchDocuments", "requestSuggestions", *PLANS, "readSkill", "searchSkills"]
+
+
+def schema(required: tuple[str, ...] = (), **properties: dict[str, object]) -> Schema:
+    return Schema.of({"type": "object", "properties": properties, "required": [*required]})
+
+
+TEXT = {"type": "string"}
+ACTIONS = ["click", "fill", "type", "hover", "check", "uncheck"]
+OTHERS = (
+    Tool(
+        name="agentBrowserNavigate",
+        category="Browser Automation",
+        description="Open a URL in the automated browser; returns an accessibility snapshot with "
+        "element references such as @e1. For dynamic web pages.",
+        parameters=schema(("url",), url={**TEXT, "description": "The address to open"}),
+        usage="agentBrowserNavigate({url: 'https://example.com'})",
+        skill="agent-browser",
+        defer="always",
+    ),
+    Tool(
+        name="agentBrowserInteract",
+        category="Browser Automation",
+        description="Act on elements of the current browser page by their references.",
+        parameters=schema(
+            ("action", "ref"),
+            action={**TEXT, "enum": ACTIONS},
+            ref={**TEXT, "description": "An element reference such as @e3"},
+            value={**TEXT, "description": "Text for fill and type"},
+        ),
+        skill="agent-browser",
+        defer="always",
+    ),
+    Tool(
+        name="agentBrowserExtract",
+        category="Browser Automation",
+        description="Take content out of the current browser page, or of one element.",
+        parameters=schema(
+            (),
+            ref=TEXT,
+            extractType={**TEXT, "enum": ["text", "html", "value", "snapshot"], "default": "text"},
+        ),
+        skill="agent-browser",
+        defer="always",
+    ),
+    Tool(
+        name="agentBrowserClose",
+        category="Browser Automation",
+        description="End the current browser session. Call it when finished.",
+        skill="agent-browser",
+        defer="always",
+    ),
+    Tool(
+        name="browseWeb",
+        category="Web Content",
+        description="Read a known address through a cloud browser, up to 15,000 characters.",
+        parameters=schema(("url",), url=TEXT),
+        skill="browserbase",
+        defer="always",
+    ),
+    Tool(
+        name="executeCode",
+        category="Code Execution",
+        description="Run Python in a sandbox; returns stdout, stderr, files as base64 and charts.",
+        parameters=schema(
+            ("code",), code=TEXT, installPackages={"type": "array", "items": {"type": "string"}}
+        ),
+        defer="always",
+    ),
+    Tool(
+        name="getWeather",
+        category="Utility",
+        description="Current weather at a place.",
+        parameters=schema((), city=TEXT, latitude={"type": "number"}, longitude={"type": "number"}),
+        requires_confirmation=True,
+        defer="always",
+    ),
+)
+BROWSERS = [t.name for t in OTHERS[:4]]
+
+
+@pytest.fixture
+def solaris(talk, tool):
+    core = [tool(name, f"Does {name} for documents, plans or skills.") for name in CORE]
+    return talk(SOLARIS, [*core, *OTHERS])
+
+
+@pytest.mark.behaviour("A1", "A2", "A3", "A23", "A24")
+def test_every_tool_is_registered_with_its_schema_from_the_start(solaris) -> None:
+    tools = {t["name"]: t for t in solaris.view().tools}
+    assert list(tools) == ["searchTools", *CORE, *(t.name for t in OTHERS)]
+    assert len(tools) == 19
+    assert tools["browseWeb"]["parameters"]["properties"] == {"url": TEXT}
+
+
+@pytest.mark.behaviour("A2", "A26")
+def test_the_prompt_describes_core_tools_and_only_names_the_others(solaris) -> None:
+    text = solaris.view().instructions
+    for name in ("searchTools", *CORE):
+        assert f"**{name}**: " in text
+    for other in OTHERS:
+        assert text.count(other.name) == 1
+        assert other.description not in text
+    lines = text.splitlines()
+    start = lines.index(f"- **Browser Automation**: {', '.join(BROWSERS)}")
+    assert lines[start + 1 : start + 4] == [
+        "- **Web Content**: browseWeb",
+        "- **Code Execution**: executeCode",
+        "- **Utility**: getWeather",
+    ]
+    assert text.index("FIRST") < text.index("THEN") < text.index("readSkill", text.index("THEN"))
+
+
+@pytest.mark.behaviour("A27", "A28", "A29", "S18")
+def test_names_cost_less_than_lines_and_long_descriptions_cost_nothing(talk, tool) -> None:
+    count = default_counter().count
+    many = [
+        tool(f"tool_{i}", f"Does a long and winding thing number {i}. " * 9, defer="always")
+        for i in range(50)
+    ]
+    names = count(talk(SOLARIS, many).view().instructions)
+    lined = replace(SOLARIS, prompt=catalogued("one_line"))
+    assert names < count(talk(lined, many).view().instructions)
+    described = sum(count(t.description) for t in many)
+    assert names < described / 5
+    longer = [replace(t, description=t.description * 3) for t in many]
+    assert count(talk(SOLARIS, longer).view().instructions) == names
+
+
+@pytest.mark.behaviour("A13", "A14", "A15", "A19", "A20", "A21")
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("browser", [*BROWSERS, "browseWeb"]),
+        ("BROWSER", [*BROWSERS, "browseWeb"]),
+        ("code", ["executeCode"]),
+        ("weather", ["getWeather"]),
+        ("web", ["agentBrowserNavigate", "browseWeb"]),
+        ("browser automation", BROWSERS),
+        ("code execution", ["executeCode"]),
+        ("browser code", []),
+        (" browser ", ["agentBrowserInteract", "agentBrowserExtract", "agentBrowserClose"]),
+        ("installPackages", []),
+        ("agent-browser", []),
+        ("", [t.name for t in OTHERS]),
+    ],
+)
+def test_a_query_is_a_literal_part_of_name_category_or_description(solaris, query, names) -> None:
+    found = solaris.call("searchTools", query=query).value
+    assert [r["name"] for r in found["results"]] == names
+
+
+@pytest.mark.behaviour("A4", "A5", "A16", "A17")
+def test_a_hit_carries_parameters_usage_and_skill_in_words(solaris) -> None:
+    found = solaris.call("searchTools", query="Navigate").value
+    assert set(found) == {"query", "results"}
+    assert found["query"] == "Navigate"
+    (entry,) = found["results"]
+    assert set(entry) == {
+        *("name", "category", "description", "parameters", "usage", "relatedSkill"),
+    }
+    assert "url" in entry["parameters"]
+    assert "required" in entry["parameters"]
+    assert entry["usage"] == "agentBrowserNavigate({url: 'https://example.com'})"
+    assert "agent-browser" in entry["relatedSkill"]
+    assert "readSkill" in entry["relatedSkill"]
+
+
+@pytest.mark.behaviour("A4", "A6", "A7", "A8", "A9", "A10")
+def test_what_an_entry_does_not_say_is_said_from_its_schema(solaris) -> None:
+    entries = {e["name"]: e for e in solaris.call("searchTools", query="").value["results"]}
+    assert all(action in entries["agentBrowserInteract"]["parameters"] for action in ACTIONS)
+    assert "optional" in entries["agentBrowserInteract"]["parameters"]
+    assert "snapshot" in entries["agentBrowserExtract"]["parameters"]
+    assert entries["agentBrowserClose"]["parameters"] == "none"
+    assert entries["agentBrowserClose"]["usage"] == "agentBrowserClose()"
+    assert "15,000" in entries["browseWeb"]["description"]
+    assert "browserbase" in entries["browseWeb"]["relatedSkill"]
+    assert "installPackages" in entries["executeCode"]["parameters"]
+    assert entries["executeCode"]["relatedSkill"] is None
+
+
+@pytest.mark.behaviour("A18", "K26")
+def test_no_match_offers_the_categories_and_is_no_error(solaris) -> None:
+    result = solaris.call("searchTools", query="slack")
+    assert not result.is_error
+    assert set(result.value) == {"query", "results", "allCategories", "message"}
+    assert result.value["allCategories"] == [
+        *("Browser Automation", "Web Content", "Code Execution", "Utility"),
+    ]
+    assert "categor" in result.value["message"]
+
+
+@pytest.mark.behaviour("A12", "K12")
+@pytest.mark.parametrize("arguments", [{}, {"query": 5}, {"query": ["browser"]}, {"query": None}])
+def test_a_missing_or_odd_query_is_an_error_that_shows_the_schema(solaris, arguments) -> None:
+    result = solaris.call("searchTools", **arguments)
+    assert result.is_error
+    assert "query" in result.text
+
+
+@pytest.mark.behaviour("A12")
+def test_the_search_takes_one_required_text(solaris) -> None:
+    search = solaris.view().tools[0]
+    assert search["parameters"]["required"] == ["query"]
+    assert list(search["parameters"]["properties"]) == ["query"]
+    assert search["parameters"]["properties"]["query"]["type"] == "string"
+    for word in ("name", "category", "capability", "parameters", "usage"):
+        assert word in search["description"]
+
+
+@pytest.mark.behaviour("A11", "A22", "K6")
+def test_a_tool_that_was_never_searched_for_runs_and_keeps_its_need_of_approval(solaris) -> None:
+    resolution = solaris.resolve("getWeather")
+    assert resolution.refusal is None
+    assert resolution.tool.name == "getWeather"
+    assert resolution.tool.requires_confirmation
