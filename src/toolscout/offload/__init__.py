@@ -1,0 +1,1 @@
+"""Large results kept aside, and read back by range, search and jq."""

@@ -1,0 +1,75 @@
+"""Reading a range of characters from a UTF-8 file without decoding what lies before it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple
+
+import numpy as np
+
+CHUNK = 1 << 20
+# Text from tools may hold half a surrogate pair; it must come back as it went in.
+ERRORS = "surrogatepass"
+
+
+class OutOfRange(ValueError):
+    """The range asked for does not lie in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Characters `start` to `end` of a text, counted from 1 and both included, of `total`."""
+
+    text: str
+    start: int
+    end: int
+    total: int
+
+
+class _Found(NamedTuple):
+    first: int | None
+    last: int | None
+    total: int
+
+
+def passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Passage:
+    """The characters from `start` to `end`; an end beyond the text is taken as its end."""
+    if start < 1:
+        raise OutOfRange(f"start is {start}, but characters are counted from 1.")
+    if end < start:
+        raise OutOfRange(f"end ({end}) is before start ({start}).")
+    found = _locate(stream, start, end, chunk)
+    if found.first is None:
+        raise OutOfRange(f"start ({start:,}) is beyond the last of {found.total:,} characters.")
+    stream.seek(found.first)
+    size = -1 if found.last is None else found.last - found.first
+    text = stream.read(size).decode("utf-8", ERRORS)
+    return Passage(text, start, min(end, found.total), found.total)
+
+
+def characters(data: bytes | memoryview) -> int:
+    """How many characters begin in this piece of UTF-8."""
+    return int(np.count_nonzero(_leads(data)))
+
+
+def _leads(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Where characters begin: every byte but the continuation bytes."""
+    return (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
+
+
+def _locate(stream: BinaryIO, start: int, end: int, size: int) -> _Found:
+    """The byte at which `start` begins and the one after `end`, and how many there are in all."""
+    first = last = None
+    seen = offset = 0
+    stream.seek(0, os.SEEK_SET)
+    while chunk := stream.read(size):
+        leads = _leads(chunk)
+        here = int(np.count_nonzero(leads))
+        if first is None and seen + here >= start:
+            first = offset + int(np.flatnonzero(leads)[start - seen - 1])
+        if last is None and seen + here > end:
+            last = offset + int(np.flatnonzero(leads)[end - seen])
+        seen += here
+        offset += len(chunk)
+    return _Found(first, last, seen)
