@@ -120,10 +120,11 @@ def _tight(node: dict[str, Any], strict: Strict, *, depth: int) -> dict[str, Any
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    kind = schema.get("type")
-    if isinstance(kind, str) and "enum" not in schema and "const" not in schema:
-        return schema if kind == "null" else {**schema, "type": [kind, "null"]}
-    return {"anyOf": [schema, {"type": "null"}]}
+    kind: object = schema.get("type")
+    kinds = [kind] if isinstance(kind, str) else _names(kind)
+    if not kinds or "enum" in schema or "const" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    return schema if "null" in kinds else {**schema, "type": [*kinds, "null"]}
 
 
 def _mapping(value: object) -> dict[str, Any]:

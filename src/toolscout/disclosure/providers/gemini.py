@@ -8,9 +8,7 @@ from .provider import Definition, Dialect, Provider
 
 _ALLOWED = frozenset(
     {
-        "$anchor",
         "$defs",
-        "$id",
         "$ref",
         "type",
         "format",

@@ -1,0 +1,232 @@
+"""The providers' own tool search: who has it, what is sent, how we answer it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from anthropic.types import ToolResultBlockParam, ToolUnionParam
+from openai.types.responses import ToolParam
+from openai.types.responses.response_tool_search_output_item_param_param import (
+    ResponseToolSearchOutputItemParamParam,
+)
+from pydantic import TypeAdapter
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.tool import Tool
+from toolscout.disclosure.discovery import discover
+from toolscout.disclosure.native import MOST_HOSTED, search_output
+from toolscout.disclosure.policy import Listing
+from toolscout.disclosure.profile import Native, Profile
+from toolscout.disclosure.profiles import DEFAULT, EVERRUNS
+from toolscout.disclosure.providers import provider
+from toolscout.disclosure.session import Session
+from toolscout.disclosure.snapshot import carry
+from toolscout.disclosure.target import Target, Transport
+from toolscout.disclosure.view import View, view
+from toolscout.search.engine import Engine
+
+CLAUDE = "anthropic:claude-opus-4-5"
+GPT = "openai-responses:gpt-5.4"
+PINNED = replace(DEFAULT.policy, pinned=Listing(names=("pinned",)))
+OURS = replace(DEFAULT, surface="native", policy=PINNED)
+HOSTED = replace(OURS, native=Native(by="provider"))
+ANTHROPIC = TypeAdapter(list[ToolUnionParam])
+OPENAI = TypeAdapter(list[ToolParam])
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    return Catalog(
+        [
+            Tool(name="pinned", description="Always there."),
+            Tool(name="loose", description="In no group."),
+            *(
+                Tool(name=f"{group}_{i}", description=f"Number {i} of {group}.", category=group)
+                for group in ("mail", "crm")
+                for i in range(9)
+            ),
+        ]
+    )
+
+
+def seen(profile: Profile, catalog: Catalog, target: Target | str, session: Session | None = None):
+    return view(profile, catalog, session or Session("s"), target=target)
+
+
+def names(tools: list[dict[str, Any]]) -> list[str]:
+    return [t["name"] if "name" in t else t["type"] for t in tools]
+
+
+@pytest.mark.behaviour("A34", "D55", "D56", "D58", "S8", "S9")
+@pytest.mark.parametrize(
+    ("target", "mechanism"),
+    [
+        ("anthropic:claude-opus-4-5", "anthropic_client"),
+        ("anthropic:claude-sonnet-4-5-20250929", "anthropic_client"),
+        ("anthropic:claude-sonnet-5", "anthropic_client"),
+        ("anthropic:claude-fable-5-1", "anthropic_client"),
+        ("anthropic:claude-opus-4-20250514", ""),
+        ("anthropic:claude-haiku-4-5", ""),
+        ("anthropic:claude-3-5-sonnet-20241022", ""),
+        ("anthropic", ""),
+        ("openai-responses:gpt-5.4", "openai_client"),
+        ("openai-responses:gpt-5.4-mini-2026-03-17", "openai_client"),
+        ("openai-responses:gpt-6-sol", "openai_client"),
+        ("openai-responses:gpt-5.4-nano", ""),
+        ("openai-responses:gpt-5.2", ""),
+        ("openai-responses:gpt-4o", ""),
+        ("openai-chat:gpt-5.4", ""),
+        ("openai-responses:openai/gpt-5.4", ""),
+        ("anthropic:anthropic/claude-opus-4-5", ""),
+        ("gemini:gemini-3-pro", ""),
+        ("plain", ""),
+        ("mcp", ""),
+    ],
+)
+def test_a_table_of_facts_says_which_model_has_it(catalog, target, mechanism) -> None:
+    shown = seen(OURS, catalog, target)
+    assert shown.mechanism == mechanism
+    assert (shown.surface == "native") == bool(mechanism)
+    listed = json.dumps(shown.tools)
+    assert ("defer_loading" in listed) is False
+    assert listed.count('"tool_search"') == 1
+
+
+@pytest.mark.behaviour("S9")
+@pytest.mark.parametrize(
+    ("transport", "mechanism"),
+    [("direct", True), ("azure", True), ("vertex", True), ("bedrock", False), ("gateway", False)],
+)
+def test_the_way_a_request_travels_decides_too(
+    catalog, transport: Transport, mechanism: bool
+) -> None:
+    target = Target(provider=provider("anthropic"), model="claude-opus-4-5", transport=transport)
+    assert bool(seen(OURS, catalog, target).mechanism) is mechanism
+
+
+@pytest.mark.behaviour("D56", "S8", "D18", "D52")
+@pytest.mark.parametrize("variant", ["bm25", "regex"])
+def test_anthropics_own_search_gets_every_tool_deferred_but_the_pinned(catalog, variant) -> None:
+    profile = replace(HOSTED, native=Native(by="provider", variant=variant))
+    tools = seen(profile, catalog, CLAUDE).tools
+    ANTHROPIC.validate_python(tools)
+    assert tools[0] == {
+        "type": f"tool_search_tool_{variant}_20251119",
+        "name": f"tool_search_tool_{variant}",
+    }
+    assert names(tools)[1:] == list(catalog.tools)
+    assert [t["name"] for t in tools[1:] if "defer_loading" not in t] == ["pinned"]
+    assert all("properties" in t["input_schema"] for t in tools[1:])
+
+
+@pytest.mark.behaviour("D55", "D59", "S17")
+def test_openais_own_search_gets_namespaces_sorted_then_the_loose_then_itself(catalog) -> None:
+    tools = seen(HOSTED, catalog, GPT).tools
+    OPENAI.validate_python(tools)
+    assert names(tools) == ["pinned", "crm", "mail", "loose", "tool_search"]
+    assert [t["type"] for t in tools] == [
+        *("function", "namespace", "namespace", "function", "tool_search"),
+    ]
+    assert [t["name"] for t in tools[1]["tools"]] == [f"crm_{i}" for i in range(9)]
+    assert all(t["defer_loading"] for t in (*tools[1]["tools"], tools[3]))
+    assert "defer_loading" not in tools[0]
+
+
+@pytest.mark.behaviour("D55")
+def test_a_late_group_comes_behind_those_the_model_has_seen(catalog) -> None:
+    first = seen(HOSTED, catalog, GPT)
+    later = catalog.add(Tool(name="a_1", category="archive"))
+    second = seen(HOSTED, later, GPT, first.session)
+    assert names(second.tools) == ["pinned", "crm", "mail", "archive", "loose", "tool_search"]
+
+
+@pytest.mark.behaviour("D8", "D55", "D18", "D57")
+def test_a_stubbing_profile_sends_no_stubs_where_the_provider_defers(catalog) -> None:
+    hosted = replace(EVERRUNS, surface="native", native=Native(by="provider"))
+    for target in (CLAUDE, GPT):
+        text = seen(hosted, catalog, target).text
+        assert "additionalProperties" not in text
+        assert "defer_loading" in text
+    few = Catalog(list(catalog)[:5])
+    assert "defer_loading" not in seen(hosted, few, CLAUDE).text
+    unable = seen(hosted, catalog, "anthropic:claude-3-opus")
+    assert unable.mechanism == ""
+    assert "additionalProperties" in unable.text
+    full = replace(hosted, native=Native(by="provider", fallback="everything"))
+    assert "additionalProperties" not in seen(full, catalog, "openai-chat:gpt-4o").tools[-1]
+    assert seen(full, catalog, "openai-chat:gpt-4o").surface == "direct"
+
+
+@pytest.mark.behaviour("S8")
+def test_a_catalog_too_large_for_a_hosted_search_is_searched_by_us() -> None:
+    large = Catalog(Tool(name=f"t{i}") for i in range(MOST_HOSTED + 1))
+    assert seen(HOSTED, large, CLAUDE).mechanism == "anthropic_client"
+
+
+def search(profile: Profile, catalog: Catalog, shown: View, query: str):
+    return discover(
+        profile,
+        "tool_search",
+        {"query": query},
+        session=shown.session,
+        engine=Engine(catalog),
+        catalog=catalog,
+    )
+
+
+@pytest.mark.behaviour("S8")
+def test_anthropic_loads_by_reference_what_our_search_ranks_first(catalog) -> None:
+    first = seen(OURS, catalog, CLAUDE)
+    assert names(first.tools) == ["tool_search", "pinned"]
+    outcome = search(OURS, catalog, first, "crm_3")
+    assert outcome.loaded == ("crm_3",)
+    content = json.loads(first.found([catalog[n] for n in outcome.loaded]))
+    assert content == [{"type": "tool_reference", "tool_name": "crm_3"}]
+    block = {"type": "tool_result", "tool_use_id": "x", "content": content}
+    TypeAdapter(ToolResultBlockParam).validate_python(block)
+    second = seen(OURS, catalog, CLAUDE, outcome.session)
+    ANTHROPIC.validate_python(second.tools)
+    assert names(second.tools) == ["tool_search", "pinned", "crm_3"]
+    assert second.tools[-1]["defer_loading"] is True
+    assert second.prefix == first.prefix
+
+
+@pytest.mark.behaviour("S8")
+def test_openai_loads_from_the_answer_what_our_search_ranks_first(catalog) -> None:
+    first = seen(OURS, catalog, GPT)
+    OPENAI.validate_python(first.tools)
+    assert first.tools[0]["type"] == "tool_search"
+    assert first.tools[0]["execution"] == "client"
+    assert "query" in first.tools[0]["parameters"]["properties"]
+    outcome = search(OURS, catalog, first, "crm_3")
+    answer = first.found([catalog[n] for n in outcome.loaded])
+    item = search_output("call_1", answer)
+    TypeAdapter(ResponseToolSearchOutputItemParamParam).validate_python(item)
+    assert item["execution"] == "client"
+    assert [t["name"] for t in item["tools"]] == ["crm_3"]
+    assert item["tools"][0]["parameters"]["type"] == "object"
+    assert seen(OURS, catalog, GPT, outcome.session).text == first.text
+    assert search_output("call_2", first.found([]))["tools"] == []
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_after_a_compaction_loaded_tools_stand_by_themselves(catalog, target) -> None:
+    first = seen(OURS, catalog, target)
+    outcome = search(OURS, catalog, first, "crm_3")
+    loaded = seen(OURS, catalog, target, outcome.session)
+    after = seen(OURS, catalog, target, carry(loaded.session))
+    assert names(after.tools)[-1] == "crm_3"
+    assert "defer_loading" not in after.tools[-1]
+    assert after.prefix.startswith(first.prefix.split("\n")[0])
+
+
+def test_another_provider_gets_what_was_loaded_in_full(catalog) -> None:
+    first = seen(OURS, catalog, GPT)
+    outcome = search(OURS, catalog, first, "crm_3")
+    loaded = seen(OURS, catalog, GPT, outcome.session)
+    moved = seen(OURS, catalog, CLAUDE, loaded.session)
+    assert names(moved.tools) == ["tool_search", "pinned", "crm_3"]
+    assert "defer_loading" not in moved.tools[-1]
