@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, cast
 
 from ..catalog.result import Content, Result
+from ..disclosure.target import Transport
 from ..errors import ModelError, require
 from .deltas import (
     CallDelta,
@@ -61,11 +62,13 @@ class AnthropicModel:
         base_url: str | None = None,
         max_tokens: int = 8192,
         timeout_seconds: float = 600.0,
+        transport: Transport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._sdk: Any = require("anthropic", extra="anthropic")
         self._http: Any = require("httpx2", extra="anthropic")
         self.name = name
+        self.transport: Transport = transport or ("gateway" if base_url else "direct")
         self._max_tokens = max_tokens
         self._options = dict(options or {})
         # Retries are ours (see retrying.py), so that every service is retried alike.

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalog.result import Result
+from ..disclosure.target import Transport
 from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, ThoughtDelta, Usage, UsageDelta
 from .failures import cut
 from .messages import Call, CallResult, Message
@@ -34,9 +35,11 @@ class ChatModel:
         api_key: str | None = None,
         base_url: str | None = None,
         timeout_seconds: float = 600.0,
+        transport: Transport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
+        self.transport: Transport = transport or ("gateway" if base_url else "direct")
         self._endpoint = Endpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )

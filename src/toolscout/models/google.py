@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Se
 from contextlib import aclosing
 from typing import Any
 
+from ..disclosure.target import Transport
 from ..errors import ModelError, require
 from .deltas import (
     CallDelta,
@@ -55,12 +56,14 @@ class GoogleModel:
         api_key: str | None = None,
         base_url: str | None = None,
         timeout_seconds: float = 600.0,
+        transport: Transport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         sdk: Any = require("google.genai", extra="google")
         self._errors: Any = require("google.genai.errors", extra="google")
         self._http: Any = require("httpx2", extra="google")
         self.name = name
+        self.transport: Transport = transport or ("gateway" if base_url else "direct")
         self._options = dict(options or {})
         self._client = sdk.Client(
             api_key=key(_SERVICE, api_key, *_KEYS),

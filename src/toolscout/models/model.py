@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..disclosure.target import Transport
 from .deltas import Delta, Reply, collect
 from .messages import Message
 
@@ -40,6 +41,11 @@ class Model(Protocol):
     @property
     def provider(self) -> str:
         """The dialect of its tools: anthropic, openai-chat, openai-responses, gemini or plain."""
+        ...
+
+    @property
+    def transport(self) -> Transport:
+        """How requests travel: native features are used only where nothing stands between."""
         ...
 
     def stream(self, request: Request) -> AsyncGenerator[Delta]:

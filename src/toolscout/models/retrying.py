@@ -7,6 +7,7 @@ import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
+from ..disclosure.target import Transport
 from ..errors import ModelError
 from .deltas import Delta, Restart
 from .model import Model, Request
@@ -53,6 +54,11 @@ class Retrying:
     def provider(self) -> str:
         """The dialect of its tools."""
         return self._model.provider
+
+    @property
+    def transport(self) -> Transport:
+        """How requests travel."""
+        return self._model.transport
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask until it works, the failure is final, or the tries are used up."""

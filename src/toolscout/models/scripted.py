@@ -11,6 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from ..disclosure.target import Transport
 from ..errors import ConfigError, ModelError
 from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, Usage, UsageDelta
 from .failures import cut, failed
@@ -67,6 +68,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.provider = provider
+        self.transport: Transport = "direct"
         self.requests: list[Request] = []
         self._turns = tuple(script)
         self._count = count
