@@ -2,8 +2,8 @@
 
 import sys
 
-from ..catalog.sources.mcp.servers import read
+from ..catalog.sources.mcp.reading import read
 from ..catalog.sources.mcp.source import MCPSource
 from .server import Gateway, serve
 
-serve(Gateway([MCPSource(s) for s in read(sys.argv[1])])).run("stdio", show_banner=False)
+serve(Gateway([MCPSource(s) for s in read(sys.argv[1]).servers])).run("stdio", show_banner=False)

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
+import logging
 from contextlib import AsyncExitStack, suppress
+from typing import Any, cast
 
+import httpx2
 import mcp_types as types
 from mcp import ClientSession, MCPError, StdioServerParameters
+from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp.client.subscriptions import listen
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from .servers import Server
+from .exchange import CURRENT, Answer, Exchange
+from .guard import client
+from .offers import Sifter
+from .servers import Protocol, Server
+from .streams import Tail, Watched, first_of
+
+log = logging.getLogger(__name__)
+_LARGEST_EVENT = 64 * 1024 * 1024
 
 
 class Relay(ClientSession):
@@ -25,57 +38,203 @@ class Relay(ClientSession):
 class Connection:
     """An open session; requests may come from any task, but one task alone opens and closes it."""
 
-    def __init__(self, server: Server) -> None:
+    sifter: Sifter
+
+    def __init__(self, server: Server, *, protocol: Protocol, talks_back: bool = False) -> None:
+        self.ended = asyncio.Event()
+        self.changed = asyncio.Event()
+        self.calls: list[Exchange] = []
+        self.has_asked = False
+        self.served = 0
+        self.status_code = 0
         self._server = server
+        self._protocol: Protocol = protocol
+        self._talks_back = talks_back
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[Relay] = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._live(), name=f"upstream {server.name}")
+        self._tail = Tail()
+        # A fresh context: the task outlives the caller that happened to need it first.
+        self._task = asyncio.create_task(
+            self._live(), name=f"mcp {server.name}", context=contextvars.Context()
+        )
 
-    async def session(self) -> Relay:
-        """The session, once it is open."""
-        return await asyncio.shield(self._ready)
+    @property
+    def session(self) -> Relay:
+        """The session; only once `opened` has returned."""
+        return self._ready.result()
+
+    @property
+    def is_stateless(self) -> bool:
+        """Whether the server speaks the stateless generation of the protocol."""
+        return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def last_words(self) -> str:
+        """The end of what the server's process wrote to its error stream."""
+        return self._server.hide(self._tail.text)
+
+    async def opened(self, timeout_seconds: float) -> None:
+        """Wait until the session is open; raise what prevented it."""
+        async with asyncio.timeout(timeout_seconds):
+            await asyncio.shield(self._ready)
 
     async def close(self) -> None:
         """End the session and its process."""
         self._stop.set()
-        with suppress(Exception):
+        if not self._ready.done():
+            self._task.cancel()
+        with suppress(Exception, asyncio.CancelledError):
             await self._task
+
+    async def follow(self) -> None:
+        """Hear of changed lists from a stateless server, for as long as it tells."""
+        capabilities = self.session.server_capabilities or types.ServerCapabilities()
+        async with listen(
+            self.session,
+            tools_list_changed=bool(capabilities.tools and capabilities.tools.list_changed),
+            prompts_list_changed=bool(capabilities.prompts and capabilities.prompts.list_changed),
+            resources_list_changed=bool(
+                capabilities.resources and capabilities.resources.list_changed
+            ),
+        ) as events:
+            # What changed before the server began to tell was not told.
+            self.changed.set()
+            async for _ in events:
+                self.changed.set()
 
     async def _live(self) -> None:
         try:
             async with AsyncExitStack() as stack:
-                session = await _open(self._server, stack)
+                read, write = await self._transport(stack)
+                self.sifter = Sifter(Watched(read, self.ended), write)
+                session = await stack.enter_async_context(
+                    Relay(
+                        dispatcher=self.sifter,
+                        sampling_callback=self._sample if self._talks_back else None,
+                        elicitation_callback=self._elicit if self._talks_back else None,
+                        logging_callback=self._log,
+                        message_handler=self._hear,
+                        client_info=types.Implementation(name="toolscout", version="0.1.0"),
+                    )
+                )
+                await _negotiate(session, self._protocol)
+                self.sifter.version = session.protocol_version or Sifter.version
                 self._ready.set_result(session)
-                await self._stop.wait()
-        except Exception as error:
-            if self._ready.done():
+                await first_of(self._stop, self.ended)
+        except Exception as error:  # noqa: BLE001 -- whatever ended it, the waiting callers must hear
+            if not self._ready.done():
+                self._ready.set_exception(_innermost(error))
+            else:
+                log.debug("Connection to %s ended: %r", self._server.name, error)
+        finally:
+            self._tail.close()
+            self.ended.set()
+            if not self._ready.done():
+                self._ready.cancel()
+
+    async def _transport(self, stack: AsyncExitStack) -> tuple[Any, Any]:
+        server = self._server
+        match server.transport:
+            case "stdio":
+                with self._tail.writer() as errors:
+                    return await stack.enter_async_context(
+                        stdio_client(
+                            StdioServerParameters(
+                                command=server.command,
+                                args=list(server.args),
+                                env=dict(server.env),
+                                cwd=server.cwd or None,
+                                encoding_error_handler="replace",
+                            ),
+                            errlog=errors,
+                        )
+                    )
+            case "http":
+                http = await stack.enter_async_context(self._client())
+                return await stack.enter_async_context(
+                    streamable_http_client(
+                        server.url, http_client=http, max_sse_event_size=_LARGEST_EVENT
+                    )
+                )
+            case "sse":
+                return await stack.enter_async_context(
+                    sse_client(server.url, httpx_client_factory=self._client)
+                )
+
+    def _client(self, *_: Any, **asked: Any) -> httpx2.AsyncClient:
+        async def note(response: httpx2.Response) -> None:
+            self.status_code = response.status_code
+
+        return client(
+            self._server.url,
+            headers={**self._server.headers, **(asked.get("headers") or {})},
+            allows_private=self._server.allows_private,
+            note=note,
+        )
+
+    async def _hear(self, message: IncomingMessage) -> None:
+        if isinstance(
+            message,
+            types.ToolListChangedNotification
+            | types.PromptListChangedNotification
+            | types.ResourceListChangedNotification,
+        ):
+            self.changed.set()
+
+    def _caller(self) -> Exchange | None:
+        """Whom a message is for: HTTP says so itself; on a pipe only a lone caller is certain."""
+        exchange = CURRENT.get()
+        if exchange is None and len(self.calls) == 1:
+            exchange = self.calls[0]
+        return exchange
+
+    async def _log(self, params: types.LoggingMessageNotificationParams) -> None:
+        exchange = self._caller()
+        if exchange is not None:
+            await exchange.log(params)
+
+    async def _sample(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 -- the SDK calls it by this name
+        params: types.CreateMessageRequestParams,
+    ) -> Any:
+        return await self._ask(types.CreateMessageRequest(params=params))
+
+    async def _elicit(
+        self,
+        context: ClientRequestContext,  # noqa: ARG002 -- the SDK calls it by this name
+        params: types.ElicitRequestParams,
+    ) -> Any:
+        return await self._ask(types.ElicitRequest(params=params))
+
+    async def _ask(self, request: types.InputRequest) -> Answer:
+        self.has_asked = True
+        exchange = self._caller()
+        if exchange is not None:
+            return await exchange.answer(request)
+        reason = "several calls are running" if self.calls else "no call is running"
+        return types.ErrorData(
+            code=types.INVALID_REQUEST, message=f"Nobody to ask: {reason} on this connection."
+        )
+
+
+async def _negotiate(session: Relay, protocol: Protocol) -> None:
+    if protocol != "handshake":
+        try:
+            await session.discover()
+        except MCPError as error:
+            if protocol == "stateless" or error.code == types.CONNECTION_CLOSED:
                 raise
-            self._ready.set_exception(error)
+        except (RuntimeError, ValueError):
+            if protocol == "stateless":
+                raise
+        else:
+            return
+    await session.initialize()
 
 
-async def _open(server: Server, stack: AsyncExitStack) -> Relay:
-    match server.transport:
-        case "stdio":
-            parameters = StdioServerParameters(
-                command=server.command,
-                args=list(server.args),
-                env=dict(server.env),
-                cwd=server.cwd or None,
-            )
-            streams = await stack.enter_async_context(stdio_client(parameters))
-        case "http":
-            client = create_mcp_http_client(headers=dict(server.headers))
-            await stack.enter_async_context(client)
-            streams = await stack.enter_async_context(
-                streamable_http_client(server.url, http_client=client)
-            )
-        case "sse":
-            streams = await stack.enter_async_context(
-                sse_client(server.url, headers=dict(server.headers))
-            )
-    session = await stack.enter_async_context(Relay(*streams))
-    try:
-        await session.discover()
-    except MCPError:
-        await session.initialize()
-    return session
+def _innermost(error: Exception) -> Exception:
+    """The one failure inside the groups that task groups wrap around it."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error

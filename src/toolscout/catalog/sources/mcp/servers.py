@@ -1,86 +1,90 @@
-"""How to reach each MCP server, read from the `mcpServers` JSON that clients already use."""
+"""How to reach each MCP server: one frozen value, with its secrets kept to itself."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal, cast
-
-from ....errors import ConfigError
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import urlsplit
 
 Transport = Literal["stdio", "http", "sse"]
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+Protocol = Literal["auto", "handshake", "stateless"]
+_SHORTEST_SECRET = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long to wait for a server, how hard to press it, and when to let it sleep."""
+
+    connect_timeout_seconds: float = 20.0
+    call_timeout_seconds: float = 120.0
+    idle_seconds: float = 600.0
+    poll_seconds: float = 300.0
+    concurrency: int = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server of the configuration. Its secrets stay out of every text made from it."""
+    """One server of a configuration; a `problem` says why it cannot be used as it stands."""
 
     name: str
-    transport: Transport
+    transport: Transport = "stdio"
     command: str = field(default="", repr=False)
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     cwd: str = field(default="", repr=False)
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    protocol: Protocol = "auto"
+    is_disabled: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    allows_private: bool = False
+    limits: Limits = Limits()
+    problem: str = ""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
+    @property
+    def digest(self) -> str:
+        """A hash of all that decides which tools the server lists."""
+        facts = [
+            self.name,
+            self.transport,
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            self.cwd,
+            self.url,
+            sorted(self.headers.items()),
+            self.protocol,
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
-def read(path: str | Path) -> tuple[Server, ...]:
-    """The servers of an `mcpServers` file, in its order."""
-    try:
-        document: object = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigError(
-            f"Cannot read {path}: {error.strerror}.", hint="Check the path given with --config."
-        ) from error
-    except ValueError as error:
-        raise ConfigError(f"{path} is not JSON: {error}.") from error
-    entries = _object(_object(document).get("mcpServers"))
-    if not entries:
-        raise ConfigError(f"{path} names no servers.", hint='Add an object "mcpServers".')
-    return tuple(_server(name, _object(entry)) for name, entry in entries.items())
+    @property
+    def place(self) -> str:
+        """Where the server is, in words that hold no secret."""
+        if self.transport == "stdio":
+            return self.hide(self.command)
+        parts = urlsplit(self.url)
+        return self.hide(f"{parts.scheme}://{parts.hostname or ''}{parts.path}")
 
+    def admits(self, tool: str) -> bool:
+        """Whether the configuration lets this tool of the server in, by its own name."""
+        if any(fnmatchcase(tool, pattern) for pattern in self.deny):
+            return False
+        return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
 
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    def pins(self, tool: str) -> bool:
+        """Whether the configuration wants this tool always in view."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.pinned)
 
-
-def _server(name: str, entry: dict[str, Any]) -> Server:
-    def full(text: str) -> str:
-        return expand(text, os.environ, server=name)
-
-    url = full(str(entry.get("url", "")))
-    kind = str(entry.get("type", ""))
-    transport: Transport = "stdio" if not url else ("sse" if kind == "sse" else "http")
-    return Server(
-        name=name,
-        transport=transport,
-        command=full(str(entry.get("command", ""))),
-        args=tuple(full(str(a)) for a in entry.get("args", ())),
-        env={k: full(str(v)) for k, v in _object(entry.get("env")).items()},
-        cwd=full(str(entry.get("cwd", ""))),
-        url=url,
-        headers={k: full(str(v)) for k, v in _object(entry.get("headers")).items()},
-    )
-
-
-def expand(text: str, variables: Mapping[str, str], *, server: str) -> str:
-    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match.group(1)
-        default: str | None = match.group(2)
-        found = variables.get(name, default)
-        if found is None:
-            raise ConfigError(
-                f"Server {server!r} needs the environment variable {name}, which is not set.",
-                hint=f"Set {name}, or write ${{{name}:-default}}.",
-            )
-        return found
-
-    return _VARIABLE.sub(value, text)
+    def hide(self, text: str) -> str:
+        """The text with every secret of this server blotted out."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "•••")
+        return text

@@ -1,68 +1,228 @@
-"""One MCP server as a source of tools."""
+"""One MCP server as a source of tools: asleep until needed, watched while awake."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
-import mcp_types as types
-from mcp import MCPError
-
 from ....errors import SourceError
+from ....events import Sink, ignore
 from ...result import Result
 from ...tool import Tool
-from . import wire
-from .connection import Connection, Relay
+from . import calls, offers, wire
+from .calls import Call
+from .connection import Connection
+from .link import Link, Status
+from .listing import Listing, Listings
 from .servers import Server
+
+_RENEWS_AFTER = 3
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How a server is right now, for people and for probes."""
+
+    server: str
+    status: Status
+    reason: str = ""
+    tools: int = 0
+    prompts: int = 0
+    resources: int = 0
+    protocol: str = ""
+    is_listed: bool = False
+    in_flight: int = 0
+    failures: int = 0
+    retry_seconds: float = 0.0
+    problems: tuple[str, ...] = ()
 
 
 class MCPSource:
-    """Lists and runs the tools of one server; connects when first needed."""
+    """Lists and runs the tools of one server.
 
-    def __init__(self, server: Server) -> None:
+    What the server last listed is known at once from `listings`; the server itself starts when
+    it is first needed, and `changed` is told whenever it lists something else than was known.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        *,
+        listings: Listings | None = None,
+        changed: Callable[[MCPSource], None] | None = None,
+        sink: Sink = ignore,
+        talks_back: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.name = server.name
-        self._server = server
-        self._connection: Connection | None = None
-        self._names: dict[str, str] = {}
+        self.server = server
+        self._listings = listings
+        self._changed = changed
+        self._clock = clock
+        self._slots = asyncio.Semaphore(max(1, server.limits.concurrency))
+        self._turn = asyncio.Lock()
+        self._timeouts = 0
+        self._listing = listings.load(server.name, server.digest) if listings else None
+        self._definitions: dict[str, wire.Definition] = {}
+        self._define()
+        self._link = Link(
+            server,
+            heard=self._heard,
+            clock=clock,
+            sink=sink,
+            talks_back=talks_back,
+            last_protocol=self._listing.protocol if self._listing else "",
+        )
+
+    @property
+    def listing(self) -> Listing | None:
+        """What the server offers, as last heard; nothing before it was ever listed."""
+        return self._listing
+
+    @property
+    def definitions(self) -> Mapping[str, wire.Definition]:
+        """Its tools by the names the server gives them, each with its whole definition."""
+        return self._definitions
+
+    @property
+    def state(self) -> State:
+        """How the server is right now."""
+        listing, breaker = self._listing or Listing(), self._link.breaker
+        return State(
+            server=self.name,
+            status=self._link.status,
+            reason=self.server.problem or breaker.reason,
+            tools=len(self._definitions),
+            prompts=len(listing.prompts),
+            resources=len(listing.resources) + len(listing.templates),
+            protocol=listing.protocol,
+            is_listed=self._listing is not None,
+            in_flight=self._link.in_flight,
+            failures=breaker.failures,
+            retry_seconds=round(breaker.wait_seconds(now=self._clock()), 1),
+            problems=listing.problems,
+        )
 
     async def tools(self) -> Sequence[Tool]:
-        """All tools the server lists, page by page."""
-        session = await self._session()
-        found: list[Tool] = []
-        cursor: str | None = None
-        while True:
-            page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            for tool, local in wire.tools_of(self.name, page.tools):
-                self._names[tool.name] = local
-                found.append(tool)
-            cursor = page.next_cursor
-            if cursor is None:
-                return found
+        """Its tools: at once as last known, or by asking a server that never listed any."""
+        if self.server.is_disabled:
+            return ()
+        if self._listing is None:
+            await self._link.connection()
+        return tuple(d.tool for d in self._definitions.values())
+
+    async def refresh(self) -> None:
+        """Ask the server itself, waking it if it sleeps."""
+        await self._link.connection()
+
+    def wake(self) -> None:
+        """Start the server in the background, if it sleeps and its wait is over."""
+        self._link.wake()
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Run one tool on the server."""
-        session = await self._session()
-        name = self._names.get(tool.name, tool.local_name)
-        try:
-            reply = await session.call_tool(name, dict(arguments))
-        except MCPError as error:
-            raise SourceError(f"Server {self.name!r} failed on {name!r}: {error}.") from error
-        return wire.result_of(reply)
+        """Run one tool, provided it still is the tool that the caller knows."""
+        name, digest = wire.origin(tool)
+        hints = tool.annotations
+        is_repeatable = bool(hints and (hints.read_only or hints.idempotent))
+        call = Call("tool", name, arguments, is_repeatable=is_repeatable)
+        return await self._ask(call, digest=digest)
+
+    async def prompt(self, name: str, arguments: Mapping[str, str]) -> Result:
+        """A prompt of the server, filled in."""
+        return await self._ask(Call("prompt", name, arguments, is_repeatable=True))
+
+    async def resource(self, uri: str) -> Result:
+        """A resource of the server, read."""
+        return await self._ask(Call("resource", uri, {}, is_repeatable=True))
 
     async def close(self) -> None:
-        """Stop the server, if it runs."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await connection.close()
+        """Stop the server and everything that watches it."""
+        await self._link.close()
 
-    async def _session(self) -> Relay:
-        if self._connection is None:
-            self._connection = Connection(self._server)
+    async def _ask(self, call: Call, *, digest: str = "") -> Result:
         try:
-            return await self._connection.session()
-        except Exception as error:
-            self._connection = None
+            return await self._once(call, digest)
+        except calls.Lost as lost:
+            if lost.may_have_run and not call.is_repeatable:
+                raise SourceError(
+                    f"Server {self.name!r} ended while {call.name!r} ran.",
+                    hint="It may or may not have taken effect: look before calling again.",
+                ) from lost
+        try:
+            return await self._once(call, digest)
+        except calls.Lost as lost:
             raise SourceError(
-                f"Cannot reach MCP server {self.name!r}: {error}.",
-                hint="Check its command or url in the configuration.",
+                f"Server {self.name!r} ended while {call.name!r} ran, twice."
+            ) from lost
+
+    async def _once(self, call: Call, digest: str) -> Result:
+        async with self._place() as connection:
+            if digest:
+                self._check(call.name, digest)
+            try:
+                result = await calls.run(connection, self.server, call)
+            except calls.TooSlow:
+                self._timeouts += 1
+                if self._timeouts >= _RENEWS_AFTER:
+                    self._timeouts = 0
+                    await self._link.renew()
+                raise
+            except calls.Lost as lost:
+                if not lost.may_have_run:
+                    await self._link.renew()
+                raise
+            finally:
+                connection.served += 1
+        self._timeouts = 0
+        return result
+
+    def _check(self, name: str, digest: str) -> None:
+        known = self._definitions.get(name)
+        if known is None or known.digest != digest:
+            did = "changed" if known else "removed"
+            raise SourceError(f"Server {self.name!r} has {did} {name!r}.", hint="Search again.")
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncGenerator[Connection]:
+        """A live connection, once there is room for one more call on it."""
+        async with AsyncExitStack() as stack:
+            await self._enter(stack, self._slots)
+            connection = await self._link.connection()
+            if connection.has_asked and self.server.transport == "stdio":
+                # On a pipe a question does not say which call it belongs to: one at a time.
+                await self._enter(stack, self._turn)
+            self._link.in_flight += 1
+            try:
+                yield connection
+            finally:
+                self._link.in_flight -= 1
+                self._link.touch()
+
+    async def _enter(self, stack: AsyncExitStack, lock: asyncio.Semaphore | asyncio.Lock) -> None:
+        try:
+            async with asyncio.timeout(self.server.limits.call_timeout_seconds or None):
+                await stack.enter_async_context(lock)
+        except TimeoutError as error:
+            raise SourceError(
+                f"Server {self.name!r} is busy with {self._link.in_flight} other calls.",
+                hint="Try again later.",
             ) from error
+
+    async def _heard(self, connection: Connection) -> None:
+        listing = await offers.listing_of(connection.session, connection.sifter)
+        if listing == self._listing:
+            return
+        self._listing = listing
+        self._define()
+        if self._listings is not None:
+            self._listings.save(self.name, self.server.digest, listing)
+        if self._changed is not None:
+            self._changed(self)
+
+    def _define(self) -> None:
+        listed = self._listing.tools if self._listing else ()
+        self._definitions = {d.local: d for d in offers.definitions(self.server, listed)}

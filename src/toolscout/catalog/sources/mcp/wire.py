@@ -1,9 +1,11 @@
-"""Between the protocol's records and ours: tools and results, nothing lost on the way."""
+"""Between the protocol's records and ours: tools and results."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Container
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -14,28 +16,62 @@ from ...result import Content, Result
 from ...schema import Schema
 from ...tool import Annotations, Tool
 
-
-def tools_of(server: str, listed: Iterable[types.Tool]) -> Iterator[tuple[Tool, str]]:
-    """Each tool as the catalog knows it, with the name its server calls it by."""
-    for item in listed:
-        yield tool_of(server, item), item.name
+_LARGEST_META = 2_000
 
 
-def tool_of(server: str, item: types.Tool) -> Tool:
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A tool beside the definition it came from, hashed over all of it."""
+
+    tool: Tool
+    local: str
+    digest: str
+    raw: types.Tool
+
+
+def define(server: str, item: types.Tool, *, taken: Container[str] = ()) -> Definition:
     """One listed tool, under its canonical name and with its text cleaned."""
-    metadata: dict[str, Any] = {"mcp": {"name": item.name}}
-    if item.meta:
-        metadata["_meta"] = item.meta
-    return Tool(
-        name=wire_name(qualified(server, clean_line(item.name))),
-        title=clean_line(item.title or (item.annotations and item.annotations.title) or ""),
+    name = wire_name(qualified(server, clean_line(item.name)))
+    if name in taken:
+        name = wire_name(f"{name} {item.name}")
+    digest = hash_of(item)
+    title = item.title or (item.annotations.title if item.annotations else "") or ""
+    tool = Tool(
+        name=name,
+        title=clean_line(title),
         description=clean(item.description or ""),
         parameters=Schema.of(item.input_schema),
         output=Schema.of(item.output_schema) if item.output_schema is not None else None,
         server=server,
         annotations=_annotations(item.annotations),
-        metadata=json.dumps(metadata, ensure_ascii=False, separators=(",", ":")),
+        local=item.name,
+        metadata=_metadata(item, digest),
     )
+    return Definition(tool=tool, local=item.name, digest=digest, raw=item)
+
+
+def plain(item: types.Tool) -> dict[str, Any]:
+    """The whole definition as JSON, fields that were never set left out."""
+    return item.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def hash_of(item: types.Tool) -> str:
+    """A hash over title, description, schemas, annotations, `_meta`: any change shows."""
+    text = json.dumps(plain(item), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def origin(tool: Tool) -> tuple[str, str]:
+    """The name its server calls a tool by, and the hash of the definition it came from."""
+    record = tool.meta.get("mcp", {})
+    return record.get("name", tool.local_name), record.get("digest", "")
+
+
+def _metadata(item: types.Tool, digest: str) -> str:
+    record: dict[str, Any] = {"mcp": {"name": item.name, "digest": digest}}
+    if item.meta and len(json.dumps(item.meta)) <= _LARGEST_META:
+        record["_meta"] = item.meta
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
 def _annotations(given: types.ToolAnnotations | None) -> Annotations | None:
@@ -56,7 +92,24 @@ def result_of(reply: types.CallToolResult) -> Result:
         content=tuple(content_of(block) for block in reply.content),
         structured=None if structured is None else json.dumps(structured, ensure_ascii=False),
         is_error=reply.is_error,
+        raw=reply,
     )
+
+
+def prompt_of(reply: types.GetPromptResult) -> Result:
+    """A filled-in prompt as text a model can read, one part a message."""
+    parts: list[Content] = []
+    for message in reply.messages:
+        block = content_of(message.content)
+        if block.type == "text":
+            block = Content(text=f"[{message.role}] {block.text}")
+        parts.append(block)
+    return Result(content=tuple(parts))
+
+
+def resource_of(reply: types.ReadResourceResult) -> Result:
+    """A read resource, one part a piece."""
+    return Result(content=tuple(_embedded(item) for item in reply.contents))
 
 
 def content_of(block: types.ContentBlock) -> Content:

@@ -1,0 +1,38 @@
+"""When to try a failing server again: a pure value, told the time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_FIRST_SECONDS = 1.0
+_LONGEST_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Breaker:
+    """Counts failures in a row; each one doubles the wait before the next attempt."""
+
+    failures: int = 0
+    retry_at: float = 0.0
+    reason: str = ""
+
+    def failed(self, reason: str, *, now: float) -> Breaker:
+        """One more failure: wait longer."""
+        wait = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2 ** min(self.failures, 10))
+        return Breaker(failures=self.failures + 1, retry_at=now + wait, reason=reason)
+
+    def succeeded(self) -> Breaker:
+        """All is well again."""
+        return Breaker()
+
+    def may_try(self, *, now: float) -> bool:
+        """Whether the wait is over."""
+        return now >= self.retry_at
+
+    def wait_seconds(self, *, now: float) -> float:
+        """How long until the next attempt."""
+        return max(0.0, self.retry_at - now)
+
+    def forgiven(self) -> Breaker:
+        """The count kept, the wait dropped: somebody asked for a try right now."""
+        return replace(self, retry_at=0.0)

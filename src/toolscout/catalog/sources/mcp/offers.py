@@ -1,0 +1,152 @@
+"""Asking a server what it offers, and taking only what can be used."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import mcp_types as types
+from mcp import MCPError
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp_types.methods import validate_server_result
+from pydantic import ValidationError
+
+from ....errors import SchemaError
+from . import wire
+from .listing import Listing
+from .servers import Server
+
+MOST_TOOLS = 20_000
+LARGEST_SCHEMA = 1_000_000
+_MOST_PAGES = 1_000
+_LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+_Item = TypeVar("_Item")
+
+
+class Sifter(JSONRPCDispatcher[Any]):
+    """A channel that drops what is malformed from a list, instead of losing the whole list."""
+
+    version = "2025-11-25"
+
+    def __init__(self, read: Any, write: Any) -> None:
+        super().__init__(read, write)
+        self.problems: list[str] = []
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, Any] | None,
+        opts: CallOptions | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        """Send a request; sift the reply if it is a list."""
+        reply = await super().send_raw_request(method, params, opts, **options)
+        key = _LISTS.get(method)
+        if key is None or self._fits(method, reply):
+            return reply
+        kept: list[Any] = []
+        for item in reply.get(key) or ():
+            if self._fits(method, {**reply, key: [item]}):
+                kept.append(item)
+            else:
+                self.problems.append(f"{key}: {_name(item)} is malformed and left out.")
+        return {**reply, key: kept}
+
+    def _fits(self, method: str, reply: dict[str, Any]) -> bool:
+        try:
+            validate_server_result(method, self.version, reply)
+        except ValidationError:
+            return False
+        return True
+
+
+def _name(item: Any) -> str:
+    name = item.get("name") if isinstance(item, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- whatever a server sent
+    return repr(name)[:80] if isinstance(name, str) else "an entry without a name"
+
+
+async def listing_of(session: Any, sifter: Sifter) -> Listing:
+    """Everything the server offers: tools, prompts and resources, page by page."""
+    has = session.server_capabilities or types.ServerCapabilities()
+    sifter.problems.clear()
+    tools = await _pages(session.list_tools, lambda p: p.tools, sifter) if has.tools else ()
+    prompts = await _pages(session.list_prompts, lambda p: p.prompts, sifter) if has.prompts else ()
+    resources: Sequence[types.Resource] = ()
+    templates: Sequence[types.ResourceTemplate] = ()
+    if has.resources:
+        resources = await _pages(session.list_resources, lambda p: p.resources, sifter)
+        templates = await _pages(
+            session.list_resource_templates, lambda p: p.resource_templates, sifter
+        )
+    return Listing(
+        tools=tuple(_usable(tools, sifter.problems)),
+        prompts=tuple(prompts),
+        resources=tuple(resources),
+        templates=tuple(templates),
+        instructions=session.instructions or "",
+        protocol=session.protocol_version or "",
+        problems=tuple(sifter.problems),
+    )
+
+
+async def _pages(
+    ask: Callable[..., Awaitable[Any]], items: Callable[[Any], Sequence[_Item]], sifter: Sifter
+) -> Sequence[_Item]:
+    found: list[_Item] = []
+    cursor: str | None = None
+    seen: set[str] = set()
+    try:
+        for _ in range(_MOST_PAGES):
+            page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
+            found += items(page)
+            cursor = page.next_cursor
+            if cursor is None or cursor in seen or len(found) > MOST_TOOLS:
+                break
+            seen.add(cursor)
+    except MCPError as error:
+        if error.code != types.METHOD_NOT_FOUND:
+            raise
+    if cursor is not None:
+        sifter.problems.append(f"The list did not end; the first {len(found)} entries are taken.")
+    return found[:MOST_TOOLS]
+
+
+def _usable(tools: Iterable[types.Tool], problems: list[str]) -> Iterable[types.Tool]:
+    seen: set[str] = set()
+    for tool in tools:
+        if tool.name in seen:
+            problems.append(f"tools: {tool.name!r} is listed twice; the first is taken.")
+        elif not tool.name.strip():
+            problems.append("tools: an entry without a name is left out.")
+        elif (size := _size(tool)) > LARGEST_SCHEMA:
+            problems.append(
+                f"tools: {tool.name!r} has a schema of {size:,} characters and is left out;"
+                f" at most {LARGEST_SCHEMA:,} are taken."
+            )
+        else:
+            yield tool
+        seen.add(tool.name)
+
+
+def _size(tool: types.Tool) -> int:
+    return len(str(tool.input_schema)) + len(str(tool.output_schema or ""))
+
+
+def definitions(server: Server, listed: Iterable[types.Tool]) -> Iterable[wire.Definition]:
+    """The listed tools that the configuration lets in, as the catalog will know them."""
+    taken: set[str] = set()
+    for item in listed:
+        if not server.admits(item.name):
+            continue
+        try:
+            definition = wire.define(server.name, item, taken=taken)
+        except SchemaError:
+            continue
+        taken.add(definition.tool.name)
+        yield definition

@@ -1,0 +1,277 @@
+"""Reading servers from the `mcpServers` JSON that clients use, or from TOML."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from ....errors import ConfigError
+from .servers import Limits, Protocol, Server, Transport
+
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+_ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
+_DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
+_LIMITS = tuple(f.name for f in fields(Limits))
+# What other clients keep beside a server and a gateway has no use for.
+_FOREIGN = (
+    *("alwaysAllow", "autoApprove", "description", "dev", "envFile", "gallery", "icon", "note"),
+    *("instructions", "oauth", "priority", "timeout", "trust", "version"),
+    *("startup_timeout_ms", "startup_timeout_sec", "tool_timeout_sec"),
+)
+_PLACE = ("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers")
+_CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
+_KNOWN = frozenset((*_PLACE, *_CHOICES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
+_TYPES: dict[str, Transport] = {
+    "stdio": "stdio",
+    "local": "stdio",
+    "http": "http",
+    "streamable-http": "http",
+    "streamableHttp": "http",
+    "streamable_http": "http",
+    "remote": "http",
+    "sse": "sse",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A configuration file, read: its servers, its other sections, and what to tell the user."""
+
+    servers: tuple[Server, ...]
+    rest: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+
+def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Document:
+    """Read a `.toml` or `mcpServers` JSON file; a bad server is marked, a bad file raises."""
+    document = load(path)
+    names = [key for key in ("mcpServers", "servers", "mcp_servers") if key in document]
+    if not names:
+        raise ConfigError(
+            f"{path} names no servers.",
+            hint='Add an object "mcpServers", as MCP clients have it, or a TOML table [servers].',
+        )
+    warnings: list[str] = []
+    entries = _entries(document[names[0]], where=f"{path}: {names[0]}")
+    servers = tuple(_servers(entries, os.environ if variables is None else variables, warnings))
+    rest = {key: value for key, value in document.items() if key not in names}
+    return Document(servers, rest, tuple(warnings))
+
+
+def load(path: str | Path) -> dict[str, Any]:
+    """The file as plain data: TOML by its suffix, JSON otherwise, each key given once."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.",
+            hint="Check the path given with --config.",
+        ) from error
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
+        found: object = json.loads(text, object_pairs_hook=_once)
+    except ConfigError:
+        raise
+    except (ValueError, RecursionError) as error:
+        kind = "TOML" if path.suffix == ".toml" else "JSON"
+        raise ConfigError(f"{path} is not valid {kind}: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} must hold a JSON object.", hint='Start with {"mcpServers": …}.')
+    return cast("dict[str, Any]", found)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in table:
+            raise ConfigError(
+                f"The configuration has {key!r} twice in one object.",
+                hint="Rename one; the later would silently replace the earlier.",
+            )
+        table[key] = value
+    return table
+
+
+def _entries(value: object, *, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where} must be an object of servers by name.")
+    return cast("dict[str, Any]", value)
+
+
+def _servers(
+    entries: dict[str, Any], variables: Mapping[str, str], warnings: list[str]
+) -> Iterator[Server]:
+    taken: dict[str, str] = {}
+    for label, entry in entries.items():
+        name = identifier(label)
+        if name in taken:
+            raise ConfigError(
+                f"Servers {taken[name]!r} and {label!r} would both be called {name!r}.",
+                hint="Rename one of them.",
+            )
+        taken[name] = label
+        if name != label:
+            warnings.append(f"Server {label!r} is called {name!r} here.")
+        if not isinstance(entry, dict):
+            yield Server(name=name, problem="Its entry is not an object.")
+            continue
+        entry = cast("dict[str, Any]", entry)
+        unknown = sorted(set(entry) - _KNOWN)
+        if unknown:
+            warnings.append(f"Server {name!r}: unknown keys ignored: {', '.join(unknown)}.")
+        yield _server(name, entry, variables)
+
+
+def identifier(label: str) -> str:
+    """A server's name as tools carry it; `__` stays free to divide server from tool."""
+    return re.sub(r"__+", "_", _UNSAFE.sub("_", label)).strip("_") or "server"
+
+
+def _server(name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> Server:
+    """A broken entry is a server with a problem, so that the others still work."""
+    try:
+        return _Entry(name, entry, variables).server()
+    except ConfigError as error:
+        return Server(name=name, problem=str(error))
+    except (TypeError, ValueError) as error:
+        return Server(name=name, problem=f"Its entry cannot be read: {error}.")
+
+
+class _Entry:
+    """One server's table, with variables filled in and every secret remembered."""
+
+    def __init__(self, name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> None:
+        self.name = name
+        self.entry = entry
+        self.variables = variables
+        self.secrets: list[str] = []
+
+    def server(self) -> Server:
+        env = self.table("env")
+        headers = self.table("headers") or self.table("http_headers")
+        self.secrets += [*env.values(), *headers.values()]
+        command, url = self.text("command"), self.text("url", "serverUrl", "httpUrl")
+        transport = self.transport(is_remote=bool(url))
+        if not (url if transport != "stdio" else command):
+            raise ConfigError(
+                f"Server {self.name!r} has neither a command nor a url.",
+                hint='Give "command" for a local server or "url" for a remote one.',
+            )
+        return Server(
+            name=self.name,
+            transport=transport,
+            command=command,
+            args=self.texts("args"),
+            env=env,
+            cwd=self.text("cwd"),
+            url=url,
+            headers=headers,
+            protocol=self.protocol(),
+            is_disabled=self.flag("disabled") or not self.flag("enabled", default=True),
+            allow=self.texts(*_ALLOW),
+            deny=self.texts(*_DENY),
+            pinned=self.texts("pinned"),
+            allows_private=self.flag("allow_private"),
+            limits=self.limits(),
+            secrets=tuple(dict.fromkeys(self.secrets)),
+        )
+
+    def text(self, *keys: str) -> str:
+        for key in keys:
+            if key in self.entry:
+                value = self.entry[key]
+                if not isinstance(value, str):
+                    raise ConfigError(f"Server {self.name!r}: {key!r} must be text.")
+                return self.fill(value)
+        return ""
+
+    def texts(self, *keys: str) -> tuple[str, ...]:
+        for key in keys:
+            value: object = self.entry.get(key)
+            if value is None:
+                continue
+            if not isinstance(value, list):
+                raise ConfigError(f"Server {self.name!r}: {key!r} must be a list.")
+            return tuple(self.fill(str(item)) for item in cast("list[object]", value))
+        return ()
+
+    def table(self, key: str) -> dict[str, str]:
+        value: object = self.entry.get(key)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise ConfigError(f"Server {self.name!r}: {key!r} must be an object.")
+        return {k: self.fill(str(v)) for k, v in cast("dict[str, object]", value).items()}
+
+    def flag(self, key: str, *, default: bool = False) -> bool:
+        value: object = self.entry.get(key, default)
+        if not isinstance(value, bool):
+            raise ConfigError(f"Server {self.name!r}: {key!r} must be true or false.")
+        return value
+
+    def transport(self, *, is_remote: bool) -> Transport:
+        kind = self.text("type", "transport")
+        if not kind:
+            return "http" if is_remote else "stdio"
+        if kind not in _TYPES:
+            raise ConfigError(
+                f"Server {self.name!r}: unknown type {kind!r}.", hint="Use stdio, http or sse."
+            )
+        return _TYPES[kind]
+
+    def protocol(self) -> Protocol:
+        kind = self.text("protocol") or "auto"
+        if kind not in get_args(Protocol):
+            raise ConfigError(
+                f"Server {self.name!r}: unknown protocol {kind!r}.",
+                hint=f"Use one of {', '.join(get_args(Protocol))}.",
+            )
+        return cast("Protocol", kind)
+
+    def limits(self) -> Limits:
+        given = {key: self.entry[key] for key in _LIMITS if key in self.entry}
+        for key, value in given.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise ConfigError(f"Server {self.name!r}: {key!r} must be a positive number.")
+        return Limits(**given)
+
+    def fill(self, text: str) -> str:
+        return expand(text, self.variables, server=self.name, found=self.secrets.append)
+
+
+def expand(
+    text: str,
+    variables: Mapping[str, str],
+    *,
+    server: str,
+    found: Callable[[str], object] | None = None,
+) -> str:
+    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty."""
+
+    def value(match: re.Match[str]) -> str:
+        name, default, foreign = cast("tuple[str | None, str | None, str | None]", match.groups())
+        if name is None:
+            raise ConfigError(
+                f"Server {server!r} uses ${{{foreign}}}, which only another client can fill in.",
+                hint="Write ${NAME} and set that environment variable.",
+            )
+        given = variables.get(name) or default
+        if given is None:
+            raise ConfigError(
+                f"Server {server!r} needs the environment variable {name}, which is not set.",
+                hint=f"Set {name}, or write ${{{name}:-default}}.",
+            )
+        if found is not None:
+            found(given)
+        return given
+
+    return _VARIABLE.sub(value, text)

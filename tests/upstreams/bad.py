@@ -1,0 +1,115 @@
+"""An MCP server that misbehaves as told: `python bad.py FAULT [FOLDER]`; no SDK behind it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+FAULT = sys.argv[1]
+FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+CYCLE = {
+    "type": "object",
+    "properties": {"node": {"$ref": "#/$defs/node"}},
+    "$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}},
+}
+TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
+
+
+def tool(name: str, description: str = "Say it back.", schema: Any = TEXT) -> dict[str, Any]:
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+def tools() -> list[dict[str, Any]]:
+    match FAULT:
+        case "many":
+            return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(10_000)]
+        case "huge":
+            big = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
+            return [tool("small"), tool("huge", schema=big)]
+        case "cyclic":
+            return [
+                tool("cyclic", schema=CYCLE),
+                tool("self", schema={"$ref": "#", "type": "object"}),
+            ]
+        case "invalid":
+            wrong = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+            return [
+                tool("good"),
+                tool("wrong", schema=wrong),
+                tool("list", schema=[]),
+                {"name": "bare"},
+            ]
+        case "duplicates":
+            return [tool("twice", "First."), tool("twice", "Second."), tool("once")]
+        case "hidden":
+            return [tool("echo\u200b", "A\u202e\x07" + "long " * 200_000)]
+        case "silent":
+            more = FOLDER is not None and (FOLDER / "more.txt").exists()
+            return [tool("echo"), *([tool("more")] if more else [])]
+        case "changes":
+            return [tool("echo", f"Version {1 + calls()}.")]
+        case _:
+            return [tool("echo")]
+
+
+def note(line: str) -> None:
+    if FOLDER is not None:
+        with (FOLDER / "calls.txt").open("a") as file:
+            file.write(line + "\n")
+
+
+def calls() -> int:
+    path = FOLDER / "calls.txt" if FOLDER else None
+    return len(path.read_text().splitlines()) if path and path.exists() else 0
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    match method:
+        case "initialize":
+            if FAULT == "hangs":
+                sys.stdin.read()
+            return {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {"tools": {"listChanged": FAULT == "changes"}},
+                "serverInfo": {"name": "bad", "version": "1"},
+            }
+        case "tools/list":
+            return {"tools": tools()}
+        case "tools/call":
+            note(params["name"])
+            if FAULT == "dies":
+                sys.exit("Segmentation fault, so to speak")
+            if FAULT == "slow":
+                sys.stdin.read()
+            if FAULT == "changes":
+                send({"method": "notifications/tools/list_changed"})
+            return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
+        case _:
+            raise KeyError(method)
+
+
+if FAULT == "exits":
+    sys.exit("This server needs a licence key")
+if FAULT == "garbage":
+    sys.stdout.write("Starting up... %%% {not json" + "\n")
+    sys.stdout.flush()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    try:
+        send(
+            {"id": message["id"], "result": answer(message["method"], message.get("params") or {})}
+        )
+    except KeyError:
+        send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
+    if FAULT == "garbage":
+        sys.stdout.write("\x1b[31mdebug: handled\x1b[0m" + "\n")
+    sys.stdout.flush()

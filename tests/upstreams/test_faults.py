@@ -1,0 +1,233 @@
+"""Servers that misbehave: each is told apart, and none takes another down."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.sources.mcp.listing import Listings
+from toolscout.catalog.sources.mcp.servers import Limits, Server
+from toolscout.catalog.sources.mcp.source import MCPSource
+from toolscout.errors import SourceError
+from toolscout.events import Event
+
+BAD = str(Path(__file__).parent / "bad.py")
+
+
+@asynccontextmanager
+async def bad(fault: str, folder: Path | None = None, **options: Any) -> AsyncIterator[MCPSource]:
+    limits = options.pop("limits", Limits(connect_timeout_seconds=30, call_timeout_seconds=30))
+    server = Server(
+        name=fault,
+        command=sys.executable,
+        args=(BAD, fault, *([str(folder)] if folder else [])),
+        limits=limits,
+    )
+    source = MCPSource(server, **options)
+    try:
+        yield source
+    finally:
+        await source.close()
+
+
+class Heard:
+    """Waits for events by kind."""
+
+    def __init__(self) -> None:
+        self._queue: asyncio.Queue[Event] = asyncio.Queue()
+
+    def __call__(self, event: Event) -> None:
+        self._queue.put_nowait(event)
+
+    async def until(self, kind: str) -> Event:
+        async with asyncio.timeout(30):
+            while (event := await self._queue.get()).kind != kind:
+                pass
+            return event
+
+
+async def test_garbage_on_stdout_is_passed_over() -> None:
+    async with bad("garbage") as source:
+        (tool,) = await source.tools()
+        assert (await source.call(tool, {"text": "hello"})).text == "hello"
+
+
+async def test_garbage_never_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with bad("garbage") as source:
+        await source.tools()
+    assert "not json" not in caplog.text
+
+
+async def test_a_server_that_exits_at_once_is_told_with_its_last_words() -> None:
+    async with bad("exits") as source:
+        with pytest.raises(SourceError, match="needs a licence key"):
+            await source.tools()
+        assert source.state.status == "waiting"
+        assert source.state.failures == 1
+
+
+async def test_a_failing_server_is_not_tried_again_before_its_time() -> None:
+    async with bad("exits", clock=lambda: 0.0) as source:
+        with pytest.raises(SourceError):
+            await source.tools()
+        with pytest.raises(SourceError, match="tried again in 1 seconds"):
+            await source.tools()
+        assert source.state.failures == 1
+
+
+async def test_a_server_that_hangs_in_initialize_is_given_up() -> None:
+    limits = Limits(connect_timeout_seconds=0.5)
+    async with bad("hangs", limits=limits) as source:
+        with pytest.raises(SourceError, match=r"did not answer within 0\.5 seconds"):
+            await source.tools()
+
+
+async def test_a_command_that_does_not_exist_is_named() -> None:
+    source = MCPSource(Server(name="gone", command="no-such-command-here"))
+    with pytest.raises(SourceError, match="no-such-command-here"):
+        await source.tools()
+    await source.close()
+
+
+async def test_ten_thousand_tools_are_taken() -> None:
+    async with bad("many") as source:
+        tools = await source.tools()
+        assert len(tools) == 10_000
+        assert (await source.call(tools[-1], {"text": "last"})).text == "last"
+
+
+async def test_a_schema_of_twenty_megabytes_is_left_out_and_reported() -> None:
+    async with bad("huge") as source:
+        assert [t.local_name for t in await source.tools()] == ["small"]
+        assert "20,080,051 characters" in source.state.problems[0]
+
+
+async def test_cyclic_references_are_no_obstacle() -> None:
+    async with bad("cyclic") as source:
+        cyclic, itself = await source.tools()
+        assert [p.name for p in cyclic.parameters.top()] == ["node"]
+        assert itself.parameters.top() == ()
+
+
+async def test_malformed_tools_are_left_out_one_by_one() -> None:
+    async with bad("invalid") as source:
+        assert [t.local_name for t in await source.tools()] == ["good", "wrong"]
+        assert len(source.state.problems) == 2
+
+
+async def test_a_name_listed_twice_counts_once_and_is_reported() -> None:
+    async with bad("duplicates") as source:
+        tools = await source.tools()
+        assert [t.description for t in tools] == ["First.", "Say it back."]
+        assert "'twice' is listed twice" in source.state.problems[0]
+
+
+async def test_hidden_characters_go_and_long_texts_are_cut() -> None:
+    async with bad("hidden") as source:
+        (tool,) = await source.tools()
+        assert tool.name == "hidden__echo"
+        assert tool.description.startswith("Along")
+        assert len(tool.description) <= 20_000
+        assert (await source.call(tool, {"text": "still called"})).text == "still called"
+
+
+async def test_a_tool_that_changed_between_two_calls_is_not_called_unseen(tmp_path: Path) -> None:
+    changed = asyncio.Event()
+    async with bad("changes", tmp_path, changed=lambda _: changed.set()) as source:
+        (first,) = await source.tools()
+        changed.clear()
+        await source.call(first, {"text": "one"})
+        async with asyncio.timeout(30):
+            await changed.wait()
+        with pytest.raises(SourceError, match="changed 'echo'"):
+            await source.call(first, {"text": "two"})
+        (second,) = await source.tools()
+        assert (first.description, second.description) == ("Version 1.", "Version 2.")
+        assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"]
+
+
+async def test_a_call_during_which_the_server_dies_is_reported_and_not_run_again(
+    tmp_path: Path,
+) -> None:
+    heard = Heard()
+    async with bad("dies", tmp_path, sink=heard) as source:
+        (tool,) = await source.tools()
+        with pytest.raises(SourceError, match="may or may not have taken effect"):
+            await source.call(tool, {})
+        assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"]
+        await heard.until("upstream_lost")
+        await heard.until("upstream_ready")
+        assert source.state.status == "ready"
+
+
+async def test_a_call_that_takes_too_long_is_cancelled() -> None:
+    async with bad("slow", limits=Limits(call_timeout_seconds=0.5)) as source:
+        (tool,) = await source.tools()
+        with pytest.raises(SourceError, match=r"within 0\.5 seconds"):
+            await source.call(tool, {})
+
+
+async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Path) -> None:
+    listings = Listings(tmp_path)
+    async with bad("ok", listings=listings) as source:
+        known = await source.tools()
+    async with bad("ok", listings=listings) as source:
+        assert await source.tools() == known
+        assert source.state.status == "asleep"
+        assert (await source.call(known[0], {"text": "awake"})).text == "awake"
+
+
+async def test_another_configuration_does_not_use_the_old_list(tmp_path: Path) -> None:
+    listings = Listings(tmp_path)
+    async with bad("ok", listings=listings) as source:
+        await source.tools()
+    async with bad("ok", tmp_path, listings=listings) as source:
+        assert source.listing is None
+
+
+async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
+    listings = Listings(tmp_path)
+    async with bad("ok", listings=listings) as source:
+        await source.tools()
+    for path in tmp_path.iterdir():  # noqa: ASYNC240 -- a handful of files
+        path.write_text('{"format": 1, "tools": [{')
+    async with bad("ok", listings=listings) as source:
+        assert source.listing is None
+        assert len(await source.tools()) == 1
+
+
+async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
+    heard = Heard()
+    async with bad("ok", limits=Limits(idle_seconds=0.05), sink=heard) as source:
+        (tool,) = await source.tools()
+        await heard.until("upstream_asleep")
+        assert source.state.status == "asleep"
+        assert (await source.call(tool, {"text": "again"})).text == "again"
+
+
+async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
+    changed = asyncio.Event()
+    limits = Limits(poll_seconds=0.05)
+    async with bad("silent", tmp_path, limits=limits, changed=lambda _: changed.set()) as source:
+        assert len(await source.tools()) == 1
+        changed.clear()
+        (tmp_path / "more.txt").touch()
+        async with asyncio.timeout(30):
+            await changed.wait()
+        assert len(await source.tools()) == 2
+
+
+async def test_calls_beyond_the_limit_wait_for_their_turn(tmp_path: Path) -> None:
+    limits = Limits(concurrency=1, call_timeout_seconds=0.5)
+    async with bad("slow", limits=limits) as source:
+        (tool,) = await source.tools()
+        outcomes = await asyncio.gather(
+            *(source.call(tool, {}) for _ in range(2)), return_exceptions=True
+        )
+        assert any("is busy with 1 other calls" in str(o) for o in outcomes)

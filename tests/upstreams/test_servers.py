@@ -1,0 +1,302 @@
+"""Real servers over every transport, in both generations of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+
+from toolscout.catalog.sources.mcp.content import MCPContent
+from toolscout.catalog.sources.mcp.exchange import CURRENT
+from toolscout.catalog.sources.mcp.servers import Limits, Protocol, Server, Transport
+from toolscout.catalog.sources.mcp.source import MCPSource
+from toolscout.catalog.tool import Tool
+from toolscout.errors import SourceError
+
+TALKER = str(Path(__file__).parent / "talker.py")
+
+
+@pytest.fixture(scope="module")
+def http() -> Iterator[str]:
+    with listening("http") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def sse() -> Iterator[str]:
+    with listening("sse") as url:
+        yield url
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def listening(kind: str, port: int = 0) -> Iterator[str]:
+    port = port or free_port()
+    process = subprocess.Popen(
+        [sys.executable, TALKER, kind, str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert process.stdout is not None
+    while b"Uvicorn running" not in (line := process.stdout.readline()):
+        assert line, "the server ended before it listened"
+    drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+    finally:
+        process.terminate()
+        process.wait()
+        process.stdout.close()
+        drain.wait()
+
+
+@asynccontextmanager
+async def talker(
+    transport: Transport, url: str = "", protocol: Protocol = "auto", **options: Any
+) -> AsyncIterator[MCPSource]:
+    server = Server(
+        name="talker",
+        transport=transport,
+        command=sys.executable,
+        args=options.pop("args", (TALKER,)),
+        env=options.pop("env", {}),
+        url=url,
+        protocol=protocol,
+        limits=Limits(connect_timeout_seconds=60),
+    )
+    source = MCPSource(server, talks_back=True, **options)
+    try:
+        yield source
+    finally:
+        await source.close()
+
+
+@dataclass
+class Front:
+    """A caller that notes what it is told and answers what it is asked."""
+
+    takes_unfinished: bool = False
+    meta: dict[str, Any] = field(default_factory=dict)
+    responses: types.InputResponses | None = None
+    state: str | None = None
+    told: list[str] = field(default_factory=list)
+    has_heard: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def heard(self) -> None:
+        async with asyncio.timeout(30):
+            await self.has_heard.wait()
+
+    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+        self.has_heard.set()
+        self.told.append(f"{progress:g}/{total:g}" if total else f"{progress:g}")
+
+    async def log(self, message: types.LoggingMessageNotificationParams) -> None:
+        self.told.append(str(message.data))
+
+    async def answer(self, request: types.InputRequest) -> Any:
+        if isinstance(request, types.ElicitRequest):
+            return types.ElicitResult(action="accept", content={"name": "Ann"})
+        return types.CreateMessageResult(
+            role="assistant", content=types.TextContent(type="text", text="so be it"), model="m"
+        )
+
+
+async def named(source: MCPSource, name: str) -> Tool:
+    return next(t for t in await source.tools() if t.local_name == name)
+
+
+async def call(source: MCPSource, name: str, front: Front | None = None, **arguments: Any) -> Any:
+    tool = await named(source, name)
+    token = CURRENT.set(front)
+    try:
+        return await source.call(tool, arguments)
+    finally:
+        CURRENT.reset(token)
+
+
+WAYS: list[tuple[Transport, Protocol]] = [
+    ("stdio", "handshake"),
+    ("stdio", "stateless"),
+    ("http", "handshake"),
+    ("http", "stateless"),
+    ("sse", "handshake"),
+]
+
+
+@pytest.fixture(params=WAYS, ids=lambda way: "-".join(way))
+def way(request: pytest.FixtureRequest) -> tuple[Transport, str, Protocol]:
+    transport, protocol = request.param
+    url = "" if transport == "stdio" else request.getfixturevalue(transport)
+    return transport, url, protocol
+
+
+async def test_everything_passes_over_every_transport_and_generation(
+    way: tuple[Transport, str, Protocol],
+) -> None:
+    async with talker(*way) as source:
+        summed = await call(source, "add", a=2, b=3)
+        assert summed.value == {"sum": 5}
+        era = "2026" if way[2] == "stateless" else "2025"
+        assert source.state.protocol.startswith(era)
+
+        shown = await call(source, "show")
+        kinds = [c.type for c in shown.content]
+        assert kinds == ["text", "image", "audio", "link", "resource"]
+        assert shown.content[1].data == "aW1n"
+        assert shown.raw.meta["colour"] == "blue"
+
+        front = Front()
+        counted = await call(source, "count", front, to=2)
+        assert counted.text == "counted to 2"
+        assert "2/2" in front.told
+
+        assert (await call(source, "greet", front)).text == "Hello Ann"
+        assert (await call(source, "muse", front)).text == "It said: so be it"
+
+        wrong = await call(source, "add", a="x", b=1)
+        assert wrong.is_error
+
+
+async def test_the_generation_is_found_out() -> None:
+    async with talker("stdio") as source:
+        await source.refresh()
+        assert source.state.protocol == "2026-07-28"
+
+
+async def test_a_stateless_caller_answers_by_calling_again(http: str) -> None:
+    async with talker("http", http, "stateless") as source:
+        front = Front(takes_unfinished=True)
+        asked = await call(source, "greet", front)
+        assert isinstance(asked.raw, types.InputRequiredResult)
+        front.state = asked.raw.request_state
+        front.responses = {"who": types.ElicitResult(action="accept", content={"name": "Bo"})}
+        assert (await call(source, "greet", front)).text == "Hello Bo"
+
+
+async def test_without_anybody_to_ask_a_question_is_an_error() -> None:
+    async with talker("stdio", protocol="stateless") as source:
+        assert (await call(source, "greet")).is_error
+
+
+async def test_questions_of_simultaneous_calls_reach_their_own_callers(http: str) -> None:
+    class Named(Front):
+        async def answer(self, request: types.InputRequest) -> Any:
+            return types.ElicitResult(action="accept", content={"name": self.meta["me"]})
+
+    for protocol in ("handshake", "stateless"):
+        async with talker("http", http, protocol) as source:
+            await source.tools()
+            names = [f"caller{i}" for i in range(8)]
+            results = await asyncio.gather(
+                *(call(source, "greet", Named(meta={"me": n})) for n in names)
+            )
+            assert [r.text for r in results] == [f"Hello {n}" for n in names]
+
+
+async def test_a_question_on_a_pipe_goes_to_nobody_rather_than_to_the_wrong_caller() -> None:
+    async with talker("stdio", protocol="handshake") as source:
+        await source.tools()
+        fronts = [Front(), Front()]
+        waiting = asyncio.create_task(call(source, "wait", fronts[0]))
+        await fronts[0].heard()
+        asked = await call(source, "greet", fronts[1])
+        assert "several calls are running" in asked.text
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        greeted = await asyncio.gather(
+            call(source, "greet", Front()), call(source, "greet", Front())
+        )
+        assert [g.text for g in greeted] == ["Hello Ann", "Hello Ann"]
+
+
+async def test_a_cancelled_call_leaves_the_connection_in_order(
+    way: tuple[Transport, str, Protocol],
+) -> None:
+    async with talker(*way) as source:
+        front = Front()
+        task = asyncio.create_task(call(source, "wait", front))
+        await front.heard()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await call(source, "add", a=1, b=1)).value == {"sum": 2}
+        assert source.state.in_flight == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "protocol"),
+    [("talker.py", "handshake"), ("talker.py", "stateless"), ("learner.py", "stateless")],
+)
+async def test_a_changed_list_is_heard_of(program: str, protocol: Protocol) -> None:
+    changed = asyncio.Event()
+    args = (str(Path(TALKER).with_name(program)),)
+    async with talker(
+        "stdio", protocol=protocol, args=args, changed=lambda _: changed.set()
+    ) as source:
+        await source.tools()
+        changed.clear()
+        await call(source, "learn", word="tea")
+        async with asyncio.timeout(30):
+            await changed.wait()
+        assert (await call(source, "say_tea")).text == "tea"
+
+
+@pytest.mark.behaviour("B49", "S23")
+async def test_prompts_and_resources_are_got_through_two_tools() -> None:
+    async with talker("stdio") as source:
+        content = MCPContent(lambda: [source])
+        assert await content.tools() == []
+        await source.refresh()
+        prompt, resource = await content.tools()
+        assert (prompt.name, resource.name) == ("get_prompt", "get_resource")
+        assert "talker: poem(topic)" in prompt.description
+        poem = {"server": "talker", "name": "poem", "arguments": {"topic": "rain"}}
+        assert "about rain" in (await content.call(prompt, poem)).text
+        for uri, said in (
+            ("talk://greeting", "Good day."),
+            ("talk://greeting/Bo", "Good day, Bo."),
+        ):
+            got = await content.call(resource, {"server": "talker", "uri": uri})
+            assert got.text == said
+        with pytest.raises(SourceError, match="There are: talker"):
+            await content.call(resource, {"server": "other", "uri": "x://y"})
+
+
+async def test_a_server_gets_its_own_variables_and_no_others() -> None:
+    os.environ["UPSTREAM_TEST_SECRET"] = "not yours"
+    try:
+        async with talker("stdio", env={"MINE": "yes"}) as source:
+            assert (await call(source, "environment", variable="MINE")).text == "yes"
+            unseen = await call(source, "environment", variable="UPSTREAM_TEST_SECRET")
+            assert unseen.text == "unset"
+    finally:
+        del os.environ["UPSTREAM_TEST_SECRET"]
+
+
+async def test_an_http_server_that_was_restarted_is_found_again() -> None:
+    port = free_port()
+    async with talker("http", f"http://127.0.0.1:{port}/mcp", "handshake") as source:
+        for i in (1, 2):
+            with listening("http", port):
+                assert (await call(source, "add", a=i, b=i)).value == {"sum": 2 * i}
+
+
+async def test_a_refused_connection_names_the_place() -> None:
+    server = Server(name="gone", transport="http", url="http://127.0.0.1:9/mcp")
+    source = MCPSource(server)
+    with pytest.raises(SourceError, match="nothing answers at http://127"):
+        await source.tools()
+    await source.close()
