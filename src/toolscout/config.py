@@ -55,6 +55,9 @@ class Config(BaseModel):
     clear_on_compaction: bool = False
     """Whether loaded tools go when a conversation is compacted."""
 
+    start_timeout_seconds: float = Field(default=10.0, ge=0)
+    """How long to wait at the start for sources to list their tools; slower ones join later."""
+
     call_timeout_seconds: float = Field(default=60.0, gt=0)
     """How long a tool may run before its call ends with an error."""
 

@@ -14,6 +14,9 @@ from .reply import Describe, Found
 LOADED = "Loaded: "
 """How the line begins that names what came into view."""
 
+RUN = "Run with call_tool:"
+"""The line above the definitions of what is run through the dispatcher."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scout:
@@ -51,7 +54,7 @@ class Scout:
             new = [t for t in ready if t.name in found.loaded or t is found.tools[0]]
             old = [t.name for t in ready if t not in new]
             seen = [f"Shown before: {', '.join(old)}"] if old else []
-            return [f"Run with call_tool:\n{self.describe(new)}", *seen]
+            return [f"{RUN}\n{self.describe(new)}", *seen]
         name = _names(found)
         new = [name(n) for n in found.loaded]
         old = [name(t.name) for t in ready if t.name not in found.loaded]

@@ -1,0 +1,217 @@
+"""The toolbox: sources in, search and conversations out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakValueDictionary
+
+from ..catalog.catalog import Catalog
+from ..config import Config
+from ..disclosure.profile import Profile
+from ..disclosure.profiles import profile as named_profile
+from ..disclosure.rebuild import rebuilt
+from ..errors import StoreError
+from ..events import Event, Sink, guarded, ignore
+from ..search.engine import Allow, Engine
+from ..search.hit import Results
+from ..search.query import Mode
+from ..store.contract import Record, Store
+from ..store.opening import open_store
+from .allowing import both
+from .approval import Approver, Caution, Consent, careful
+from .calling import Caller
+from .features import Features, Guides, Keeps, Offers, Remembers
+from .handle import Handle
+from .health import Health, examine
+from .kept import Kept
+from .live import Live
+from .sources import Given, Rim, read_sources
+
+
+class Toolbox:
+    """Everything an agent needs of its tools: find them, show them, call them.
+
+    `sources` are functions, paths (a catalog file, an `mcp.json`, an OpenAPI document), tools, or
+    Source objects. Use it as an async context manager; sources are listed on entering, and a slow
+    one joins when it is ready.
+    """
+
+    def __init__(
+        self,
+        sources: Iterable[Given] | Given = (),
+        *,
+        profile: Profile | str | None = None,
+        config: Config | None = None,
+        store: Store | str | Path | None = None,
+        engine: Engine | None = None,
+        sink: Sink = ignore,
+        allow: Allow | None = None,
+        approver: Approver | None = None,
+        caution: Caution = careful,
+        rules: Guides | None = None,
+        memory: Remembers | None = None,
+        offload: Keeps | None = None,
+        offers: Sequence[Offers] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._config = config or Config.read()
+        self._profile = _profile(profile, self._config)
+        self._sink = guarded(sink)
+        self._live = Live(engine or Engine(), sink=self._sink)
+        self._rim = Rim(self._live.changed, self._config)
+        self._given = read_sources(sources, rim=self._rim)
+        self._allow = allow
+        self._consent = Consent(caution=caution, approver=approver)
+        self._features = Features(rules=rules, memory=memory, offload=offload, offers=tuple(offers))
+        self._clock = clock
+        self._store_given = store
+        self._store: Store | None = None
+        self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
+
+    async def __aenter__(self) -> Self:
+        await self._live.start(self._given, wait_seconds=self._config.start_timeout_seconds)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Save what is not saved, and let go of sources and of the store."""
+        for kept in list(self._kept.values()):
+            await asyncio.to_thread(kept.save)
+        await self._live.close()
+        if self._store is not None and self._store is not self._store_given:
+            await asyncio.to_thread(self._store.close)
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tools known now."""
+        return self._live.catalog
+
+    @property
+    def profile(self) -> Profile:
+        """How tools are disclosed here."""
+        return self._profile
+
+    def search(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int = 5,
+        allow: Allow | None = None,
+        mode: Mode = "auto",
+    ) -> Results:
+        """The best tools for a query, or for several at once."""
+        allowed = both(self._allow, allow)
+        return self._live.engine.search(query, limit=limit, allow=allowed, mode=mode)
+
+    async def session(
+        self,
+        id: str,  # noqa: A002 - as users say it
+        *,
+        messages: Iterable[object] | None = None,
+        allow: Allow | None = None,
+        approver: Approver | None = None,
+    ) -> Handle:
+        """A conversation by its id, new or as it was left.
+
+        One that the store does not know is rebuilt from `messages` where they are given. `allow`
+        narrows what this caller may see, and `approver` asks this caller's user.
+        """
+        kept = await self._open(id)
+        if messages is not None and kept.session.version == 0:
+            again = rebuilt(id, messages, profile=self._profile, catalog=self.catalog)
+            await asyncio.to_thread(kept.change, lambda s: (again.at(s.version), None))
+        consent = self._consent
+        return Handle(
+            Caller(
+                kept=kept,
+                live=self._live,
+                profile=self._profile,
+                features=self._features,
+                allow=both(self._allow, allow),
+                consent=replace(consent, approver=approver) if approver else consent,
+                sink=self._sink,
+                timeout_seconds=self._config.call_timeout_seconds,
+                clock=self._clock,
+            )
+        )
+
+    async def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
+        """The conversations that are kept, the last used first."""
+        store = await self._opened_store()
+        return await asyncio.to_thread(store.list, limit=limit)
+
+    async def add(self, *sources: Given) -> None:
+        """Add sources while others work; one of a known name replaces it."""
+        for source in read_sources(sources, rim=self._rim):
+            await self._live.put(source)
+
+    async def refresh(self, *names: str) -> None:
+        """List sources again, all of them by default."""
+        for name in names or tuple(self._live.sources):
+            await self._live.refresh(name)
+
+    async def remove(self, name: str) -> None:
+        """Let go of a source; its tools can no longer be found, and wait for it in sessions."""
+        await self._live.remove(name)
+
+    async def health(self) -> Health:
+        """How the toolbox is: catalog, sources, store and features."""
+        return await examine(self._live, self._features, self._opened_store)
+
+    async def _open(self, id: str) -> Kept:  # noqa: A002 - as users say it
+        store = await self._opened_store()
+        known = self._kept.get(id)
+        if known is not None:
+            await asyncio.to_thread(known.refresh)
+            return known
+        kept = await asyncio.to_thread(
+            Kept, id, store, on_failure=lambda error: self._store_failed(id, error)
+        )
+        # Another task may have opened it meanwhile; there is one state a conversation here.
+        return self._kept.setdefault(id, kept)
+
+    async def _opened_store(self) -> Store:
+        if self._store is None:
+            self._store = await asyncio.to_thread(self._make_store)
+        return self._store
+
+    def _make_store(self) -> Store:
+        given = self._store_given
+        if given is not None and not isinstance(given, str | Path):
+            return given
+        config = self._config
+        if given is not None:
+            config = config.model_copy(update={"store": str(given)})
+        store = open_store(config)
+        store.expire()
+        return store
+
+    def _store_failed(self, session: str, error: StoreError) -> None:
+        self._sink(Event("store_failed", session, {"why": str(error)}))
+
+
+def _profile(given: Profile | str | None, config: Config) -> Profile:
+    """The profile with what the settings say of it."""
+    profile = given if isinstance(given, Profile) else named_profile(given or config.profile)
+    limits = profile.limits
+    if config.max_loaded:
+        limits = replace(limits, loaded=config.max_loaded)
+    return replace(
+        profile,
+        limits=limits,
+        policy=replace(profile.policy, window_tokens=config.context_window_tokens),
+        clears_on_compaction=profile.clears_on_compaction or config.clear_on_compaction,
+    )

@@ -1,0 +1,269 @@
+"""The call path: resolve, authorise, validate, run, offload, remember, emit.
+
+Each step is a function of its own; a step that stops the call raises a CallError, and that becomes
+the answer. Nothing raises into the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..disclosure.calls import Resolution, resolve
+from ..disclosure.discovery import Outcome, discover, role_of
+from ..disclosure.profile import Profile
+from ..disclosure.session import Session
+from ..errors import InvalidArguments, SchemaError, ToolscoutError
+from ..events import Event, Sink
+from ..search.engine import Allow
+from .approval import Approval, Consent, reason, refusal
+from .arguments import fitted
+from .features import MEMORY, RULES, Features, Offers
+from .kept import Kept
+from .live import Live
+from .running import run, told
+
+_log = logging.getLogger(__name__)
+_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Runs the calls of one conversation; any number of them at the same time."""
+
+    kept: Kept
+    live: Live
+    profile: Profile
+    features: Features
+    allow: Allow | None
+    consent: Consent
+    sink: Sink
+    timeout_seconds: float
+    clock: Callable[[], float]
+
+    async def call(self, name: str, arguments: object) -> Result:
+        """The answer to a call, whatever is wrong with it."""
+        try:
+            return await self._call(name, read_arguments(name, arguments))
+        except ToolscoutError as error:
+            return self._refused(name, error)
+        except Exception as error:  # noqa: BLE001 - nothing raises into the loop
+            _log.exception("A call of %s failed inside Toolscout.", name)
+            return self._refused(name, ToolscoutError(f"{name} failed: {error!r}."))
+
+    async def _call(self, name: str, arguments: Mapping[str, Any], *, depth: int = 0) -> Result:
+        """Discovery tools first, then those of features, then the catalog's."""
+        if role_of(self.profile, name, self.live.catalog) and depth < _DEPTH:
+            return await self._discover(name, arguments, depth=depth)
+        if name in self.features.tools:
+            feature, tool = self.features.tools[name]
+            return await self._offered(feature, tool, arguments)
+        resolution = await self._resolve(name, is_inner=depth > 0)
+        if resolution.tool is None:
+            return self._not_found(name, resolution)
+        return await self._run(resolution.tool, arguments)
+
+    # Discovery
+
+    async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
+        self._emit("tool_discovery_start", tool=name, arguments=arguments)
+        started = time.perf_counter()
+        outcome = await asyncio.to_thread(
+            self.kept.change, lambda session: self._discovered(session, name, arguments)
+        )
+        if outcome.call is not None:
+            return await self._call(outcome.call.name, outcome.call.arguments, depth=depth + 1)
+        asked = [e.facts for e in outcome.events if "queries" in e.facts]
+        self._emit(
+            "tool_discovery_result",
+            tool=name,
+            queries=asked[0]["queries"] if asked else (),
+            confidence=asked[0].get("confidence", 0.0) if asked else 0.0,
+            names=tuple(t.name for t in outcome.found),
+            is_error=outcome.result.is_error,
+            took_ms=_since(started),
+        )
+        if outcome.loaded:
+            self._emit("tools_enabled", names=outcome.loaded)
+        return told(name, outcome.result)
+
+    def _discovered(
+        self, session: Session, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[Session, Outcome]:
+        guides = self.features.rules
+        section = session.sections.get(RULES)
+
+        def rules(tools: Sequence[Tool]) -> str:
+            nonlocal section
+            if guides is None:
+                return ""
+            try:
+                text, section = guides.deliver(section, tools)
+            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+                self._feature_failed("rules", name, error)
+                return ""
+            return text
+
+        outcome = discover(
+            self.profile,
+            name,
+            arguments,
+            session=session,
+            engine=self.live.engine,
+            catalog=self.live.catalog,
+            allow=self.allow,
+            rules=rules,
+        )
+        after = outcome.session
+        return after if section is None else after.with_section(RULES, section), outcome
+
+    # Running
+
+    async def _resolve(self, name: str, *, is_inner: bool) -> Resolution:
+        # What `call_tool` names was never meant to be in view.
+        profile = replace(self.profile, on_unloaded="execute") if is_inner else self.profile
+
+        def move(session: Session) -> tuple[Session, Resolution]:
+            resolution = resolve(
+                profile,
+                name,
+                session=session,
+                engine=self.live.engine,
+                catalog=self.live.catalog,
+                allow=self.allow,
+            )
+            return resolution.session, resolution
+
+        return await asyncio.to_thread(self.kept.change, move)
+
+    async def _run(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        ready = self._validated(tool, arguments)
+        await self._approved(tool, ready)
+        started = time.perf_counter()
+        source = self.live.source_of(tool)
+        work = source.call(tool, ready)
+        result = await run(tool, work, timeout_seconds=self.timeout_seconds)
+        took = _since(started)
+        kept = await self._offloaded(tool, result)
+        await asyncio.to_thread(self.kept.change, lambda s: (self._remembered(s, tool, result), 0))
+        self._ran(tool, result, took)
+        return kept
+
+    async def _offered(self, feature: Offers, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        started = time.perf_counter()
+        ready = self._validated(tool, arguments)
+        work = feature.call(self.kept.session.id, tool, ready)
+        result = await run(tool, work, timeout_seconds=self.timeout_seconds)
+        self._ran(tool, result, _since(started))
+        return result
+
+    def _validated(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return fitted(arguments, tool.parameters)
+        except InvalidArguments as error:
+            raise InvalidArguments(
+                f"The arguments do not fit {tool.name}: {error.message}.",
+                hint=f"It takes:\n{self.profile.describe([tool])}",
+            ) from error
+        except SchemaError as error:
+            raise SchemaError(
+                f"{tool.name} cannot be run. {error.message}", hint=error.hint
+            ) from error
+
+    async def _approved(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        verdict = self.consent.caution(tool)
+        if verdict == "run":
+            return
+        why = reason(tool)
+        session = self.kept.session.id
+        approval = Approval(tool=tool, arguments=arguments, why=why, session=session)
+        answer = await self.consent.of(approval, verdict)
+        self._emit("approval", tool=tool.name, approved=answer.is_approved, why=why)
+        if not answer.is_approved:
+            raise refusal(tool, answer)
+
+    async def _offloaded(self, tool: Tool, result: Result) -> Result:
+        keeper = self.features.offload
+        if keeper is None:
+            return result
+        try:
+            kept = await keeper.keep(self.kept.session.id, tool, result)
+        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            self._feature_failed("offload", tool.name, error)
+            return result
+        if kept is not result:
+            self._emit("offload", tool=tool.name, before=len(result.text), after=len(kept.text))
+        return kept
+
+    def _remembered(self, session: Session, tool: Tool, result: Result) -> Session:
+        session = session.used(tool.name)
+        memory = self.features.memory
+        if memory is None:
+            return session
+        try:
+            section = memory.observe(session.sections.get(MEMORY), tool, result, now=self.clock())
+        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            self._feature_failed("memory", tool.name, error)
+            return session
+        return session.with_section(MEMORY, section)
+
+    # Telling
+
+    def _not_found(self, name: str, resolution: Resolution) -> Result:
+        refusal = resolution.refusal
+        assert refusal is not None
+        self._emit(
+            "tool_not_found" if refusal.code == "unknown_tool" else "tool_refused", tool=name
+        )
+        return refusal
+
+    def _refused(self, name: str, error: ToolscoutError) -> Result:
+        self._emit("tool_refused", tool=name, code=error.code, why=error.message)
+        return Result.error(str(error), code=error.code)
+
+    def _ran(self, tool: Tool, result: Result, took_ms: float) -> None:
+        self._emit(
+            "tool_call",
+            tool=tool.name,
+            server=tool.server,
+            is_error=result.is_error,
+            code=result.code,
+            took_ms=took_ms,
+        )
+
+    def _feature_failed(self, feature: str, tool: str, error: Exception) -> None:
+        self._emit("feature_failed", feature=feature, tool=tool, why=repr(error))
+
+    def _emit(self, kind: str, **facts: Any) -> None:
+        self.sink(Event(kind, self.kept.session.id, facts))
+
+
+def read_arguments(name: str, arguments: object) -> Mapping[str, Any]:
+    """Arguments as an object: nothing means none, and JSON text is read."""
+    value = arguments
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "null")
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(
+                f"The arguments of {name} are not JSON: {error}.", hint="Send one JSON object."
+            ) from error
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArguments(
+            f"The arguments of {name} are a {type(value).__name__}, not an object.",
+            hint="Send one JSON object with the parameters by name.",
+        )
+    return cast("Mapping[str, Any]", value)
+
+
+def _since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1_000, 3)

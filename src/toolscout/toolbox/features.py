@@ -1,0 +1,72 @@
+"""The seams at which features join a toolbox; none of them knows the toolbox or another feature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+
+RULES = "rules"
+MEMORY = "memory"
+
+
+class Guides(Protocol):
+    """Has rules of use for tools, to be given once a conversation."""
+
+    def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
+        """The rules still owed for some tools, and the section that remembers giving them."""
+        ...
+
+
+class Remembers(Protocol):
+    """Takes out of results what is worth remembering, into a section of the session."""
+
+    def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
+        """The section after one more result."""
+        ...
+
+    def render(self, section: str | None) -> str:
+        """What is remembered, as text for the model."""
+        ...
+
+
+class Keeps(Protocol):
+    """Keeps large results aside and gives back what fits."""
+
+    async def keep(self, session: str, tool: Tool, result: Result) -> Result:
+        """The result itself, or a preview that says how to read on."""
+        ...
+
+
+@runtime_checkable
+class Offers(Protocol):
+    """Has tools of its own: always in view, never filtered, told which conversation asks."""
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools it adds."""
+        ...
+
+    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Run one of them for a conversation."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """What goes along with the calls of a toolbox; each may be missing."""
+
+    rules: Guides | None = None
+    memory: Remembers | None = None
+    offload: Keeps | None = None
+    offers: tuple[Offers, ...] = ()
+
+    @property
+    def tools(self) -> Mapping[str, tuple[Offers, Tool]]:
+        """The tools that features add, by name."""
+        found: dict[str, tuple[Offers, Tool]] = {}
+        for feature in self.offers:
+            found |= {tool.name: (feature, tool) for tool in feature.tools()}
+        return found

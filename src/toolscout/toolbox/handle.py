@@ -1,0 +1,146 @@
+"""One conversation with a toolbox: what it sees, what it calls, and what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..disclosure.policy import Standing
+from ..disclosure.scope import Scope
+from ..disclosure.session import Session
+from ..disclosure.snapshot import carry
+from ..disclosure.target import Target
+from ..disclosure.view import View, view, why
+from ..events import Event
+from .calling import Caller
+from .features import MEMORY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """Where a conversation stands, in names: what exists for it, is in view, waits, is loaded."""
+
+    profile: str
+    tools: tuple[str, ...]
+    in_view: tuple[str, ...]
+    deferred: tuple[str, ...]
+    loaded: tuple[str, ...]
+
+
+class Handle:
+    """A session to work with: every move is saved, and calls may run side by side."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._kept = caller.kept
+
+    @property
+    def id(self) -> str:
+        """The name the session is kept under."""
+        return self._kept.session.id
+
+    @property
+    def state(self) -> Session:
+        """What the conversation has loaded, searched and used, as a value."""
+        return self._kept.session
+
+    def view(self, model: str | Target = "plain") -> View:
+        """Exactly what the model sees now, in its provider's form.
+
+        `model` is a provider (`anthropic`), a provider and a model (`openai:gpt-5.4`), a model id
+        whose maker is known, or a Target. What was shown is fixed in the session and saved with
+        the next call, so that later views only append.
+        """
+        caller = self._caller
+
+        def move(session: Session) -> tuple[Session, View]:
+            shown = view(
+                caller.profile,
+                caller.live.catalog,
+                session,
+                target=model,
+                allow=caller.allow,
+                extras=[tool for _, tool in caller.features.tools.values()],
+            )
+            return shown.session, shown
+
+        return self._kept.note(move)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
+        """Call a tool: a discovery tool, a tool of the catalog, or one that a feature adds.
+
+        Never raises for what a model did; the result says whether it is an error and how to go
+        on. Arguments may be JSON text, as models write them.
+        """
+        return await self._caller.call(name, arguments)
+
+    def why(self, name: str) -> Standing:
+        """Whether a tool is in view or waits, and by which rule."""
+        caller = self._caller
+        catalog = caller.live.catalog
+        return why(caller.profile, name, session=self.state, catalog=catalog, allow=caller.allow)
+
+    def stats(self) -> Stats:
+        """Every tool this conversation may have, sorted by where it stands."""
+        caller = self._caller
+        scope = Scope.of(caller.profile.policy, caller.live.catalog, self.state, caller.allow)
+        return Stats(
+            profile=caller.profile.name,
+            tools=tuple(t.name for t in scope.tools),
+            in_view=tuple(t.name for t in scope.tools if scope.stand(t)),
+            deferred=tuple(t.name for t in scope.waiting),
+            loaded=self.state.loaded,
+        )
+
+    def recall(self) -> str:
+        """What the memory has of this conversation, as text for the model."""
+        memory = self._caller.features.memory
+        return memory.render(self.state.sections.get(MEMORY)) if memory else ""
+
+    async def load(self, *names: str) -> None:
+        """Bring tools into view without a search; names not in the catalog wait for it."""
+        most = self._caller.profile.limits.loaded
+        await self._move(lambda s: s.load(*names, at_most=most))
+        self._caller.sink(Event("tools_enabled", self.id, {"names": names}))
+
+    async def unload(self, *names: str) -> None:
+        """Take tools out of view again."""
+        await self._move(lambda s: s.unload(*names))
+        self._caller.sink(Event("tools_disabled", self.id, {"names": names}))
+
+    async def compacted(self) -> None:
+        """Say that the conversation's messages were shortened.
+
+        Loaded tools stay in view, whatever the messages still show of them, unless the settings
+        or the profile clear them.
+        """
+        clear = self._caller.profile.clears_on_compaction
+        await self._move(lambda s: carry(s.compacted(clear=clear)))
+
+    def tools(self, *names: str) -> tuple[Tool, ...]:
+        """The tools of these names, as the catalog has them now; those it lacks are left out."""
+        found = (self._caller.live.catalog.get(name) for name in names)
+        return tuple(tool for tool in found if tool is not None)
+
+    async def keep(self, section: str, change: Callable[[str | None], str]) -> None:
+        """Keep something of one's own with the conversation, made from what is kept now."""
+        await self._move(lambda s: s.with_section(section, change(s.sections.get(section))))
+
+    def emit(self, kind: str, **facts: Any) -> None:
+        """Tell whoever listens to this toolbox what happened in this conversation."""
+        self._caller.sink(Event(kind, self.id, facts))
+
+    async def save(self) -> None:
+        """Write what is not written yet: after a view that no call followed."""
+        await asyncio.to_thread(self._kept.save)
+
+    async def forget(self) -> None:
+        """End the conversation: all that was kept of it is deleted."""
+        await asyncio.to_thread(self._kept.forget)
+
+    async def _move(self, move: Callable[[Session], Session]) -> None:
+        await asyncio.to_thread(self._kept.change, lambda s: (move(s), None))

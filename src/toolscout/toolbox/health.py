@@ -1,0 +1,92 @@
+"""How a toolbox is, part by part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ..errors import ToolscoutError
+from ..store.contract import Store
+from .features import Features
+from .live import Live
+
+Status = Literal["ok", "degraded", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part: its status, and the facts behind it."""
+
+    status: Status = "ok"
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Every part by name; the whole is as well as its worst part."""
+
+    parts: Mapping[str, Part]
+
+    @property
+    def status(self) -> Status:
+        """The worst of all parts."""
+        held = {part.status for part in self.parts.values()}
+        return "error" if "error" in held else "degraded" if "degraded" in held else "ok"
+
+    def row(self) -> dict[str, Any]:
+        """The same as plain JSON."""
+        parts = {n: {"status": p.status, **p.facts} for n, p in self.parts.items()}
+        return {"status": self.status, "parts": parts}
+
+
+@runtime_checkable
+class Reports(Protocol):
+    """A feature, or an engine, that can say how it is."""
+
+    def health(self) -> tuple[Status, Mapping[str, Any]]:
+        """Its status and the facts behind it."""
+        ...
+
+
+async def examine(live: Live, features: Features, store: Callable[[], Awaitable[Store]]) -> Health:
+    """Look at every part; one that cannot be looked at is an error and hides no other."""
+    parts = {"catalog": _catalog(live), "store": await _store(store)}
+    parts["index"] = _reported(live.engine) or Part(facts={"tools": len(live.engine.catalog)})
+    for name, feature in (
+        ("rules", features.rules),
+        ("memory", features.memory),
+        ("offload", features.offload),
+    ):
+        if feature is not None:
+            parts[name] = _reported(feature) or Part()
+    return Health(parts)
+
+
+def _catalog(live: Live) -> Part:
+    facts = {
+        "tools": len(live.catalog),
+        "sources": len(live.sources),
+        "problems": {**live.problems},
+    }
+    return Part("degraded" if live.problems else "ok", facts)
+
+
+async def _store(store: Callable[[], Awaitable[Store]]) -> Part:
+    try:
+        opened = await store()
+        await asyncio.to_thread(opened.list, limit=1)
+    except ToolscoutError as error:
+        return Part("error", {"why": str(error)})
+    return Part()
+
+
+def _reported(part: object) -> Part | None:
+    if not isinstance(part, Reports):
+        return None
+    try:
+        status, facts = part.health()
+    except Exception as error:  # noqa: BLE001 - the report must come through
+        return Part("error", {"why": repr(error)})
+    return Part(status, facts)

@@ -1,0 +1,140 @@
+"""The catalog as its sources make it now, and the search over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from ..catalog.catalog import Catalog
+from ..catalog.source import Source
+from ..catalog.tool import Tool
+from ..errors import SourceError, ToolscoutError
+from ..events import Event, Sink
+from ..search.engine import Engine
+
+
+class Live:
+    """Keeps one catalog and its index in step with sources that come, change and go.
+
+    A source that cannot be listed is noted and the rest go on; what it listed before stays known,
+    so that its tools keep their place and their calls say what is wrong.
+    """
+
+    def __init__(self, engine: Engine, *, sink: Sink) -> None:
+        self._engine = engine
+        self._sink = sink
+        self._sources: dict[str, Source] = {}
+        self._problems: dict[str, str] = {}
+        self._updating = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def engine(self) -> Engine:
+        """The search over the catalog."""
+        return self._engine
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tools known now."""
+        return self._engine.catalog
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """Every source by name, those with problems too."""
+        return MappingProxyType(self._sources)
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Why sources could not be listed, by their names."""
+        return MappingProxyType(self._problems)
+
+    async def start(self, sources: Iterable[Source], *, wait_seconds: float) -> None:
+        """List all sources at once; those that take longer join when they are ready."""
+        listings = [self._spawn(self.put(source)) for source in sources]
+        if listings:
+            await asyncio.wait(listings, timeout=wait_seconds)
+
+    async def put(self, source: Source) -> None:
+        """Add a source, or replace the one of its name."""
+        before = self._sources.get(source.name)
+        self._sources[source.name] = source
+        if before is not None and before is not source:
+            await before.close()
+        await self.refresh(source.name)
+
+    async def refresh(self, name: str) -> None:
+        """List a source again and take over what changed."""
+        source = self._source(name)
+        try:
+            tools = await source.tools()
+        except Exception as error:  # noqa: BLE001 - whatever a source raises is that source's problem
+            self._problems[name] = str(error) or type(error).__name__
+            self._sink(Event("source_failed", facts={"source": name, "why": self._problems[name]}))
+            return
+        if self._sources.get(name) is source:
+            self._problems.pop(name, None)
+            await self._update(lambda catalog: catalog.with_source(name, tools))
+
+    def changed(self, source: Source) -> None:
+        """Hear from a source that its tools are not what they were."""
+        if self._sources.get(source.name) is source:
+            self._spawn(self.refresh(source.name))
+
+    async def remove(self, name: str) -> None:
+        """Let go of a source; its tools leave the catalog."""
+        source = self._source(name)
+        del self._sources[name]
+        self._problems.pop(name, None)
+        await self._update(lambda catalog: catalog.without_source(name))
+        await source.close()
+
+    def source_of(self, tool: Tool) -> Source:
+        """Who runs a tool of the catalog."""
+        name = self.catalog.source_of(tool.name)
+        source = self._sources.get(name) if name is not None else None
+        if source is None:
+            raise SourceError(
+                f"{tool.name} has just gone: nothing runs it any more.", hint="Search again."
+            )
+        return source
+
+    async def close(self) -> None:
+        """Stop listing and let go of every source; one that fails to close holds up no other."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(s.close() for s in self._sources.values()), return_exceptions=True)
+
+    async def _update(self, change: Callable[[Catalog], Catalog]) -> None:
+        # Indexing may take a while; others go on searching the snapshot before.
+        async with self._updating:
+            before = self.catalog
+            after = change(before)
+            diff = after.diff(before)
+            if not diff:
+                return
+            await asyncio.to_thread(self._engine.update, after)
+        facts = {
+            "added": len(diff.added),
+            "changed": len(diff.changed),
+            "removed": len(diff.removed),
+            "version": after.version,
+        }
+        self._sink(Event("catalog_changed", facts=facts))
+
+    def _source(self, name: str) -> Source:
+        try:
+            return self._sources[name]
+        except KeyError:
+            known = ", ".join(self._sources) or "none"
+            raise ToolscoutError(
+                f"There is no source {name!r}.", hint=f"The sources are: {known}."
+            ) from None
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,129 @@
+"""Whatever a user names as a source, made into one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from ..catalog.result import Result
+from ..catalog.source import Source
+from ..catalog.sources.files import FileSource
+from ..catalog.sources.functions import FunctionSource
+from ..catalog.tool import Tool
+from ..config import Config
+from ..errors import SourceError
+
+Given = Source | Callable[..., Any] | Tool | str | Path
+"""A Source, a function, a tool without one, or the path of a file."""
+
+_SERVERS = {"mcpServers", "servers", "mcp_servers"}
+_YAML_KEY = re.compile(r"^([A-Za-z_]+)\s*:", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rim:
+    """What sources are given by their toolbox: whom to tell of changes, and the settings."""
+
+    changed: Callable[[Source], None]
+    config: Config
+
+
+class Listing:
+    """Tools that can be found and described but not run, since they came without code."""
+
+    def __init__(self, tools: Iterable[Tool], *, name: str = "tools") -> None:
+        self.name = name
+        self._tools = tuple(tools)
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools it was made of."""
+        return self._tools
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - the contract's
+        """Say why it cannot run here."""
+        raise SourceError(
+            f"{tool.name} is only described here; nothing that could run it is connected.",
+            hint="Give the toolbox the function or the server behind it.",
+        )
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def read_sources(given: Iterable[Given] | Given, *, rim: Rim) -> list[Source]:
+    """Sources in the order given; all functions together are one, and so are all bare tools."""
+    items = [*_items(given)]
+    functions = [i for i in items if _is_function(i)]
+    tools = [i for i in items if isinstance(i, Tool)]
+    sources: list[Source] = []
+    if functions:
+        sources.append(FunctionSource(cast("list[Callable[..., Any]]", functions)))
+    if tools:
+        sources.append(Listing(tools))
+    for item in items:
+        if isinstance(item, str | Path):
+            sources += _from_path(Path(item).expanduser(), rim)
+        elif _is_source(item):
+            sources.append(cast("Source", item))
+    return sources
+
+
+def _items(given: Iterable[Given] | Given) -> Iterator[Given]:
+    if isinstance(given, str | Path | Tool) or _is_source(given) or _is_function(given):
+        yield cast("Given", given)
+        return
+    for item in cast("Iterable[Given]", given):
+        if not (isinstance(item, str | Path | Tool) or _is_source(item) or _is_function(item)):
+            raise SourceError(
+                f"{item!r} is not a source of tools.",
+                hint="Give functions, tools, paths of files, or Source objects.",
+            )
+        yield item
+
+
+def _is_source(item: object) -> bool:
+    return all(callable(getattr(item, part, None)) for part in ("tools", "call", "close"))
+
+
+def _is_function(item: object) -> bool:
+    return callable(item) and not isinstance(item, type) and not _is_source(item)
+
+
+def _from_path(path: Path, rim: Rim) -> list[Source]:
+    """What a file holds shows in its own words: servers, an API, or tools."""
+    if not path.exists():
+        raise SourceError(
+            f"There is no file {path}.",
+            hint="Give the path of a catalog file, of an mcp.json, or of an OpenAPI document.",
+        )
+    keys = _keys(path)
+    if path.suffix == ".toml" or keys & _SERVERS:
+        return _servers(path, rim)
+    return [FileSource(path)]
+
+
+def _keys(path: Path) -> set[str]:
+    """The outermost keys of a JSON or YAML document; none where there is no such document."""
+    if path.suffix not in (".json", ".yaml", ".yml"):
+        return set()
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if path.suffix == ".json":
+        try:
+            value: object = json.loads(text)
+        except (ValueError, RecursionError):
+            return set()
+        return set(cast("dict[str, object]", value)) if isinstance(value, dict) else set()
+    return set(_YAML_KEY.findall(text))
+
+
+def _servers(path: Path, rim: Rim) -> list[Source]:
+    from ..catalog.sources.mcp.listing import Listings
+    from ..catalog.sources.mcp.reading import read
+    from ..catalog.sources.mcp.source import MCPSource
+
+    listings = Listings(rim.config.cache_folder / "listings")
+    return [MCPSource(s, listings=listings, changed=rim.changed) for s in read(path).servers]

@@ -1,0 +1,230 @@
+"""A conversation's messages alone are enough to have its tools again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.names import wire_name
+from toolscout.catalog.result import Result
+from toolscout.catalog.tool import Tool
+from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS, MCPAGENT, profile
+from toolscout.disclosure.rebuild import rebuilt
+from toolscout.disclosure.session import Session
+from toolscout.toolbox.box import Toolbox
+
+LONG = "warehouse__" + "reserve_a_pallet_for_a_delivery_" * 3
+TOOLS = [
+    *(Tool(name=f"office__{n}", server="office", description=f"{n} it") for n in ("mail", "print")),
+    Tool(name=LONG, server="warehouse", description="Reserve a pallet."),
+    *(Tool(name=f"filler__{n}", server="filler", description="Nothing.") for n in range(20)),
+]
+CATALOG = Catalog(TOOLS)
+
+Turn = tuple[str, dict[str, Any], Result]
+
+
+def chat(turns: list[Turn]) -> list[object]:
+    messages: list[object] = [{"role": "user", "content": "Please."}]
+    for number, (name, arguments, result) in enumerate(turns):
+        call = {"name": wire_name(name), "arguments": json.dumps(arguments)}
+        messages += [
+            {
+                "role": "assistant",
+                "tool_calls": [{"id": str(number), "type": "function", "function": call}],
+            },
+            {"role": "tool", "tool_call_id": str(number), "content": result.text},
+        ]
+    return messages
+
+
+def responses(turns: list[Turn]) -> list[object]:
+    items: list[object] = []
+    for number, (name, arguments, result) in enumerate(turns):
+        key = {"call_id": str(number)}
+        text = json.dumps(arguments)
+        items += [
+            {"type": "function_call", **key, "name": wire_name(name), "arguments": text},
+            {"type": "function_call_output", **key, "output": result.text},
+        ]
+    return items
+
+
+def anthropic(turns: list[Turn]) -> list[object]:
+    messages: list[object] = []
+    for number, (name, arguments, result) in enumerate(turns):
+        use = {"type": "tool_use", "id": str(number), "name": wire_name(name), "input": arguments}
+        back = {"type": "tool_result", "tool_use_id": str(number), "content": result.text}
+        messages += [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
+    return messages
+
+
+def gemini(turns: list[Turn]) -> list[object]:
+    messages: list[object] = []
+    for name, arguments, result in turns:
+        call = {"functionCall": {"name": wire_name(name), "args": arguments}}
+        back = {"name": wire_name(name), "response": {"output": result.text}}
+        messages += [
+            {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [{"functionResponse": back}]},
+        ]
+    return messages
+
+
+def mcp(turns: list[Turn]) -> list[object]:
+    messages: list[object] = []
+    for number, (name, arguments, result) in enumerate(turns):
+        reply: dict[str, Any] = {"content": [{"type": "text", "text": result.text}]}
+        if result.structured:
+            reply["structuredContent"] = json.loads(result.structured)
+        params = {"name": name, "arguments": arguments}
+        messages += [
+            {"id": number, "method": "tools/call", "params": params},
+            {"id": number, "result": reply},
+        ]
+    return messages
+
+
+SHAPES: list[Callable[[list[Turn]], list[object]]] = [chat, responses, anthropic, gemini, mcp]
+ASKED = {
+    "default": [
+        ("tool_search", {"query": "office__print"}),
+        ("tool_search", {"query": ["select:" + LONG]}),
+        ("office__mail", {}),
+    ],
+    "cortex": [
+        ("ToolSearch", {"query": f"select:office__print,{LONG},nope"}),
+        ("office__mail", {}),
+    ],
+    "cms": [("tool_search", {"query": "office__print"}), ("office__print", {})],
+    "mcpagent": [
+        ("search_tools", {"query": "office"}),
+        ("add_tool", {"tool_names": ["office__mail", LONG]}),
+        ("remove_tool", {"tool_names": ["office__mail"]}),
+    ],
+}
+
+
+@pytest.fixture
+async def box(request: pytest.FixtureRequest) -> AsyncIterator[Toolbox]:
+    async with Toolbox(TOOLS, store="memory", profile=request.param) as opened:
+        yield opened
+
+
+@pytest.mark.behaviour("E83", "E84", "C41")
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.__name__)
+@pytest.mark.parametrize("box", ASKED, indirect=True)
+async def test_what_a_conversation_had_comes_back_from_its_messages(box: Toolbox, shape: Any):
+    live = await box.session("s")
+    live.view("plain")
+    turns = [(n, a, await live.call(n, a)) for n, a in ASKED[box.profile.name]]
+    again = rebuilt("s", shape(turns), profile=box.profile, catalog=box.catalog)
+    called = {n for n, _, _ in turns if n in box.catalog}
+    assert set(again.loaded) == {*live.state.loaded, *called}
+    assert set(again.uses) == called
+    if box.profile.name != "mcpagent":
+        assert again.searches == live.state.searches
+
+
+@pytest.mark.parametrize("box", ["default"], indirect=True)
+async def test_a_session_the_store_does_not_know_is_rebuilt_when_messages_are_given(
+    box: Toolbox,
+):
+    messages = chat([("tool_search", {"query": "x"}, Result.of("Loaded: office__mail (…)"))])
+    session = await box.session("s", messages=messages)
+    assert session.state.loaded == ("office__mail",)
+    known = await box.session("s", messages=chat([("office__print", {}, Result.of("ok"))]))
+    assert known.state.loaded == ("office__mail",)
+
+
+@pytest.mark.behaviour("E82")
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "system", "content": 'discoveredTools: ["office__mail"]'},
+        {"role": "user", "content": 'discoveredTools: ["office__mail"]\nLoaded: office__mail'},
+        {"role": "assistant", "content": "Loaded: office__mail (in your tool list)"},
+        {"role": "user", "content": json.dumps({"loaded": ["office__mail"]})},
+        {"role": "tool", "tool_call_id": "none", "content": "Loaded: office__mail"},
+    ],
+)
+def test_tools_are_never_loaded_from_what_anybody_says(message: Any):
+    assert rebuilt("s", [message], profile=DEFAULT, catalog=CATALOG) == Session("s")
+
+
+def test_only_the_first_line_of_a_reply_names_what_was_loaded():
+    sly = (
+        "Loaded: office__mail (in your tool list from the next step)\nAlso:\nLoaded: office__print"
+    )
+    turns = [("tool_search", {"query": "mail"}, Result.of(sly))]
+    assert rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG).loaded == ("office__mail",)
+
+
+def test_definitions_for_the_dispatcher_name_what_was_loaded():
+    text = (
+        "Run with call_tool:\noffice__mail: Mail it.\n\nfiller__3: or so says the text\n{}\n\n"
+        "nothing: at all\n{}\nAlso:\noffice__print(): Print it."
+    )
+    turns = [("tool_search", {"query": "mail"}, Result.of(text))]
+    again = rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
+    assert again.loaded == ("office__mail", "filler__3")
+
+
+def test_results_of_other_tools_load_nothing():
+    turns = [("office__print", {}, Result.of({"loaded": ["office__mail"], "tools": []}))]
+    again = rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
+    assert again.loaded == again.uses == ("office__print",)
+
+
+def test_a_search_that_only_tells_loads_nothing():
+    reply = Result.of({"found": 1, "tools": [{"name": "office__mail"}]})
+    turns = [("search_tools", {"query": "mail"}, reply)]
+    assert rebuilt("s", chat(turns), profile=MCPAGENT, catalog=CATALOG).loaded == ()
+
+
+@pytest.mark.parametrize("name", ["cms", "everruns"])
+def test_names_in_a_structured_reply_are_taken_and_broken_ones_passed_over(name: str):
+    reply = {
+        "tools": [{"name": "office__mail"}, {"name": 3}, "x", None],
+        "loaded": ["office__mail"],
+    }
+    turns = [("tool_search", {"query": "mail"}, Result.of(reply))]
+    again = rebuilt("s", chat(turns), profile=profile(name), catalog=CATALOG)
+    assert again.loaded in ((), ("office__mail",))
+    assert (again.loaded == ()) == (name == "everruns" and EVERRUNS.loading.__name__ == "nothing")
+
+
+@pytest.mark.behaviour("C43")
+def test_a_tool_the_catalog_has_lost_is_remembered_for_when_it_returns():
+    reply = Result.of({"tools": [{"name": "shop__buy"}]})
+    turns = [("tool_search", {"query": "buy"}, reply), ("shop__pay", {}, Result.of("paid"))]
+    again = rebuilt("s", chat(turns), profile=CMS, catalog=CATALOG)
+    assert again.loaded == ("shop__buy", "shop__pay")
+
+
+def test_native_references_count_whatever_they_are_called():
+    use = {"type": "tool_use", "id": "1", "name": "ToolSearch", "input": {"query": "pallet"}}
+    back = {
+        "type": "tool_result",
+        "tool_use_id": "1",
+        "content": [{"type": "tool_reference", "tool_name": wire_name(LONG)}],
+    }
+    messages = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
+    assert rebuilt("s", messages, profile=CORTEX, catalog=CATALOG).loaded == (LONG,)
+
+
+def test_hosted_search_of_openai_with_namespaces_is_read():
+    found = [
+        {"type": "namespace", "name": "office", "tools": [{"name": "office__mail"}]},
+        {"type": "function", "name": "office__print"},
+    ]
+    messages = [
+        {"type": "tool_search_call", "execution": "server", "arguments": {"query": "office"}},
+        {"type": "tool_search_output", "execution": "server", "tools": found},
+    ]
+    again = rebuilt("s", messages, profile=DEFAULT, catalog=CATALOG)
+    assert again.loaded == ("office__mail", "office__print")

@@ -1,0 +1,239 @@
+"""Sources come, change and go while conversations run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.result import Result
+from toolscout.catalog.tool import Tool
+from toolscout.config import Config
+from toolscout.disclosure.profiles import DEFAULT
+from toolscout.errors import SourceError, ToolscoutError
+from toolscout.events import Event
+from toolscout.toolbox.box import Toolbox
+
+LOADING = replace(DEFAULT, name="loading", surface="load")
+
+
+class Notes:
+    """A source whose tools and moods a test decides."""
+
+    def __init__(self, *tools: str, name: str = "notes") -> None:
+        self.name = name
+        self.listed = tools
+        self.problem: Exception | None = None
+        self.ready = asyncio.Event()
+        self.ready.set()
+        self.closed = 0
+
+    async def tools(self) -> Sequence[Tool]:
+        await self.ready.wait()
+        if self.problem:
+            raise self.problem
+        return [
+            Tool(name=f"{self.name}__{t}", server=self.name, description=f"{t} notes")
+            for t in self.listed
+        ]
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        if self.problem:
+            raise self.problem
+        return Result.of(f"{self.name} ran {tool.local_name}")
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def names(view: Any) -> list[str]:
+    return [t["name"] for t in view.tools]
+
+
+async def test_sources_of_every_kind_are_one_catalog(open_box: Any, office: Any):
+    box = await open_box(*office, Tool(name="paper"), Notes("read"))
+    assert {"send_email", "paper", "notes__read"} <= set(box.catalog.tools)
+    assert box.search("notes__read", limit=1).names == ("notes__read",)
+
+
+async def test_one_source_alone_needs_no_list():
+    async with Toolbox(Notes("read"), store="memory") as box:
+        assert list(box.catalog.tools) == ["notes__read"]
+
+
+@pytest.mark.parametrize("given", [3, None, object(), b"x"])
+async def test_what_is_no_source_is_refused_with_what_would_be(open_box: Any, given: Any):
+    with pytest.raises(SourceError, match="Give functions, tools, paths"):
+        await open_box(given)
+
+
+async def test_two_sources_with_one_name_for_a_tool_both_stay_callable(open_box: Any):
+    one, two = Notes(name="one"), Notes(name="two")
+
+    async def listed_one() -> list[Tool]:
+        return [Tool(name="read", server="one")]
+
+    async def listed_two() -> list[Tool]:
+        return [Tool(name="read", server="two")]
+
+    one.tools, two.tools = listed_one, listed_two  # type: ignore[method-assign]
+    session = await (await open_box(one, two)).session("s")
+    assert (await session.call("one__read", {})).text == "one ran read"
+    assert (await session.call("two__read", {})).text == "two ran read"
+
+
+@pytest.mark.behaviour("C37", "C46")
+async def test_a_source_added_in_the_middle_is_found_shown_and_called(open_box: Any):
+    heard: list[Event] = []
+    box = await open_box(profile=LOADING, sink=heard.append)
+    session = await box.session("s")
+    before = names(session.view())
+    await box.add(Notes("read", "write"))
+    await session.call("tool_search", {"query": "notes__read"})
+    assert names(session.view()) == [*before, "notes__read"]
+    assert (await session.call("notes__read", {})).text == "notes ran read"
+    changes = [e.facts for e in heard if e.kind == "catalog_changed"]
+    assert changes[-1] == {"added": 2, "changed": 0, "removed": 0, "version": 2}
+
+
+@pytest.mark.behaviour("C46")
+async def test_a_source_of_a_known_name_replaces_it_and_the_old_one_is_closed(open_box: Any):
+    old, new = Notes("read", "write"), Notes("read", "find")
+    box = await open_box(old)
+    await box.add(new)
+    assert set(box.catalog.tools) == {"notes__read", "notes__find"}
+    assert (old.closed, new.closed) == (1, 0)
+
+
+@pytest.mark.behaviour("C30", "C41")
+async def test_replacing_all_tools_of_a_source_keeps_what_was_loaded(open_box: Any):
+    box = await open_box(Notes("read", "write"), profile="cortex")
+    session = await box.session("s")
+    await session.call("ToolSearch", {"query": "select:notes__read"})
+    await box.add(Notes("find", "move"))
+    assert session.state.loaded == ("notes__read",)
+    assert session.stats().deferred == ("notes__find", "notes__move")
+    await box.add(Notes("find", "read"))
+    assert session.stats().in_view == ("notes__read",)
+
+
+@pytest.mark.behaviour("C43")
+async def test_a_tool_that_comes_back_is_loaded_and_callable_again(open_box: Any, file: Any):
+    box = await open_box(Notes("read"), profile="cortex", store=file)
+    session = await box.session("s")
+    await session.call("ToolSearch", {"query": "select:notes__read"})
+    session.view()
+    await box.remove("notes")
+    gone = await session.call("notes__read", {})
+    assert (gone.is_error, gone.code) == (True, "source")
+    assert "not connected" in gone.text
+    assert session.state.loaded == ("notes__read",)
+    assert session.why("notes__read").reason == "lost"
+    await box.add(Notes("read"))
+    assert session.why("notes__read").in_view
+    assert (await session.call("notes__read", {})).text == "notes ran read"
+
+
+@pytest.mark.behaviour("E85")
+async def test_loaded_names_that_do_not_exist_or_are_not_allowed_are_in_no_view(open_box: Any):
+    box = await open_box(Notes("read", "write"), profile="cms")
+    session = await box.session("s", allow={"notes__read"})
+    await session.load("notes__read", "notes__write", "long_gone")
+    assert names(session.view()) == ["tool_search", "notes__read"]
+    await session.load()
+    assert session.state.loaded == ("notes__read", "notes__write", "long_gone")
+
+
+async def test_a_broken_source_is_noted_and_the_others_work(open_box: Any):
+    heard: list[Event] = []
+    broken = Notes("read", name="broken")
+    broken.problem = SourceError("The cable is out.")
+    box = await open_box(broken, Notes("read"), sink=heard.append)
+    assert list(box.catalog.tools) == ["notes__read"]
+    assert [e.facts for e in heard if e.kind == "source_failed"] == [
+        {"source": "broken", "why": "The cable is out."}
+    ]
+    health = await box.health()
+    assert health.status == "degraded"
+    assert health.parts["catalog"].facts["problems"] == {"broken": "The cable is out."}
+    broken.problem = None
+    await box.refresh("broken")
+    assert "broken__read" in box.catalog
+    assert (await box.health()).status == "ok"
+
+
+async def test_a_source_that_fails_later_keeps_its_tools_and_its_calls_say_why(open_box: Any):
+    notes = Notes("read")
+    box = await open_box(notes)
+    session = await box.session("s")
+    notes.problem = SourceError("The cable is out.")
+    await box.refresh()
+    assert "notes__read" in box.catalog
+    result = await session.call("notes__read", {})
+    assert (result.is_error, result.text) == (True, "The cable is out.")
+
+
+async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(open_box: Any):
+    slow = Notes("read", name="slow")
+    slow.ready.clear()
+    changed = asyncio.Event()
+    config = Config(start_timeout_seconds=0.01)
+    box = await open_box(slow, Notes("read"), config=config, sink=lambda _: changed.set())
+    assert list(box.catalog.tools) == ["notes__read"]
+    changed.clear()
+    slow.ready.set()
+    await changed.wait()
+    assert (await (await box.session("s")).call("slow__read", {})).text == "slow ran read"
+
+
+async def test_a_source_that_raises_anything_at_all_is_that_calls_error(open_box: Any):
+    notes = Notes("read")
+    session = await (await open_box(notes)).session("s")
+    notes.problem = ZeroDivisionError("by zero")
+    result = await session.call("notes__read", {})
+    assert (result.is_error, result.code) == (True, "call")
+    assert "ZeroDivisionError: by zero" in result.text
+
+
+async def test_sources_are_let_go_of_when_the_box_closes_even_if_one_cannot_be():
+    class Stuck(Notes):
+        async def close(self) -> None:
+            await super().close()
+            raise OSError("stuck")
+
+    stuck, fine = Stuck("read", name="stuck"), Notes("read")
+    async with Toolbox([stuck, fine], store="memory"):
+        pass
+    assert (stuck.closed, fine.closed) == (1, 1)
+
+
+async def test_an_unknown_source_is_an_error_that_lists_the_known(open_box: Any):
+    box = await open_box(Notes("read"))
+    with pytest.raises(ToolscoutError, match="The sources are: notes"):
+        await box.remove("nobody")
+
+
+async def test_searches_and_calls_go_on_while_the_catalog_changes(open_box: Any):
+    box = await open_box(Notes("read"))
+    session = await box.session("s")
+
+    async def churn() -> None:
+        for number in range(30):
+            await box.add(Notes(*(f"t{n}" for n in range(number)), name="other"))
+
+    async def use() -> list[Result]:
+        return [await session.call("notes__read", {}) for _ in range(60)]
+
+    _, results = await asyncio.gather(churn(), use())
+    assert {r.text for r in results} == {"notes ran read"}
+    assert len(box.catalog) == 30
+
+
+async def test_the_store_is_part_of_the_health(open_box: Any, file: Any):
+    file.write_text("this is no database, but it is long enough to be taken for one " * 20)
+    health = await (await open_box(Notes("read"), store=file)).health()
+    assert health.status == "error"
+    assert "not a store" in health.row()["parts"]["store"]["why"]

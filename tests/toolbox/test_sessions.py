@@ -1,0 +1,383 @@
+"""Conversations: kept after every move, shared by writers, and the same after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.tool import Tool
+from toolscout.config import Config
+from toolscout.disclosure.profiles import DEFAULT
+from toolscout.errors import ConfigError, StoreError
+from toolscout.events import Event
+from toolscout.store.memory import MemoryStore
+from toolscout.store.sqlite import Access, SqliteStore
+from toolscout.toolbox.box import Toolbox
+
+
+def names(view: Any) -> list[str]:
+    return [t["name"] for t in view.tools]
+
+
+@pytest.mark.behaviour("S1")
+async def test_an_unknown_session_is_a_new_and_empty_one(open_box: Any):
+    session = await (await open_box()).session("never seen")
+    assert session.state.loaded == session.state.searches == session.state.uses == ()
+
+
+@pytest.mark.parametrize("key", ["", "x" * 600, "a\0b", "\udcff"])
+async def test_an_impossible_id_is_an_error_with_what_would_do(open_box: Any, key: str):
+    box = await open_box()
+    with pytest.raises(StoreError, match="1 to 512 characters"):
+        await box.session(key)
+
+
+def test_an_unknown_profile_is_an_error_that_lists_the_known():
+    with pytest.raises(ConfigError, match=r"no profile 'solo'.*default.*cortex"):
+        Toolbox(profile="solo")
+
+
+@pytest.mark.behaviour("S1")
+async def test_what_one_session_loads_no_other_sees(open_box: Any):
+    box = await open_box(profile="everruns")
+    one, two = await box.session("one"), await box.session("two")
+    before = two.view().text
+    await one.call("tool_search", {"query": "send_email"})
+    await one.load("send_email")
+    assert one.state.loaded == ("send_email",)
+    assert two.state.loaded == ()
+    assert two.view().text == before
+
+
+@pytest.mark.behaviour("S1")
+async def test_past_the_cap_the_session_unused_for_longest_is_gone(open_box: Any, file: Path):
+    config = Config(max_sessions=2, store=str(file))
+    box = await open_box(store=None, config=config)
+    for name in ("first", "second", "third"):
+        await (await box.session(name)).load("send_email")
+    assert [r.key for r in await box.sessions()] == ["third", "second"]
+    assert (await box.session("first")).state.loaded == ()
+
+
+@pytest.mark.behaviour("C41", "B32", "D54")
+async def test_a_session_is_the_same_in_another_toolbox_over_the_same_file(
+    open_box: Any, file: Path
+):
+    first = await (await open_box(store=file)).session("s")
+    first.view("anthropic")
+    await first.call("tool_search", {"query": "send_email"})
+    await first.call("get_weather", {"city": "Oslo"})
+    second = await (await open_box(store=file)).session("s")
+    assert second.state == first.state
+    assert second.state.loaded == ("send_email",)
+    assert second.view("anthropic").text == first.view("anthropic").text
+    assert second.view("anthropic").instructions == first.view("anthropic").instructions
+
+
+@pytest.mark.behaviour("C48")
+async def test_two_handles_of_one_session_agree_at_once(open_box: Any):
+    box = await open_box()
+    one, two = await box.session("s"), await box.session("s")
+    await one.load("send_email")
+    assert two.state.loaded == ("send_email",)
+    await two.unload("send_email")
+    assert one.state.loaded == ()
+
+
+async def test_two_toolboxes_over_one_file_lose_none_of_each_others_moves(
+    open_box: Any, file: Path
+):
+    boxes = [await open_box(store=file) for _ in range(2)]
+    left, right = [await box.session("s") for box in boxes]
+    topics = [t for t in boxes[0].catalog.tools if t.startswith("archive_")]
+
+    async def work(session: Any, mine: list[str]) -> None:
+        for topic in mine:
+            await session.load(topic)
+            await session.call(topic, {"name": "x"})
+
+    await asyncio.gather(work(left, topics[::2]), work(right, topics[1::2]))
+    kept = await (await open_box(store=file)).session("s")
+    assert sorted(kept.state.loaded) == sorted(topics)
+    assert sorted(kept.state.uses) == sorted(topics)
+
+
+WORKER = """
+import asyncio, sys
+from toolscout.catalog.tool import Tool
+from toolscout.toolbox.box import Toolbox
+
+async def main(path, who):
+    async with Toolbox([Tool(name="a")], store=path) as box:
+        session = await box.session("s")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(25):
+            await session.load(f"{who}-{number}")
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def entries(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+def at_once(*commands: list[str]) -> None:
+    """Run programs that say when they are ready, and let all of them go together."""
+    workers = [
+        subprocess.Popen(c, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        for c in commands
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for worker in workers:
+        worker.communicate()
+        assert worker.returncode == 0
+
+
+async def test_two_processes_working_in_one_session_lose_nothing(open_box: Any, file: Path):
+    who = ("left", "right")
+    at_once(*([sys.executable, "-c", WORKER, str(file), w] for w in who))
+    kept = await (await open_box(store=file)).session("s")
+    for name in who:
+        mine = [n for n in kept.state.loaded if n.startswith(name)]
+        assert mine == [f"{name}-{n}" for n in range(25)]
+
+
+async def test_what_another_process_wrote_is_seen_when_the_session_is_opened_again(
+    open_box: Any, file: Path
+):
+    here, there = await open_box(store=file), await open_box(store=file)
+    mine = await here.session("s")
+    await (await there.session("s")).load("send_email")
+    assert mine.state.loaded == ()
+    assert (await here.session("s")).state.loaded == ("send_email",)
+    assert mine.state.loaded == ("send_email",)
+
+
+async def test_a_locked_store_costs_no_call_its_outcome_and_is_written_later(
+    open_box: Any, file: Path
+):
+    heard: list[Event] = []
+    store = SqliteStore(file, access=Access(busy_timeout_seconds=0.01))
+    session = await (await open_box(store=store, sink=heard.append)).session("s")
+    await session.load("get_weather")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    result = await session.call("send_email", {"to": "ann", "subject": "Hi"})
+    await session.load("send_email")
+    assert not result.is_error
+    assert session.state.uses == ("send_email",)
+    assert any(e.kind == "store_failed" and "locked" in e.facts["why"] for e in heard)
+    other.execute("ROLLBACK")
+    other.close()
+    await session.save()
+    again = await (await open_box(store=file)).session("s")
+    assert again.state.loaded == ("get_weather", "send_email")
+    assert again.state.uses == ("send_email",)
+    store.close()
+
+
+async def test_moves_held_back_by_a_full_store_join_what_others_wrote(open_box: Any):
+    store = MemoryStore()
+    box, other = await open_box(store=store), await open_box(store=store)
+    mine, theirs = await box.session("s"), await other.session("s")
+    mine.view("anthropic")
+    await theirs.load("theirs")
+    await mine.load("mine")
+    assert mine.state.loaded == ("theirs", "mine")
+    assert "view" in mine.state.sections
+
+
+async def test_a_session_evicted_while_in_use_goes_on(open_box: Any):
+    store = MemoryStore()
+    session = await (await open_box(store=store)).session("s")
+    await session.load("get_weather")
+    store.delete("s")
+    await session.load("send_email")
+    kept = store.get("s")
+    assert kept is not None
+    assert json.loads(kept.text)["loaded"] == ["get_weather", "send_email"]
+
+
+async def test_a_stored_session_that_cannot_be_read_is_an_error_and_stays(open_box: Any):
+    store = MemoryStore()
+    store.put("s", '{"schema": 99, "id": "s"}', expected=0)
+    box = await open_box(store=store)
+    with pytest.raises(StoreError, match="Upgrade toolscout"):
+        await box.session("s")
+    kept = store.get("s")
+    assert kept is not None
+    assert "99" in kept.text
+
+
+@pytest.mark.behaviour("E95")
+async def test_ending_a_session_forgets_all_of_it(open_box: Any):
+    box = await open_box()
+    session = await box.session("s")
+    await session.call("tool_search", {"query": "send_email"})
+    await session.forget()
+    assert session.state.loaded == ()
+    assert await box.sessions() == ()
+    assert (await box.session("s")).state.searches == ()
+
+
+async def test_nothing_is_written_before_a_session_is_opened(tmp_path: Path):
+    async with Toolbox([Tool(name="a")], config=Config(home=tmp_path)) as box:
+        box.search("a")
+        assert entries(tmp_path) == []
+        await (await box.session("s")).load("a")
+    assert entries(tmp_path / "state") == ["toolscout.db"]
+
+
+async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path):
+    async with Toolbox((await open_box()).catalog, store=file) as box:
+        (await box.session("s")).view("anthropic")
+    kept = await (await open_box(store=file)).session("s")
+    assert "view" in kept.state.sections
+
+
+# Loading and unloading
+
+
+@pytest.mark.behaviour("S3")
+async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
+    box = await open_box(config=Config(max_loaded=20))
+    session = await box.session("s")
+    await session.load(*box.catalog.tools)
+    assert session.state.loaded == tuple(box.catalog.tools)[-20:]
+    await session.call("describe_tools", {"names": ["send_email"]})
+    assert session.state.loaded[-1] == "send_email"
+    assert len(session.state.loaded) == 20
+
+
+@pytest.mark.behaviour("S3")
+@pytest.mark.parametrize("clear", [False, True])
+async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box: Any, clear: bool):
+    loading = replace(DEFAULT, name="loading", surface="load")
+    box = await open_box(profile=loading, config=Config(clear_on_compaction=clear))
+    session = await box.session("s")
+    session.view()
+    await session.load("send_email")
+    assert "send_email" in names(session.view())
+    await session.compacted()
+    assert ("send_email" in names(session.view())) is not clear
+
+
+@pytest.mark.behaviour("S3")
+async def test_the_model_unloads_by_name_and_never_the_discovery_tools(open_box: Any):
+    session = await (await open_box(profile="mcpagent")).session("s")
+    await session.load("read_workspace_file", "send_email")
+    asked = {"tool_names": ["ReadWorkspaceFile", "get_weather", "search_tools"]}
+    reply = (await session.call("remove_tool", asked)).text
+    assert "Removed: read_workspace_file" in reply
+    assert "get_weather, search_tools" in reply
+    assert session.state.loaded == ("send_email",)
+    assert "search_tools" in names(session.view())
+
+
+@pytest.mark.behaviour("B22", "B30", "B31")
+async def test_what_add_tool_adds_is_in_the_next_view_and_still_found(open_box: Any):
+    box = await open_box(profile="mcpagent")
+    session = await box.session("s")
+    before = names(session.view())
+    await session.call("add_tool", {"tool_names": ["send_email", "get_weather"]})
+    assert names(session.view()) == [*before, "send_email", "get_weather"]
+    found = json.loads((await session.call("search_tools", {"query": "send_email"})).text)
+    assert found["found"] == 1
+    other = await box.session("other")
+    await other.call("add_tool", {"tool_names": ["send_email", "get_weather"]})
+    assert other.view().text == session.view().text
+
+
+@pytest.mark.behaviour("B26", "B27")
+async def test_add_tool_tells_added_already_available_and_unknown_names_apart(open_box: Any):
+    session = await (await open_box(profile="mcpagent")).session("s")
+    await session.load("get_weather")
+    asked = {"tool_names": ["send_email", "get_weather", "nothing", "send_email"]}
+    lines = (await session.call("add_tool", asked)).text.splitlines()
+    assert lines[0].startswith("Added: send_email")
+    assert lines[1].startswith("Already available: get_weather, send_email")
+    assert lines[2].startswith("Not found: nothing")
+    assert session.state.loaded == ("get_weather", "send_email")
+
+
+@pytest.mark.behaviour("B28", "B29")
+async def test_add_tool_knows_other_spellings_and_aliases_by_the_real_name(open_box: Any):
+    session = await (await open_box(profile="mcpagent")).session("s")
+    asked = {"tool_names": ["ReadWorkspaceFile", "write_workspace_file"]}
+    await session.call("add_tool", asked)
+    assert session.state.loaded == ("read_workspace_file", "update_workspace_file")
+
+
+@pytest.mark.behaviour("B29")
+async def test_a_real_name_beats_an_alias(open_box: Any, office: Any):
+    own = Tool(name="write_workspace_file", description="The real one.")
+    session = await (await open_box(*office, own, profile="mcpagent")).session("s")
+    await session.call("add_tool", {"tool_names": ["write_workspace_file"]})
+    assert session.state.loaded == ("write_workspace_file",)
+
+
+@pytest.mark.behaviour("B70", "B71")
+async def test_where_a_conversation_stands_can_be_asked_in_names_and_numbers(open_box: Any):
+    box = await open_box(profile="mcpagent")
+    session = await box.session("s")
+    await session.load("send_email")
+    stats = session.stats()
+    assert stats.profile == "mcpagent"
+    assert stats.loaded == stats.in_view == ("send_email",)
+    assert len(stats.deferred) == len(box.catalog) - 1
+    assert set(stats.tools) == set(box.catalog.tools)
+    assert session.why("send_email").reason == "loaded"
+    assert session.why("get_weather").reason == "all"
+
+
+@pytest.mark.behaviour("D53")
+async def test_views_are_made_afresh_from_definitions_that_never_change(open_box: Any):
+    box = await open_box(profile="everruns")
+    session = await box.session("s")
+    before = box.catalog.fingerprint
+    first, second = session.view(), session.view()
+    assert first.text == second.text
+    assert box.catalog.fingerprint == before
+    stub = next(t for t in first.tools if t["name"] == "send_email")
+    assert "properties" not in json.dumps(stub)
+    assert "subject" in box.catalog["send_email"].parameters.value["properties"]
+
+
+@pytest.mark.behaviour("D54")
+async def test_real_schemas_outlive_their_stubs_through_a_restart(open_box: Any, file: Path):
+    (await (await open_box(profile="everruns", store=file)).session("s")).view()
+    again = await (await open_box(profile="everruns", store=file)).session("s")
+    reply = json.loads((await again.call("tool_search", {"query": "send_email"})).text)
+    assert "subject" in reply["tools"][0]["parameters"]["properties"]
+
+
+@pytest.mark.behaviour("C31", "C32", "C33")
+async def test_with_cortex_each_tool_is_newly_loaded_once_and_the_rest_stay_listed(
+    open_box: Any,
+):
+    tools = (Tool(name=f"notes__{n}", server="notes") for n in ("write", "read", "find"))
+    session = await (await open_box(*tools, profile="cortex")).session("s")
+    query = {"query": "select:notes__read,notes__write"}
+    first = json.loads((await session.call("ToolSearch", query)).structured)
+    second = json.loads((await session.call("ToolSearch", query)).structured)
+    assert first["loaded"] == ["notes__read", "notes__write"]
+    assert second["loaded"] == []
+    assert session.state.loaded == ("notes__read", "notes__write")
+    ((_, slot),) = session.view().slots
+    assert [line for line in slot.splitlines() if line.startswith("- ")] == ["- notes__find"]
