@@ -1,32 +1,124 @@
-"""The engine: a list of rankers and a fusion over one snapshot of the catalog."""
+"""The engine: a list of rankers and a fusion over snapshots of the catalog."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from time import perf_counter
+
+import numpy as np
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
-from .hit import Hit, Results
-from .query import Mode, parse
+from .answer import Method, answer, merged
+from .embedders.cache import VectorCache
+from .embedders.embedder import Embedder, Floats
+from .filling import Filler, Progress
+from .fusion import zscore
+from .hit import Results
+from .index import Index
+from .query import Mode, parse_all
+from .rankers.bm25f import BM25F
+from .rankers.dense import Dense
+from .rankers.exact import Exact
+from .ranking import Fusion, Mask, Ranker
+from .scope import Allow, allowed
 
-Allow = Callable[[Tool], bool] | Collection[str]
-"""What a caller may see: names, or a rule over tools."""
+__all__ = ["Allow", "Engine", "Status"]
+
+_MASKS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A catalog and its index, swapped together; `masks` remembers what callers may see in it."""
+
+    catalog: Catalog
+    index: Index
+    masks: dict[Allow, Mask] = field(default_factory=dict[Allow, Mask])
+
+    def mask(self, allow: Allow | None) -> Mask:
+        """The slots that a rule allows; rules that can be told apart are worked out once."""
+        if allow is None or not (callable(allow) or isinstance(allow, frozenset)):
+            return allowed(self.index, allow)
+        known = self.masks.get(allow)
+        if known is None:
+            known = allowed(self.index, allow)
+            if len(self.masks) >= _MASKS:
+                self.masks.clear()
+            self.masks[allow] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How far the index is: tools, vectors by embedder, and what went wrong, if anything."""
+
+    tools: int
+    vectors: dict[str, int]
+    is_filling: bool
+    problem: str
 
 
 class Engine:
-    """Finds tools; safe to search from many threads while the catalog changes."""
+    """Finds tools; safe to search from many threads while the catalog changes.
 
-    def __init__(self, catalog: Catalog | None = None) -> None:
-        self._catalog = catalog or Catalog()
+    Words are ready at once. Vectors come from the cache or are made in the background; until they
+    are there, search goes by words and says so. `fill()` waits for them. Without an embedder the
+    engine goes by words alone.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog | None = None,
+        *,
+        embedders: Sequence[Embedder] = (),
+        cache: VectorCache | None = None,
+        rankers: Sequence[Ranker] | None = None,
+        fusion: Fusion = zscore,
+        cut: float = 0.0,
+    ) -> None:
+        self.embedders = tuple(embedders)
+        self.cut = cut
+        arms = rankers or (Exact(), BM25F(), *(Dense(e) for e in self.embedders))
+        self._method = Method(rankers=tuple(arms), fusion=fusion)
+        self._writing = Lock()
+        self._now = Snapshot(Catalog(), Index())
+        self._filler = Filler(self, self.embedders, cache)
+        if catalog is not None:
+            self.update(catalog)
 
     @property
     def catalog(self) -> Catalog:
         """The snapshot that searches see now."""
-        return self._catalog
+        return self._now.catalog
+
+    @property
+    def status(self) -> Status:
+        """How far the index is."""
+        now = self._now.index
+        counts = {e.id: len(now) - len(now.missing(e.id)) for e in self.embedders}
+        return Status(len(now), counts, self._filler.is_running, self._filler.problem)
 
     def update(self, catalog: Catalog) -> None:
         """Take over a newer snapshot; only what changed is indexed."""
-        self._catalog = catalog
+        with self._writing:
+            now = self._now
+            change = catalog.diff(now.catalog)
+            gone = (*change.removed, *(t.name for t in change.changed))
+            index = now.index.without(gone).with_tools((*change.added, *change.changed))
+            self._now = Snapshot(catalog, index.rebuilt() if index.is_worn else index)
+        self._filler.start()
+
+    def fill(self, progress: Progress | None = None) -> Status:
+        """Wait until every tool has its vectors, or until an embedder fails."""
+        self._filler.finish(progress)
+        return self.status
+
+    def close(self) -> None:
+        """Stop making vectors and let go of the cache."""
+        self._filler.close()
 
     def search(
         self,
@@ -37,13 +129,44 @@ class Engine:
         mode: Mode = "auto",
     ) -> Results:
         """The best tools for a query, or for several at once."""
-        text = query if isinstance(query, str) else "\n".join(query)
-        words = parse(text, mode=mode).words.lower().split()
-        scored = [
-            (sum(w in f"{t.name} {t.description}".lower() for w in words), t)
-            for t in self._catalog
-            if allow is None or (allow(t) if callable(allow) else t.name in allow)
-        ]
-        scored.sort(key=lambda pair: -pair[0])
-        hits = tuple(Hit(t, float(s)) for s, t in scored[:limit] if s)
-        return Results(query=text, hits=hits, confidence=1.0 if hits else 0.0)
+        started = perf_counter()
+        now = self._now
+        mask = now.mask(allow)
+        queries = parse_all(query, mode=mode)
+        found = [answer(self._method, now.index, q, mask, limit=max(0, limit)) for q in queries]
+        results = merged(found, limit=max(0, limit))
+        return replace(
+            results,
+            query=query if isinstance(query, str) else " · ".join(query),
+            answered=results.confidence >= self.cut,
+            notes=tuple(dict.fromkeys((*results.notes, *self._notes(now.index)))),
+            took_ms=round((perf_counter() - started) * 1e3, 3),
+        )
+
+    def lacking(self, embedder: Embedder) -> list[Tool]:
+        """The tools that an embedder has made no vector for."""
+        now = self._now.index
+        return [now.tool(slot) for slot in now.missing(embedder.id)]
+
+    def take(self, embedder: Embedder, tools: Sequence[Tool], vectors: Floats) -> None:
+        """Put vectors where their tools are now; a tool that has changed since is passed over."""
+        with self._writing:
+            now = self._now
+            slots = [now.index.slots.get(t.name, -1) for t in tools]
+            kept = [
+                i
+                for i, (slot, tool) in enumerate(zip(slots, tools, strict=True))
+                if slot >= 0 and now.index.tool(slot) is tool
+            ]
+            if kept:
+                places = np.array([slots[i] for i in kept], np.int32)
+                index = now.index.with_vectors(embedder.id, places, vectors[kept])
+                self._now = replace(now, index=index)
+
+    def _notes(self, index: Index) -> Sequence[str]:
+        if self._filler.problem:
+            return (f"Searched by words only: {self._filler.problem}",)
+        lacking = max((len(index) - index.embedded(e.id) for e in self.embedders), default=0)
+        if lacking:
+            return (f"Vectors are still being made for {lacking} of {len(index)} tools.",)
+        return ()

@@ -1,0 +1,168 @@
+"""Answering one query over one snapshot: choose, rank, fuse, explain. Pure but for the embedder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, zip_longest
+
+import numpy as np
+
+from ..errors import EmbedderError
+from .clauses import clauses
+from .confidence import confidence, evidence
+from .hit import Hit, Reason, Results
+from .index import Index
+from .query import Query
+from .rankers.regex import Regex
+from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
+from .scope import narrowed
+from .typos import Spellings, repair
+
+_NEAR = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """How an engine ranks: its arms, and how they become one."""
+
+    rankers: tuple[Ranker, ...]
+    fusion: Fusion
+    spellings: Spellings = field(default_factory=Spellings)
+
+
+def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
+    """The hits for one query among what a caller may see."""
+    if query.is_empty or not len(index):
+        return Results(query=query.text)
+    if query.select:
+        return _selected(index, query, mask)
+    mask = narrowed(index, query, mask)
+    if query.pattern is not None:
+        found = _ranked(method, _request(index, query, mask, ()), limit, arms=(Regex(),))
+        if found.hits or not query.is_guess:
+            return found
+    if not query.words:
+        return _listed(index, query, mask, limit)
+    terms, mended = repair(index, method.spellings, query.words, mask)
+    notes = tuple(f"Read {wrong!r} as {right!r}." for wrong, right in mended.items())
+    if query.is_cut:
+        notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
+    return _ranked(method, _request(index, query, mask, terms), limit, notes=notes)
+
+
+def merged(found: Sequence[Results], *, limit: int) -> Results:
+    """Several answers as one, taking turns, so that every query has its best hit near the top."""
+    if len(found) == 1:
+        return found[0]
+    turns = chain.from_iterable(zip_longest(*(r.hits for r in found)))
+    hits = {h.name: h for h in reversed([h for h in turns if h is not None])}
+    order = dict.fromkeys(h.name for h in reversed(hits.values()))
+    kept = tuple(hits[name] for name in order)[: max(limit, len(found))]
+    shown = {h.name for h in kept}
+    near = dict.fromkeys(n for r in found for n in r.near if n not in shown)
+    return Results(
+        query="",
+        hits=kept,
+        confidence=min((r.confidence for r in found), default=0.0),
+        near=tuple(near)[:_NEAR],
+        notes=tuple(dict.fromkeys(n for r in found for n in r.notes)),
+    )
+
+
+def _request(index: Index, query: Query, mask: Mask, terms: Sequence[str]) -> Request:
+    return Request(query, index, mask, tuple(terms), clauses(query.words))
+
+
+def _ranked(
+    method: Method,
+    request: Request,
+    limit: int,
+    *,
+    arms: Sequence[Ranker] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Results:
+    rankings: list[Ranking] = []
+    for arm in arms or method.rankers:
+        try:
+            ranking = arm.rank(request)
+        except EmbedderError as error:
+            notes = (*notes, f"Searched without vectors: {error}")
+            continue
+        if ranking is not None:
+            rankings.append(ranking)
+    fused = method.fusion(request, rankings)
+    if not len(fused.slots):
+        return Results(query=request.query.text, notes=notes)
+    hits = _hits(request, rankings, fused, limit)
+    return Results(
+        query=request.query.text,
+        hits=hits,
+        confidence=confidence(evidence(rankings, fused)),
+        near=_near(request, fused, hits),
+        notes=notes,
+    )
+
+
+def _hits(
+    request: Request, rankings: Sequence[Ranking], fused: Fused, limit: int
+) -> tuple[Hit, ...]:
+    """The best, then what they say is related, as far as there is room."""
+    index = request.index
+    hits = [
+        Hit(index.tool(slot), round(float(score), 4), _why(rankings, slot))
+        for slot, score in zip(fused.slots[:limit].tolist(), fused.scores[:limit], strict=True)
+    ]
+    shown = {h.name for h in hits}
+    for hit in tuple(hits):
+        for name in hit.tool.related:
+            slot = _seen(request, name)
+            if len(hits) < limit and slot is not None and name not in shown:
+                shown.add(name)
+                hits.append(Hit(index.tool(slot), 0.0, (Reason("related", words=(hit.name,)),)))
+    return tuple(hits)
+
+
+def _seen(request: Request, name: str) -> int | None:
+    slot = request.index.slots.get(name)
+    return slot if slot is not None and request.allowed[slot] else None
+
+
+def _why(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
+    return tuple(reason for r in rankings if (reason := r.why(slot)) is not None)
+
+
+def _near(request: Request, fused: Fused, hits: Sequence[Hit]) -> tuple[str, ...]:
+    """What the hits call related, and the next in line."""
+    index = request.index
+    shown = {h.name for h in hits}
+    related = (n for h in hits for n in h.tool.related if _seen(request, n) is not None)
+    following = (index.tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist())
+    names = dict.fromkeys(n for n in chain(related, following) if n not in shown)
+    return tuple(names)[:_NEAR]
+
+
+def _selected(index: Index, query: Query, mask: Mask) -> Results:
+    """Tools asked for by name, all of them, in the order asked."""
+    hits: dict[str, Hit] = {}
+    lacking: list[str] = []
+    for name in query.select:
+        exact = index.slots.get(name)
+        slots = [exact] if exact is not None else index.named(name)
+        seen = [s for s in slots if mask[s]]
+        if not seen:
+            lacking.append(name)
+        for slot in seen:
+            tool = index.tool(slot)
+            hits.setdefault(tool.name, Hit(tool, 1.0, (Reason("name", "name", (name,)),)))
+    notes = (f"No tool is named {', '.join(lacking)}.",) if lacking else ()
+    found = tuple(hits.values())
+    return Results(query.text, found, confidence=float(bool(found)), notes=notes)
+
+
+def _listed(index: Index, query: Query, mask: Mask, limit: int) -> Results:
+    """A query of filters alone lists what they leave, by name."""
+    tools = sorted((index.tool(s) for s in np.flatnonzero(mask).tolist()), key=lambda t: t.name)
+    hits = tuple(Hit(t, 0.0, (Reason("filter"),)) for t in tools[:limit])
+    near = tuple(t.name for t in tools[limit : limit + _NEAR])
+    return Results(query.text, hits, confidence=float(bool(hits)), near=near)

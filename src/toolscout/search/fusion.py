@@ -1,0 +1,49 @@
+"""Fusion: standardised scores summed, each arm as loud as it can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .ranking import Floats, Fused, Ints, Ranking, Request
+
+SERVER_SHARE = 0.15
+_FEWEST_SERVERS = 3
+
+
+def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
+    """Sum the arms, lean a little towards servers that fit, break ties by name."""
+    if not rankings:
+        return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
+    slots = np.unique(np.concatenate([r.candidates for r in rankings])).astype(np.int32)
+    scores = np.zeros(len(slots), np.float32)
+    for ranking in rankings:
+        scores += np.float32(ranking.trust) * ranking.at(slots)
+    scores = _with_servers(request, slots, scores)
+    return _ordered(request, slots, scores)
+
+
+def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
+    """A server whose best tool fits well makes its other tools a little likelier."""
+    shared = request.index.shared
+    if len(shared.servers) < _FEWEST_SERVERS or not len(slots):
+        return scores
+    groups = request.index.server[slots]
+    best = np.full(len(shared.servers), -np.inf, np.float32)
+    np.maximum.at(best, groups, scores)
+    nameless = shared.servers.get("", -1)
+    bonus = np.where(groups == nameless, np.float32(0), np.float32(SERVER_SHARE) * best[groups])
+    return scores + bonus
+
+
+def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
+    """Best first, equal scores by name: the same query gives the same bytes."""
+    order = np.argsort(-scores, kind="stable")
+    slots, scores = slots[order], scores[order]
+    tied = np.flatnonzero(np.diff(scores) == 0)
+    if len(tied):
+        names = [request.index.tool(s).name for s in slots.tolist()]
+        rows = sorted(range(len(slots)), key=lambda i: (-float(scores[i]), names[i]))
+        slots, scores = slots[rows], scores[rows]
+    return Fused(slots, scores)

@@ -1,0 +1,81 @@
+"""The seam of search: a ranker takes a request and gives a ranking; a fusion makes one of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from .hit import Reason
+from .index import Index
+from .query import Query
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query over one snapshot, for one caller.
+
+    `allowed` says of each slot whether this caller may see it; a ranker never returns another.
+    `depth` is how many candidates an arm should offer.
+    """
+
+    query: Query
+    index: Index
+    allowed: Mask
+    terms: tuple[str, ...]
+    clauses: tuple[str, ...]
+    depth: int = 300
+
+
+class Ranking(Protocol):
+    """How one arm sees the catalog."""
+
+    @property
+    def arm(self) -> str:
+        """The name of the arm, as hits say it."""
+        ...
+
+    @property
+    def candidates(self) -> Ints:
+        """The slots this arm would have considered, in no order."""
+        ...
+
+    @property
+    def trust(self) -> float:
+        """How much the arm's word counts for this query; low where it is blind."""
+        ...
+
+    def at(self, slots: Ints) -> Floats:
+        """Scores in standard deviations above the catalog's mean, for any slots."""
+        ...
+
+    def why(self, slot: int) -> Reason | None:
+        """What speaks for a slot, if anything does."""
+        ...
+
+
+class Ranker(Protocol):
+    """One arm of search."""
+
+    def rank(self, request: Request) -> Ranking | None:
+        """Its view of a request; none if it has nothing to say."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """Slots, best first, and their scores."""
+
+    slots: Ints
+    scores: Floats
+
+
+Fusion = Callable[[Request, Sequence[Ranking]], Fused]
+"""Makes one order out of several rankings."""

@@ -1,0 +1,137 @@
+"""Analysis: text in any script to the terms that the index holds and queries are made of."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+_STOP_WORDS = """
+a about all also am an and any are as at be been being but by can could did do does doing for
+from had has have having how i if in into is it its itself just let like may me might must my of
+on onto or our ours please shall should so some such than that the their theirs them then there
+these they this those to too upon us very want wants was we were what when where which while who
+whom whose why will with would you your yours
+"""
+_STOP = frozenset(_STOP_WORDS.split())
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_LETTERS = re.compile(r"[^\W\d_]{3,}")
+# Scripts written without spaces, and Hangul, whose particles hide the stem: pairs of characters.
+_PAIRED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3130-\u318f"
+    "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
+)
+_SCRIPTS = (
+    ("\u0370", "\u03ff", "greek"),
+    ("\u0400", "\u052f", "russian"),
+    ("\u0530", "\u058f", "armenian"),
+    ("\u0600", "\u06ff", "arabic"),
+    ("\u0900", "\u097f", "hindi"),
+    ("\u0b80", "\u0bff", "tamil"),
+)
+_CACHE_SIZE = 200_000
+_cache: dict[str, tuple[str, ...]] = {}
+
+
+def fold(text: str) -> str:
+    """One spelling for what looks the same: compatibility forms, accents and case folded."""
+    if text.isascii():
+        return text
+    text = unicodedata.normalize("NFKD", text)
+    kept = (c for c in text if not unicodedata.combining(c) or c > "\u0370")
+    return unicodedata.normalize("NFC", "".join(kept))
+
+
+def split_identifiers(text: str) -> str:
+    """Identifiers in every case style as words: `getHTTPStatus_v2` is `get HTTP Status v2`."""
+    return " ".join(_WORD.findall(_HUMP.sub(" ", text)))
+
+
+def words(text: str) -> list[str]:
+    """The words of a text as written, but for case."""
+    return [w.casefold() for w in _WORD.findall(fold(text))]
+
+
+def terms(text: str) -> list[str]:
+    """The index terms of a text, in order, stop words left out."""
+    found: list[str] = []
+    for word in _WORD.findall(fold(text)):
+        known = _cache.get(word)
+        if known is None:
+            known = _remember(word)
+        found += known
+    return found
+
+
+def is_value(term: str) -> bool:
+    """Whether a term has a digit: an argument's value rather than a capability."""
+    return any(c.isdigit() for c in term)
+
+
+def latin_share(text: str) -> float:
+    """The share of Latin letters among all letters; 1 for a text without letters."""
+    letters = [c for c in text if c.isalpha()]
+    return sum(c < "\u0250" for c in letters) / len(letters) if letters else 1.0
+
+
+def _remember(word: str) -> tuple[str, ...]:
+    if len(_cache) >= _CACHE_SIZE:
+        _cache.clear()
+    found = _cache[word] = tuple(_terms_of(word))
+    return found
+
+
+def _terms_of(word: str) -> Iterable[str]:
+    lowered = word.casefold()
+    if _PAIRED.search(word):
+        yield from _pairs(word)
+        return
+    parts = _HUMP.sub(" ", word).split() if not word.islower() else [word]
+    if len(parts) > 1:
+        # `GitHub` is asked for as `github`; `listPullRequests` never as one word.
+        if len(parts) == 2:
+            yield _stem(lowered)
+        for part in parts:
+            yield from _plain(part.casefold())
+        return
+    yield from _plain(lowered)
+
+
+def _plain(word: str) -> Iterable[str]:
+    if word in _STOP:
+        return
+    yield _stem(word)
+    if is_value(word) and not word.isdigit():
+        yield from (_stem(part) for part in _LETTERS.findall(word) if part not in _STOP)
+
+
+def _pairs(word: str) -> Iterable[str]:
+    position = 0
+    for run in _PAIRED.finditer(word):
+        if rest := word[position : run.start()]:
+            yield from _plain(rest.casefold())
+        text = run.group()
+        yield from (text[i : i + 2] for i in range(max(1, len(text) - 1)))
+        position = run.end()
+    if rest := word[position:]:
+        yield from _plain(rest.casefold())
+
+
+def _stem(word: str) -> str:
+    first = word[0]
+    if first < "\u0370":
+        return _stemmer("english")(word)
+    for start, end, language in _SCRIPTS:
+        if start <= first <= end:
+            return _stemmer(language)(word)
+    return word
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    snowball: Any = import_module("Stemmer")  # it brings no types
+    return snowball.Stemmer(language).stemWord

@@ -1,0 +1,151 @@
+"""Vectors of a catalog: exact while few, scanned along their leading directions when many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+
+EXACT_UP_TO = 20_000
+LEADING = 128
+_SAMPLE = 8_000
+# How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
+# small to tell by itself is judged by.
+_PRIOR_WEIGHT = 10.0
+_PRIOR_MEAN = 0.08
+_PRIOR_VARIANCE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """A snapshot of the vectors of slots `0..size`; growing shares the buffers with older ones.
+
+    `rows` has them all, in single precision while few and in half precision when many; `lead` has
+    their leading principal directions then, for a scan at a quarter of the cost. `total` and `gram`
+    are sums over the living, from which the mean and spread of any query's scores follow.
+    """
+
+    dimensions: int
+    size: int
+    present: Mask
+    rows: npt.NDArray[np.float32] | npt.NDArray[np.float16]
+    total: npt.NDArray[np.float64]
+    gram: npt.NDArray[np.float64]
+    count: int = 0
+    basis: Floats | None = None
+    lead: Floats | None = None
+
+    @classmethod
+    def empty(cls, dimensions: int) -> Vectors:
+        """No vectors yet."""
+        return cls(
+            dimensions=dimensions,
+            size=0,
+            present=np.zeros(0, np.bool_),
+            rows=np.zeros((0, dimensions), np.float32),
+            total=np.zeros(dimensions),
+            gram=np.zeros((dimensions, dimensions)),
+        )
+
+    def sized(self, size: int) -> Vectors:
+        """Room for more slots, their vectors still to come."""
+        if size <= self.size:
+            return self
+        present = np.zeros(size, np.bool_)
+        present[: self.size] = self.present
+        after = replace(self, size=size, present=present)
+        if size > len(self.rows):
+            room = max(size, int(1.5 * len(self.rows)), 64)
+            after = replace(after, rows=_grown(self.rows, room))
+            if self.lead is not None:
+                after = replace(after, lead=_grown(self.lead, room))
+        if after.lead is None and size > EXACT_UP_TO and after.count > EXACT_UP_TO // 2:
+            after = after._reduced()
+        return after
+
+    def put(self, slots: Ints, vectors: Floats) -> Vectors:
+        """Fill slots that had no vector; older snapshots do not look at them."""
+        present = self.present.copy()
+        present[slots] = True
+        self.rows[slots] = vectors
+        if self.lead is not None and self.basis is not None:
+            self.lead[slots] = vectors @ self.basis
+        wide = vectors.astype(np.float64)
+        after = replace(
+            self,
+            present=present,
+            total=self.total + wide.sum(axis=0),
+            gram=self.gram + wide.T @ wide,
+            count=self.count + len(slots),
+        )
+        if after.lead is None and after.count > EXACT_UP_TO:
+            return after._reduced()
+        return after
+
+    def drop(self, slots: Ints) -> Vectors:
+        """Forget slots; their rows stay where they are, unseen."""
+        slots = slots[self.present[slots]]
+        if not len(slots):
+            return self
+        present = self.present.copy()
+        present[slots] = False
+        wide = self.rows[slots].astype(np.float64)
+        return replace(
+            self,
+            present=present,
+            total=self.total - wide.sum(axis=0),
+            gram=self.gram - wide.T @ wide,
+            count=self.count - len(slots),
+        )
+
+    def spread(self, query: Floats) -> tuple[float, float]:
+        """Mean and standard deviation of a query's similarity to the catalog's tools."""
+        n = float(self.count)
+        mean = float(query @ self.total) / n if n else 0.0
+        square = float(query @ (self.gram @ query)) / n if n else 0.0
+        share = n / (n + _PRIOR_WEIGHT)
+        variance = share * max(0.0, square - mean * mean) + (1 - share) * _PRIOR_VARIANCE
+        return share * mean + (1 - share) * _PRIOR_MEAN, float(np.sqrt(variance))
+
+    def similarity(self, query: Floats, slots: Ints) -> Floats:
+        """The exact similarity of a query to some slots; zero where there is no vector."""
+        rows = self.rows[slots].astype(np.float32, copy=False)
+        return np.where(self.present[slots], rows @ query, np.float32(0.0))
+
+    def nearest(self, query: Floats, allowed: Mask, *, count: int) -> Ints:
+        """The slots most similar to a query among those allowed, in no order."""
+        seen = allowed[: self.size] & self.present
+        chosen = np.flatnonzero(seen)
+        if len(chosen) <= count:
+            return chosen.astype(np.int32)
+        scanned: Floats = self.rows if self.lead is None else self.lead  # pyright: ignore[reportAssignmentType] # rows are single precision exactly when lead is None
+        probe = query if self.basis is None else query @ self.basis
+        if len(chosen) * 4 < self.size:
+            scores = scanned[chosen] @ probe
+        else:
+            scores = scanned[: self.size] @ probe
+            scores = scores[chosen] if len(chosen) < self.size else scores
+        best = np.argpartition(scores, len(scores) - count)[-count:]
+        return chosen[best].astype(np.int32)
+
+    def _reduced(self) -> Vectors:
+        """Move to half precision and leading directions."""
+        known = np.flatnonzero(self.present)
+        step = max(1, len(known) // _SAMPLE)
+        sample = self.rows[known[::step]].astype(np.float64)
+        _, vectors = np.linalg.eigh(sample.T @ sample)
+        basis = np.ascontiguousarray(vectors[:, ::-1][:, :LEADING], dtype=np.float32)
+        lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
+        lead[: self.size] = self.rows[: self.size] @ basis
+        return replace(self, rows=self.rows.astype(np.float16), basis=basis, lead=lead)
+
+
+def _grown(rows: npt.NDArray[np.floating], room: int) -> npt.NDArray[np.floating]:
+    grown = np.zeros((room, rows.shape[1]), rows.dtype)
+    grown[: len(rows)] = rows
+    return grown
