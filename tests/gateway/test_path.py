@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from mcp_types import CallToolResult, TextContent
-
 from mcp import Client, StdioServerParameters
+from mcp_types import CallToolResult, TextContent
 
 
 def text(result: CallToolResult) -> str:

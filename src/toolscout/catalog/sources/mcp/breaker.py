@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 _FIRST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
@@ -32,7 +32,3 @@ class Breaker:
     def wait_seconds(self, *, now: float) -> float:
         """How long until the next attempt."""
         return max(0.0, self.retry_at - now)
-
-    def forgiven(self) -> Breaker:
-        """The count kept, the wait dropped: somebody asked for a try right now."""
-        return replace(self, retry_at=0.0)

@@ -1,0 +1,191 @@
+"""Configurations as clients have them, and what is wrong with some."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.sources.mcp.reading import Document, read
+from toolscout.errors import ConfigError
+
+
+def written(folder: Path, servers: dict[str, Any], **variables: str) -> Document:
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return read(path, variables=variables)
+
+
+def test_the_json_of_mcp_clients_is_read_as_it_is(tmp_path: Path) -> None:
+    document = written(
+        tmp_path,
+        {
+            "files": {"command": "npx", "args": ["-y", "server"], "env": {"A": "1"}, "cwd": "/x"},
+            "web": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer t"}},
+            "old": {"type": "sse", "url": "https://example.com/sse"},
+            "off": {"command": "x", "disabled": True},
+            "cline": {"command": "x", "alwaysAllow": ["read"], "timeout": 60},
+        },
+    )
+    files, web, old, off, cline = document.servers
+    assert (files.transport, files.command, files.args) == ("stdio", "npx", ("-y", "server"))
+    assert (files.env, files.cwd) == ({"A": "1"}, "/x")
+    assert (web.transport, web.headers) == ("http", {"Authorization": "Bearer t"})
+    assert old.transport == "sse"
+    assert off.is_disabled
+    assert not cline.problem
+    assert document.warnings == ()
+
+
+def test_tools_are_let_in_by_allow_and_kept_out_by_deny(tmp_path: Path) -> None:
+    (server,) = written(
+        tmp_path, {"s": {"command": "x", "allow": ["read_*"], "excludeTools": ["read_secret"]}}
+    ).servers
+    assert server.admits("read_file")
+    assert not server.admits("read_secret")
+    assert not server.admits("write_file")
+
+
+def test_the_toml_form_says_the_same_and_more(tmp_path: Path) -> None:
+    path = tmp_path / "gateway.toml"
+    path.write_text(
+        """
+        [servers.git]
+        command = "mcp-server-git"
+        call_timeout_seconds = 5
+        pinned = ["git_status"]
+        protocol = "handshake"
+
+        [gateway]
+        require_approval = true
+        """
+    )
+    document = read(path)
+    (git,) = document.servers
+    assert git.limits.call_timeout_seconds == 5
+    assert git.pins("git_status")
+    assert git.protocol == "handshake"
+    assert document.rest == {"gateway": {"require_approval": True}}
+
+
+def test_variables_are_filled_in_from_the_environment(tmp_path: Path) -> None:
+    (server,) = written(
+        tmp_path,
+        {
+            "s": {
+                "url": "https://${HOST}/mcp",
+                "headers": {"Authorization": "Bearer ${TOKEN}", "X": "${MISSING:-fallback}"},
+            }
+        },
+        HOST="example.com",
+        TOKEN="s3cret-token",
+    ).servers
+    assert server.url == "https://example.com/mcp"
+    assert server.headers == {"Authorization": "Bearer s3cret-token", "X": "fallback"}
+
+
+@pytest.mark.parametrize("variables", [{}, {"TOKEN": ""}], ids=["unset", "empty"])
+def test_an_unset_variable_fails_its_server_by_name_and_no_other(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    broken, fine = written(
+        tmp_path,
+        {
+            "broken": {"command": "x", "env": {"KEY": "${TOKEN}"}},
+            "fine": {"command": "x"},
+        },
+        **variables,
+    ).servers
+    assert "'broken' needs the environment variable TOKEN" in broken.problem
+    assert broken.command == ""
+    assert not fine.problem
+
+
+def test_a_placeholder_of_another_client_is_not_sent_as_text(tmp_path: Path) -> None:
+    (server,) = written(tmp_path, {"s": {"command": "x", "env": {"K": "${input:api-key}"}}}).servers
+    assert "${input:api-key}" in server.problem
+
+
+def test_secrets_stay_out_of_every_text(tmp_path: Path) -> None:
+    (server,) = written(
+        tmp_path,
+        {
+            "s": {
+                "command": "run",
+                "args": ["--key=${KEY}"],
+                "env": {"PASSWORD": "hunter22"},
+                "headers": {"Authorization": "Bearer abcdef"},
+            }
+        },
+        KEY="k-123456",
+    ).servers
+    told = repr(server) + server.hide("k-123456 hunter22 Bearer abcdef") + server.place
+    for secret in ("k-123456", "hunter22", "abcdef"):
+        assert secret not in told
+
+
+def test_unknown_keys_are_named_and_the_server_still_works(tmp_path: Path) -> None:
+    document = written(tmp_path, {"s": {"command": "x", "comand": "y"}})
+    assert document.warnings == ("Server 's': unknown keys ignored: comand.",)
+    assert not document.servers[0].problem
+
+
+def test_names_that_tools_cannot_carry_are_changed_and_told(tmp_path: Path) -> None:
+    document = written(tmp_path, {"My Files!": {"command": "x"}, "a__b": {"command": "x"}})
+    assert [s.name for s in document.servers] == ["My_Files", "a_b"]
+    assert len(document.warnings) == 2
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ({}, "neither a command nor a url"),
+        ("npx server", "not an object"),
+        ({"command": ["npx"]}, "'command' must be text"),
+        ({"command": "x", "args": "-y"}, "'args' must be a list"),
+        ({"command": "x", "env": []}, "'env' must be an object"),
+        ({"command": "x", "type": "carrier pigeon"}, "unknown type 'carrier pigeon'"),
+        ({"command": "x", "protocol": "1999"}, "unknown protocol"),
+        ({"command": "x", "disabled": "no"}, "must be true or false"),
+        ({"command": "x", "concurrency": -1}, "must be a positive number"),
+    ],
+)
+def test_a_bad_entry_is_one_server_with_a_problem(tmp_path: Path, entry: Any, says: str) -> None:
+    bad, good = written(tmp_path, {"bad": entry, "good": {"command": "x"}}).servers
+    assert says in bad.problem
+    assert not good.problem
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' twice"),
+        ('{"mcpServers": {"a b": {"command": "x"}, "a_b": {"command": "y"}}}', "both be called"),
+        ('{"mcpServers": {', "not valid JSON"),
+        ('{"other": 1}', "names no servers"),
+        ('{"mcpServers": []}', "must be an object of servers"),
+        ("[]", "must hold a JSON object"),
+    ],
+)
+def test_a_file_that_cannot_be_understood_is_refused_with_the_reason(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=says):
+        read(path)
+
+
+def test_a_missing_file_and_one_of_another_kind_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file"):
+        read(tmp_path / "none.json")
+    binary = tmp_path / "binary.json"
+    binary.write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(ConfigError, match="Cannot read"):
+        read(binary)
+    toml = tmp_path / "bad.toml"
+    toml.write_text("[servers")
+    with pytest.raises(ConfigError, match="not valid TOML"):
+        read(toml)
