@@ -1,0 +1,367 @@
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolscout.catalog.clean import clean, clean_line
+from toolscout.catalog.problem import Problem
+from toolscout.catalog.schema import Schema
+from toolscout.catalog.sources.files import FileSource, Loaded, read_tools, write_tools
+from toolscout.catalog.tool import DEFERRALS, RISKS, Annotations, Extraction, Tool
+from toolscout.errors import SourceError
+
+
+def rows(count: int) -> list[str]:
+    return [json.dumps({"name": f"tool_{i}", "description": f"Does {i}."}) for i in range(count)]
+
+
+def load(path: Path, content: str | bytes) -> Loaded:
+    if isinstance(content, str):
+        content = content.encode()
+    path.write_bytes(content)
+    return read_tools(path)
+
+
+def names(loaded: Loaded) -> list[str]:
+    return [t.name for t in loaded.tools]
+
+
+LINE = st.text(max_size=20).map(clean_line)
+WORD = LINE.filter(bool)
+HINT = st.none() | st.booleans()
+TOOLS = st.builds(
+    Tool,
+    name=WORD,
+    description=st.text(max_size=40).map(clean),
+    title=LINE,
+    parameters=st.dictionaries(st.text(), st.text() | st.integers()).map(Schema.of),
+    output=st.none() | st.dictionaries(st.text(), st.booleans(), min_size=1).map(Schema.of),
+    server=LINE,
+    category=LINE,
+    phrases=st.lists(WORD, unique=True, max_size=3).map(tuple),
+    tags=st.lists(WORD, unique=True, max_size=3).map(tuple),
+    related=st.lists(WORD, unique=True, max_size=3).map(tuple),
+    usage=st.text(max_size=20).map(clean),
+    skill=LINE,
+    risk=st.none() | st.sampled_from(RISKS),
+    requires_confirmation=st.booleans(),
+    defer=st.sampled_from(DEFERRALS),
+    annotations=st.none()
+    | st.builds(Annotations, HINT, HINT, HINT, HINT).filter(lambda a: a != Annotations()),
+    extraction=st.none() | st.builds(Extraction, WORD, WORD, WORD, WORD, st.booleans()),
+    metadata=st.sampled_from(["{}", '{"a":[1,"ü"]}']),
+    local=LINE,
+)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
+@settings(max_examples=60)
+@given(tools=st.lists(TOOLS, unique_by=lambda t: t.name, max_size=3))
+def test_what_is_written_is_what_is_read(suffix, tools, tmp_path_factory):
+    path = tmp_path_factory.mktemp("round") / f"tools{suffix}"
+    write_tools(path, tools)
+    loaded = read_tools(path)
+    assert list(loaded.tools) == tools
+    assert [p for p in loaded.problems if p.code != "empty"] == []
+
+
+def test_one_bad_row_in_ten_thousand_costs_only_itself(tmp_path):
+    lines = rows(10_000)
+    lines[4_321] = '{"name": "broken", "description'
+    loaded = load(tmp_path / "tools.jsonl", "\n".join(lines))
+    assert len(loaded.tools) == 9_999
+    (problem,) = loaded.problems
+    assert problem.where == f"{tmp_path / 'tools.jsonl'}:4322"
+    assert "Not valid JSON" in problem.message
+    assert problem.remedy
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("3", "must be an object, not a number"),
+        ('"x"', "must be an object, not text"),
+        ("null", "must be an object, not null"),
+        ("{}", "has no name"),
+        ('{"name": ""}', "has no name"),
+        ('{"name": "\\u200b"}', "has no name"),
+        ('{"name": 7}', "name must be text, not a number"),
+        (json.dumps({"name": "x" * 600}), "more than 512 characters"),
+        ('{"name": "x", "description": 4}', "description must be text"),
+        ('{"name": "x", "parameters": []}', "must be a JSON object, not list"),
+        ('{"name": "x", "parameters": {"a": NaN}}', "not plain JSON"),
+        ('{"name": "x", "risk": "deadly"}', "use safe, moderate, destructive"),
+        ('{"name": "x", "defer": 3}', "use auto, always, never"),
+        ('{"name": "x", "phrases": [1]}', "phrases must be a list of texts"),
+        ('{"name": "x", "requires_confirmation": "yes"}', "must be true or false, not text"),
+        ('{"name": "x", "annotations": {"readOnlyHint": 1}}', "readOnlyHint must be true or false"),
+        ('{"name": "x", "extraction": {"path": "p"}}', "extraction needs 'type'"),
+        ('{"name": "x", "metadata": []}', "metadata must be an object"),
+        ('{"name": "x", "parameters": ' + '{"a":' * 300 + "1" + "}" * 301, "nested more than"),
+        ("[" * 100_000, "Nested too deeply"),
+        ("[" * 900 + "]" * 900, "must be an object, not a list"),
+        ('{"name": "x", "n": ' + "9" * 5_000 + "}", "Not valid JSON"),
+    ],
+)
+def test_a_bad_row_says_where_what_and_how_to_mend_it(row, said, tmp_path):
+    loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{row}\n{rows(2)[1]}\n")
+    assert names(loaded) == ["tool_0", "tool_1"]
+    (problem,) = loaded.problems
+    assert problem.where.endswith("tools.jsonl:2")
+    assert said in problem.message
+    assert problem.remedy
+
+
+def test_all_faults_of_a_row_are_told_at_once(tmp_path):
+    row = '{"name": "x", "description": 4, "risk": "deadly", "tags": 9}'
+    (problem,) = load(tmp_path / "t.jsonl", row).problems
+    assert problem.message.startswith("'x': ")
+    for said in ("description", "risk", "tags"):
+        assert said in problem.message
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml", ".yml"])
+@pytest.mark.parametrize("content", ["", "\n\n  \n", "\ufeff"])
+def test_an_empty_file_is_said_to_be_empty(suffix, content, tmp_path):
+    loaded = load(tmp_path / f"tools{suffix}", content)
+    assert loaded.tools == ()
+    assert [(p.message, p.severity) for p in loaded.problems] == [("The file is empty.", "warning")]
+
+
+@pytest.mark.parametrize("content", ["[]", '{"tools": []}', "[\n]"])
+def test_an_empty_list_is_no_problem(content, tmp_path):
+    assert load(tmp_path / "tools.json", content) == Loaded()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_does_no_harm(encoding, tmp_path):
+    loaded = load(tmp_path / "tools.jsonl", '{"name": "läsa"}\n{"name": "b"}'.encode(encoding))
+    assert names(loaded) == ["läsa", "b"]
+
+
+def test_invalid_bytes_cost_only_their_row(tmp_path):
+    content = b'{"name": "a"}\n{"name": "b", "description": "caf\xe9"}\n{"name": "c"}\n'
+    loaded = load(tmp_path / "tools.jsonl", content)
+    assert names(loaded) == ["a", "c"]
+    assert [(p.where[-2:], p.message) for p in loaded.problems] == [(":2", "Not valid UTF-8.")]
+    whole = load(tmp_path / "tools.json", b'[{"name": "a"}, {"name": "caf\xe9"}]')
+    assert names(whole) == ["a"]
+    assert [p.code for p in whole.problems] == ["encoding"]
+    assert load(tmp_path / "tools.yaml", b"- name: caf\xe9\n").tools == ()
+
+
+def test_a_half_written_file_gives_what_was_written(tmp_path):
+    lines = "\n".join(rows(5))
+    loaded = load(tmp_path / "tools.jsonl", lines[:-7])
+    assert len(loaded.tools) == 4
+    assert "cut off" in loaded.problems[0].remedy
+    document = json.dumps({"note": "n", "tools": [json.loads(r) for r in rows(5)]}, indent=1)
+    for cut in (document[:-20], document[:-3], document[:-1]):
+        loaded = load(tmp_path / "tools.json", cut)
+        assert len(loaded.tools) in (4, 5)
+        (problem,) = loaded.problems
+        assert "cut off" in problem.remedy
+        assert int(problem.where.rpartition(":")[2]) > 10
+
+
+def test_a_broken_item_in_a_document_costs_only_itself_where_items_have_their_own_lines(tmp_path):
+    lines = rows(10)
+    lines[3] = lines[3].replace(",", "", 1)
+    loaded = load(tmp_path / "tools.json", "[\n  " + ",\n  ".join(lines) + "\n]")
+    assert len(loaded.tools) == 9
+    assert [p.where.rpartition(":")[2] for p in loaded.problems] == ["5"]
+    single = load(tmp_path / "tools.json", "[" + ", ".join(lines) + "]")
+    assert len(single.tools) == 3
+    assert len(single.problems) == 1
+
+
+def test_a_bad_row_in_yaml_is_reported_with_its_line(tmp_path):
+    loaded = load(tmp_path / "t.yaml", "tools:\n- name: a\n- description: none\n- name: c\n")
+    assert names(loaded) == ["a", "c"]
+    assert [p.where.rpartition(":")[2] for p in loaded.problems] == ["3"]
+    broken = load(tmp_path / "t.yaml", "- name: a\n- name: [b\n- name: c\n")
+    assert "Not valid YAML" in broken.problems[0].message
+    assert broken.problems[0].where.endswith(":3")
+
+
+def test_yaml_is_read_as_json_would_be(tmp_path):
+    content = """
+    - name: on
+      description: "yes"
+      phrases: [no, yes, 2020-01-01]
+      parameters: {properties: {day: {enum: [on, off, true], default: 2020-01-01}}}
+    """
+    (tool,) = load(tmp_path / "t.yaml", content).tools
+    assert (tool.name, tool.phrases) == ("on", ("no", "yes", "2020-01-01"))
+    assert tool.parameters.value["properties"]["day"] == {
+        "enum": ["on", "off", True], "default": "2020-01-01"
+    }  # fmt: skip
+
+
+def test_yaml_that_would_explode_is_refused(tmp_path):
+    bomb = "a0: &a0 [x, x]\n" + "".join(
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
+    )
+    for content, said in [
+        (bomb, "multiply"),
+        ("- &a [*a]", "part of"),
+        ("- " * 100_000 + "x", "nested"),
+        ("[" * 100_000, "nested"),
+        ("- !!python/object/apply:os.system [ls]", "Not valid YAML"),
+    ]:
+        (problem,) = load(tmp_path / "t.yaml", content).problems
+        assert said in problem.message
+
+
+def test_yaml_anchors_may_share_a_schema(tmp_path):
+    content = """
+    - name: a
+      parameters: &same {type: object, properties: {x: {type: string}}}
+    - name: b
+      parameters: *same
+    """
+    first, second = load(tmp_path / "t.yaml", content).tools
+    assert first.parameters == second.parameters
+
+
+def test_a_name_that_comes_twice_keeps_the_first_and_says_where(tmp_path):
+    path = tmp_path / "t.jsonl"
+    content = '{"name": "a"}\n{"name": "a"}\n{"name": "a", "description": "Other."}\n{"name": "A"}'
+    loaded = load(path, content)
+    assert names(loaded) == ["a", "A"]
+    assert [(p.severity, p.where) for p in loaded.problems] == [
+        ("warning", f"{path}:2"), ("error", f"{path}:3")
+    ]  # fmt: skip
+    assert f"{path}:1" in loaded.problems[1].message
+
+
+@pytest.mark.parametrize("name", ["読む_ファイル", "قراءة", "चलाएँ", "x" * 500, "a b", "emoji 👩‍💻"])
+def test_names_may_be_in_any_script_and_long(name, tmp_path):
+    loaded = load(tmp_path / "t.jsonl", json.dumps({"name": name}))
+    assert names(loaded) == [name]
+    assert loaded.problems == ()
+
+
+def test_a_tool_without_description_and_with_a_null_schema_loads(tmp_path):
+    (tool,) = load(
+        tmp_path / "t.jsonl", '{"name": "a", "description": null, "parameters": null}'
+    ).tools
+    assert (tool.description, tool.parameters) == ("", Schema())
+
+
+def test_texts_are_cleaned_and_capped(tmp_path):
+    row = {
+        "name": "re\u200bad",
+        "description": "Reads\u202e.\r\n" + "x" * 30_000,
+        "tags": ["a\x00"],
+    }
+    (tool,) = load(tmp_path / "t.jsonl", json.dumps(row)).tools
+    assert tool.name == "read"
+    assert tool.description.startswith("Reads.\nxx")
+    assert len(tool.description) == 20_000
+    assert tool.tags == ("a",)
+
+
+def test_a_schema_of_five_megabytes_loads(tmp_path):
+    properties = {f"p{i}": {"type": "string", "description": "é" * 480} for i in range(10_000)}
+    row = {"name": "big", "parameters": {"type": "object", "properties": properties}}
+    (tool,) = load(tmp_path / "t.jsonl", json.dumps(row, ensure_ascii=False)).tools
+    assert len(tool.parameters.text) > 5_000_000
+    assert tool.parameters.parameters()[0].name == "p0"
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ""])
+def test_lines_and_documents_are_told_apart_by_what_they_are(suffix, tmp_path):
+    assert names(load(tmp_path / f"a{suffix}", "\n".join(rows(3)))) == [
+        "tool_0",
+        "tool_1",
+        "tool_2",
+    ]
+    pretty = json.dumps([json.loads(r) for r in rows(2)], indent=2)
+    assert names(load(tmp_path / f"b{suffix}", pretty)) == ["tool_0", "tool_1"]
+    one = json.dumps(json.loads(rows(1)[0]), indent=2)
+    assert names(load(tmp_path / f"c{suffix}", one)) == ["tool_0"]
+    assert names(load(tmp_path / f"d{suffix}", one + one.replace("_0", "_9"))) == [
+        "tool_0",
+        "tool_9",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("photo.png", b"\x89PNG\r\n\x1a\n\0\0\0", "binary"),
+        ("notes.txt", b"Dear diary", "neither JSON nor YAML"),
+        ("tools.json", b"<html></html>", "neither JSON nor YAML"),
+        ("tools.jsonl", b"name,description\na,b\n", "neither JSON nor YAML"),
+    ],
+)
+def test_a_file_of_the_wrong_kind_is_refused(name, content, said, tmp_path):
+    with pytest.raises(SourceError, match=said) as caught:
+        load(tmp_path / name, content)
+    assert ".jsonl" in caught.value.hint
+
+
+def test_a_configuration_is_told_apart_from_a_list_of_tools(tmp_path):
+    config = load(tmp_path / "mcp.json", '{"mcpServers": {"a": {"command": "x"}}}')
+    assert "MCP configuration" in config.problems[0].message
+    document = load(tmp_path / "api.json", '{"openapi": "3.1.0", "paths": {}}')
+    assert "OpenAPI" in document.problems[0].message
+
+
+def test_a_missing_file_says_so(tmp_path):
+    with pytest.raises(SourceError, match="No such file"):
+        read_tools(tmp_path / "gone.jsonl")
+    with pytest.raises(SourceError, match="Cannot write"):
+        write_tools(tmp_path / "no" / "tools.jsonl", [])
+
+
+def test_a_folder_gives_the_tools_of_all_its_files(tmp_path):
+    (tmp_path / "more").mkdir()
+    load(tmp_path / "b.jsonl", rows(1)[0])
+    load(tmp_path / "more" / "c.yaml", "- name: c")
+    load(tmp_path / "a.json", '[{"name": "a"}, {"name": "tool_0", "description": "Other."}]')
+    (tmp_path / "readme.md").write_text("Not a catalog.")
+    (tmp_path / "odd.json").write_bytes(b"\0")
+    loaded = read_tools(tmp_path)
+    assert names(loaded) == ["a", "tool_0", "c"]
+    assert [p.code for p in loaded.problems] == ["duplicate", "source"]
+
+
+async def test_a_file_is_a_source_that_lists_but_cannot_run(tmp_path):
+    path = tmp_path / "tools.jsonl"
+    load(path, rows(2)[0] + "\nbad\n" + rows(2)[1])
+    source = FileSource(path)
+    tools = await source.tools()
+    assert source.name == "tools"
+    assert [t.name for t in tools] == ["tool_0", "tool_1"]
+    assert len(source.problems) == 1
+    result = await source.call(tools[0], {})
+    assert result.is_error
+    assert "nothing here can run it" in result.text
+    await source.close()
+
+
+def told(path: Path) -> list[Problem]:
+    try:
+        return list(read_tools(path).problems)
+    except SourceError as error:
+        return [Problem(str(path), error.message, error.hint)]
+
+
+@given(content=st.binary(max_size=200))
+def test_no_bytes_make_reading_fail_otherwise_than_told(content, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bytes")
+    for suffix in (".jsonl", ".json", ".yaml", ".txt"):
+        path = folder / f"t{suffix}"
+        path.write_bytes(content)
+        assert all(p.where and p.message and p.remedy for p in told(path))
+
+
+@given(content=st.text('[]{}",:ntools resultnamefunction\n 1\\', max_size=60))
+def test_no_text_makes_reading_fail_otherwise_than_told(content, tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "t.json"
+    path.write_text(content)
+    assert all(p.where and p.message and p.remedy for p in told(path))
