@@ -11,6 +11,7 @@ Kind = Literal["word", "phrase", "required", "excluded", "server", "category"]
 
 _APART: tuple[Kind, ...] = ("server", "category", "excluded")
 _SHORT = 6
+_MOST = 100
 _END = r"(?=[,;.!?]*(?:\s|$))"
 _PHRASE = r'"(?=[^"\s,;.!?])[^"\n]*"'
 _VALUE = r"(?=[\w.\-/&@+]*[^\W\d])\w(?:[\w.\-/&@+]*[\w+])?"
@@ -36,10 +37,11 @@ class Part:
 def leading(text: str) -> tuple[tuple[Part, ...], str]:
     """The filters and exclusions in front of a query, and what follows them."""
     found: list[Part] = []
+    allowed = _APART if "\n" not in text else _APART[:2]
     position = 0
-    while match := _TOKEN.match(text, position):
+    while len(found) < _MOST and (match := _TOKEN.match(text, position)):
         part = _part(match)
-        if part.kind not in _APART or (part.kind == "excluded" and "\n" in text):
+        if part.kind not in allowed:
             break
         found.append(part)
         position = _next(text, match.end())
