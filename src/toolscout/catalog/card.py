@@ -10,7 +10,7 @@ from .schema import Parameter, Schema
 from .tool import Tool
 
 SENTENCE_CAP = 200
-_NOTE_CAP = 240
+NOTE_CAP = 240
 _MOST_VALUES = 8
 _MOST_LINES = 60
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
@@ -35,12 +35,12 @@ def signature(tool: Tool) -> str:
     return f"{tool.name}({listed})" + (f" — {said}" if said else "")
 
 
-def outline(schema: Schema) -> str:
-    """A schema as a model reads it with the fewest tokens: one indented line an argument."""
+def outline(schema: Schema, *, note_cap: int = NOTE_CAP) -> str:
+    """A schema as a model reads it with few tokens: one indented line an argument."""
     by_parent: dict[str, list[Parameter]] = {}
     for parameter in schema.parameters():
         by_parent.setdefault(parameter.parent, []).append(parameter)
-    lines = list(_lines(by_parent, ""))
+    lines = list(_lines(by_parent, "", note_cap))
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"… and {len(lines) - _MOST_LINES} more"]
     return "\n".join(lines)
@@ -85,15 +85,16 @@ def _notes(tool: Tool) -> list[str]:
     return notes
 
 
-def _lines(by_parent: dict[str, list[Parameter]], parent: str) -> Iterator[str]:
+def _lines(by_parent: dict[str, list[Parameter]], parent: str, note_cap: int) -> Iterator[str]:
     for parameter in by_parent.get(parent, ()):
         text = f"{'  ' * parameter.depth}{_label(parameter)}: {_type(parameter)}"
         if parameter.default:
             text += f" = {clean_line(parameter.default, cap=60)}"
         if parameter.description:
-            text += f" — {clean_line(parameter.description, cap=_NOTE_CAP)}"
+            text += f" — {clean_line(parameter.description, cap=note_cap)}"
         yield text
-        yield from _lines(by_parent, f"{parent}.{parameter.name}" if parent else parameter.name)
+        path = f"{parent}.{parameter.name}" if parent else parameter.name
+        yield from _lines(by_parent, path, note_cap)
 
 
 def _label(parameter: Parameter) -> str:

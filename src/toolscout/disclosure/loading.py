@@ -11,8 +11,11 @@ from .matching.matcher import Matches
 Loading = Callable[[Matches], tuple[Tool, ...]]
 """Picks from the answer to one query what is to come into view."""
 
-SURE = 0.25
+SURE = 0.1
 """The confidence from which the best hit is loaded without being asked for by name."""
+
+CLOSE = 0.92
+"""A second hit that scores this part of the first is loaded with it: one lookup more is dearer."""
 
 
 def nothing(_: Matches) -> tuple[Tool, ...]:
@@ -33,5 +36,9 @@ def strong(matches: Matches) -> tuple[Tool, ...]:
 
 
 def best(matches: Matches) -> tuple[Tool, ...]:
-    """The first hit, unless it is more likely wrong than useful."""
-    return matches.tools[:1] if matches.confidence >= SURE else ()
+    """The first hit, and a second that is as good as it, unless they are likely both wrong."""
+    if matches.confidence < SURE:
+        return ()
+    floor = CLOSE * max(matches.scores, default=0)
+    pairs = zip(matches.scores[:2], matches.tools[:2], strict=True)
+    return tuple(t for i, (score, t) in enumerate(pairs) if not i or score >= floor > 0)

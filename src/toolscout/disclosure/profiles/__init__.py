@@ -1,4 +1,4 @@
-"""Profiles by name: the default, five published designs, everything at once, and users' own."""
+"""Profiles by name: the default, five published designs, everything at once, and your own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ...errors import ConfigError
 from ..profile import Profile
 from .cms import CMS
 from .cortex import CORTEX
-from .default import DEFAULT
+from .default import COMPACT, DEFAULT
 from .everruns import EVERRUNS
 from .everything import EVERYTHING
 from .mcpagent import MCPAGENT
@@ -14,6 +14,7 @@ from .solaris import SOLARIS
 
 __all__ = [
     "CMS",
+    "COMPACT",
     "CORTEX",
     "DEFAULT",
     "EVERRUNS",
@@ -29,7 +30,7 @@ __all__ = [
 WORTHWHILE = 30
 """From so many tools on, searching for them costs less than showing them all."""
 
-_BUILT_IN = (DEFAULT, SOLARIS, MCPAGENT, CORTEX, EVERRUNS, CMS, EVERYTHING)
+_BUILT_IN = (DEFAULT, COMPACT, SOLARIS, MCPAGENT, CORTEX, EVERRUNS, CMS, EVERYTHING)
 _PROFILES: dict[str, Profile] = {p.name: p for p in _BUILT_IN}
 
 

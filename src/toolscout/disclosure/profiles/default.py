@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..loading import best
 from ..matching.hybrid import Hybrid
 from ..metatools import metatool, parameters
 from ..policy import Policy
 from ..profile import Advice, Limits, Profile
 from ..prompts import rostered
-from ..replies.definitions import compactly
+from ..replies.definitions import compactly, plainly
 from ..replies.scout import Scout
 
 _QUERY = {
@@ -72,7 +74,7 @@ DEFAULT = Profile(
     matcher=Hybrid(),
     loading=best,
     reply=Scout(),
-    describe=compactly,
+    describe=plainly,
     prompt=rostered,
     limits=Limits(hits=5, most=20),
     advice=Advice(message="No tool fits {query}."),
@@ -80,4 +82,12 @@ DEFAULT = Profile(
     on_unloaded="execute",
     surface="auto",
     roster_tokens=800,
+)
+
+COMPACT = replace(
+    DEFAULT,
+    name="compact",
+    summary="The default with schemas as outlines: a line an argument instead of JSON.",
+    reply=Scout(describe=compactly),
+    describe=compactly,
 )

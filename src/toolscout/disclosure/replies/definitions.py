@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ...catalog.card import first_sentence, outline
 from ...catalog.tool import Tool
 
-_LINE_CAP = 110
+_LINE_CAP = 90
+_NOTE_CAP = 70
 
 
 def plainly(tools: Sequence[Tool]) -> str:
@@ -31,4 +32,4 @@ def in_a_line(tool: Tool, *, name: str = "") -> str:
 
 
 def _outline(tool: Tool) -> str:
-    return outline(tool.parameters) or "(no arguments)"
+    return outline(tool.parameters, note_cap=_NOTE_CAP) or "(no arguments)"
