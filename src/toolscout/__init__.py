@@ -1,1 +1,72 @@
-"""Toolscout: tool search for LLM agents."""
+"""Toolscout: tool search for LLM agents.
+
+The names below are all that most programs need; each is imported when it is first used, so that
+`import toolscout` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .agent.agent import Agent
+    from .catalog.catalog import Catalog
+    from .catalog.result import Result
+    from .catalog.source import Source
+    from .catalog.sources.functions import tool
+    from .catalog.tool import Tool
+    from .config import Config
+    from .disclosure.profile import Profile
+    from .disclosure.session import Session
+    from .disclosure.view import View
+    from .errors import ToolscoutError
+    from .events import Event
+    from .search.engine import Engine
+    from .toolbox.box import Toolbox
+
+__all__ = [
+    "Agent",
+    "Catalog",
+    "Config",
+    "Engine",
+    "Event",
+    "Profile",
+    "Result",
+    "Session",
+    "Source",
+    "Tool",
+    "Toolbox",
+    "ToolscoutError",
+    "View",
+    "tool",
+]
+
+_HOMES = {
+    "Agent": ".agent.agent",
+    "Catalog": ".catalog.catalog",
+    "Config": ".config",
+    "Engine": ".search.engine",
+    "Event": ".events",
+    "Profile": ".disclosure.profile",
+    "Result": ".catalog.result",
+    "Session": ".disclosure.session",
+    "Source": ".catalog.source",
+    "Tool": ".catalog.tool",
+    "Toolbox": ".toolbox.box",
+    "ToolscoutError": ".errors",
+    "View": ".disclosure.view",
+    "tool": ".catalog.sources.functions",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -68,7 +68,7 @@ class Toolbox:
         self._given = read_sources(sources, rim=self._rim)
         self._allow = allow
         self._consent = Consent(caution=caution, approver=approver)
-        self._features = Features(rules=rules, memory=memory, offload=offload, offers=tuple(offers))
+        self._features = Features(rules, memory, offload, tuple(offers))
         self._clock = clock
         self._store_given = store
         self._store: Store | None = None

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from ..disclosure.session import Session
 from ..errors import InvalidArguments, SchemaError, ToolscoutError
 from ..events import Event, Sink
 from ..search.engine import Allow
+from ..tokens import default_counter
 from .approval import Approval, Consent, reason, refusal
 from .arguments import fitted
 from .features import MEMORY, RULES, Features, Offers
@@ -62,8 +64,8 @@ class Caller:
         """Discovery tools first, then those of features, then the catalog's."""
         if role_of(self.profile, name, self.live.catalog) and depth < _DEPTH:
             return await self._discover(name, arguments, depth=depth)
-        if name in self.features.tools:
-            feature, tool = self.features.tools[name]
+        if name in self.features.answered:
+            feature, tool = self.features.answered[name]
             return await self._offered(feature, tool, arguments)
         resolution = await self._resolve(name, is_inner=depth > 0)
         if resolution.tool is None:
@@ -75,7 +77,7 @@ class Caller:
     async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
         self._emit("tool_discovery_start", tool=name, arguments=arguments)
         started = time.perf_counter()
-        outcome = await asyncio.to_thread(
+        outcome, rules = await asyncio.to_thread(
             self.kept.change, lambda session: self._discovered(session, name, arguments)
         )
         if outcome.call is not None:
@@ -88,6 +90,7 @@ class Caller:
             confidence=asked[0].get("confidence", 0.0) if asked else 0.0,
             names=tuple(t.name for t in outcome.found),
             is_error=outcome.result.is_error,
+            rules_tokens=default_counter().count(rules) if rules else 0,
             took_ms=_since(started),
         )
         if outcome.loaded:
@@ -96,20 +99,19 @@ class Caller:
 
     def _discovered(
         self, session: Session, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[Session, Outcome]:
+    ) -> tuple[Session, tuple[Outcome, str]]:
         guides = self.features.rules
-        section = session.sections.get(RULES)
+        section, given = session.sections.get(RULES), ""
 
         def rules(tools: Sequence[Tool]) -> str:
-            nonlocal section
+            nonlocal section, given
             if guides is None:
                 return ""
             try:
-                text, section = guides.deliver(section, tools)
+                given, section = guides.deliver(section, tools)
             except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
                 self._feature_failed("rules", name, error)
-                return ""
-            return text
+            return given
 
         outcome = discover(
             self.profile,
@@ -122,7 +124,9 @@ class Caller:
             rules=rules,
         )
         after = outcome.session
-        return after if section is None else after.with_section(RULES, section), outcome
+        if section is not None:
+            after = after.with_section(RULES, section)
+        return after, (outcome, given)
 
     # Running
 
@@ -158,7 +162,10 @@ class Caller:
 
     async def _offered(self, feature: Offers, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         started = time.perf_counter()
-        ready = self._validated(tool, arguments)
+        ready = arguments
+        with suppress(InvalidArguments, SchemaError):
+            # A feature knows best what to say of arguments that do not fit.
+            ready = fitted(arguments, tool.parameters)
         work = feature.call(self.kept.session.id, tool, ready)
         result = await run(tool, work, timeout_seconds=self.timeout_seconds)
         self._ran(tool, result, _since(started))

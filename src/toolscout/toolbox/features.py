@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from ..catalog.result import Result
@@ -54,19 +55,51 @@ class Offers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@runtime_checkable
+class Hides(Protocol):
+    """Answers to further names that no model is told of."""
+
+    def hidden_tools(self) -> Sequence[Tool]:
+        """The tools behind them."""
+        ...
+
+
+@runtime_checkable
+class Forgets(Protocol):
+    """Keeps something of a conversation that must go when the conversation does."""
+
+    async def forget(self, session: str) -> int:
+        """Remove it, and say how much that was."""
+        ...
+
+
+@dataclass(frozen=True)
 class Features:
     """What goes along with the calls of a toolbox; each may be missing."""
 
     rules: Guides | None = None
     memory: Remembers | None = None
     offload: Keeps | None = None
-    offers: tuple[Offers, ...] = ()
+    others: tuple[Offers, ...] = ()
 
     @property
-    def tools(self) -> Mapping[str, tuple[Offers, Tool]]:
-        """The tools that features add, by name."""
-        found: dict[str, tuple[Offers, Tool]] = {}
-        for feature in self.offers:
-            found |= {tool.name: (feature, tool) for tool in feature.tools()}
-        return found
+    def all(self) -> tuple[object, ...]:
+        """Every feature there is."""
+        named = (self.rules, self.memory, self.offload)
+        return (*(f for f in named if f is not None), *self.others)
+
+    @cached_property
+    def offered(self) -> Mapping[str, tuple[Offers, Tool]]:
+        """The tools that features add to what a model sees, and who answers them."""
+        return {t.name: (f, t) for f in self.all if isinstance(f, Offers) for t in f.tools()}
+
+    @cached_property
+    def answered(self) -> Mapping[str, tuple[Offers, Tool]]:
+        """Those and the ones that are answered although no model is told of them."""
+        hidden = {
+            t.name: (f, t)
+            for f in self.all
+            if isinstance(f, Offers) and isinstance(f, Hides)
+            for t in f.hidden_tools()
+        }
+        return {**hidden, **self.offered}

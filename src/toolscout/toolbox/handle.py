@@ -17,7 +17,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event
 from .calling import Caller
-from .features import MEMORY
+from .features import MEMORY, Forgets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class Handle:
                 session,
                 target=model,
                 allow=caller.allow,
-                extras=[tool for _, tool in caller.features.tools.values()],
+                extras=[tool for _, tool in caller.features.offered.values()],
             )
             return shown.session, shown
 
@@ -141,6 +141,9 @@ class Handle:
     async def forget(self) -> None:
         """End the conversation: all that was kept of it is deleted."""
         await asyncio.to_thread(self._kept.forget)
+        for feature in self._caller.features.all:
+            if isinstance(feature, Forgets):
+                await feature.forget(self.id)
 
     async def _move(self, move: Callable[[Session], Session]) -> None:
         await asyncio.to_thread(self._kept.change, lambda s: (move(s), None))

@@ -1,0 +1,149 @@
+"""Features join at small seams, and none of them can cost a call its outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.result import Result
+from toolscout.catalog.tool import Tool
+from toolscout.events import Event
+from toolscout.offload.limits import Limits
+from toolscout.offload.shelf import Shelf
+
+
+def names(view: Any) -> list[str]:
+    return [t["name"] for t in view.tools]
+
+
+class Rules:
+    """One rule a category, given once a conversation."""
+
+    def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
+        given: list[str] = json.loads(section or "[]")
+        owed = [c for c in dict.fromkeys(t.category for t in tools) if c not in given]
+        text = "\n".join(f"Rule of {c}." for c in owed)
+        return text, json.dumps([*given, *owed])
+
+
+class Memory:
+    """Counts successes and failures by tool."""
+
+    def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
+        seen = json.loads(section or "{}")
+        seen[tool.name] = [*seen.get(tool.name, []), [now, not result.is_error]]
+        return json.dumps(seen)
+
+    def render(self, section: str | None) -> str:
+        seen = json.loads(section or "{}")
+        return ", ".join(f"{name} ({len(uses)}x)" for name, uses in seen.items())
+
+
+class Broken:
+    """Fails at everything it is asked."""
+
+    def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
+        raise RuntimeError("no rules")
+
+    def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
+        raise RuntimeError("no memory")
+
+    def render(self, section: str | None) -> str:
+        return ""
+
+    async def keep(self, session: str, tool: Tool, result: Result) -> Result:
+        raise RuntimeError("no shelf")
+
+    def health(self) -> tuple[str, Mapping[str, Any]]:
+        raise RuntimeError("no idea")
+
+
+async def test_rules_come_with_the_tools_found_and_once_a_conversation(open_box: Any):
+    session = await (await open_box(rules=Rules())).session("s")
+    first = await session.call("tool_search", {"query": "send_email", "limit": 1})
+    again = await session.call("tool_search", {"query": "send_email", "limit": 1})
+    assert "Rule of mail." in first.text
+    assert "Rule of mail." not in again.text
+    assert json.loads(session.state.sections["rules"]) == ["mail"]
+
+
+async def test_memory_sees_every_result_and_is_kept_with_the_session(open_box: Any, file: Path):
+    options = {"memory": Memory(), "store": file, "clock": lambda: 12.5}
+    session = await (await open_box(**options)).session("s")
+    await session.call("get_weather", {"city": "Oslo"})
+    await session.call("get_weather", {"city": "Bergen"})
+    await session.call("tool_search", {"query": "send_email"})
+    again = await (await open_box(**options)).session("s")
+    assert json.loads(again.state.sections["memory"]) == {"get_weather": [[12.5, True]] * 2}
+    assert again.recall() == "get_weather (2x)"
+
+
+async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
+    assert (await (await open_box()).session("s")).recall() == ""
+
+
+@pytest.mark.behaviour("B72", "B73")
+async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stands_in_view(
+    open_box: Any, tmp_path: Path
+):
+    heard: list[Event] = []
+    shelf = Shelf(tmp_path / "shelf", limits=Limits(threshold_tokens=50))
+
+    def long_story() -> str:
+        """Tell a long story."""
+        return "\n".join(f"line {n} of the story" for n in range(500))
+
+    box = await open_box(long_story, profile="mcpagent", offload=shelf, sink=heard.append)
+    session = await box.session("s")
+    shown = names(session.view())
+    assert shown == ["search_tools", "add_tool", "show_all_tools", "search_large_output"]
+    kept = await session.call("long_story", {})
+    assert "line 499" not in kept.text
+    assert [e.facts["tool"] for e in heard if e.kind == "offload"] == ["long_story"]
+    handle = next(w for w in kept.text.replace('"', " ").split() if "tool_" in w).strip(".,:'`()")
+    asked = {"filename": Path(handle).name, "operation": "search", "pattern": "line 499"}
+    assert "line 499" in (await session.call("search_large_output", asked)).text
+    older = {"filename": Path(handle).name, "start": "1", "end": 10}
+    assert "line 0" in (await session.call("read_large_output", older)).text
+    elsewhere = await (await box.session("other")).call("search_large_output", asked)
+    assert elsewhere.is_error
+    await session.forget()
+    assert (await session.call("search_large_output", asked)).is_error
+
+
+async def test_a_feature_says_itself_what_is_wrong_with_its_arguments(
+    open_box: Any, tmp_path: Path
+):
+    session = await (await open_box(offload=Shelf(tmp_path))).session("s")
+    result = await session.call("search_large_output", {"filename": "x", "operation": "dance"})
+    assert result.is_error
+    assert all(word in result.text for word in ("read", "search", "query"))
+
+
+async def test_tools_of_features_are_never_filtered(open_box: Any, tmp_path: Path):
+    session = await (await open_box(offload=Shelf(tmp_path), allow=())).session("s")
+    assert "search_large_output" in names(session.view())
+    result = await session.call("search_large_output", {"filename": "x", "operation": "read"})
+    assert result.code != "unknown_tool"
+
+
+async def test_features_that_fail_are_told_of_and_cost_nothing(open_box: Any):
+    heard: list[Event] = []
+    broken = Broken()
+    box = await open_box(rules=broken, memory=broken, offload=broken, sink=heard.append)
+    session = await box.session("s")
+    assert not (await session.call("tool_search", {"query": "send_email"})).is_error
+    assert (await session.call("get_weather", {"city": "Oslo"})).value["sky"] == "clear"
+    failed = [(e.facts["feature"], e.facts["why"]) for e in heard if e.kind == "feature_failed"]
+    assert failed == [
+        ("rules", "RuntimeError('no rules')"),
+        ("offload", "RuntimeError('no shelf')"),
+        ("memory", "RuntimeError('no memory')"),
+    ]
+    health = await box.health()
+    assert health.status == "error"
+    assert "no idea" in health.parts["memory"].facts["why"]
