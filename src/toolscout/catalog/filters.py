@@ -1,0 +1,120 @@
+"""Which tools of a catalog a caller wants at all, by server and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .names import normalised
+from .problem import Problem
+from .tool import Tool
+
+Precedence = Literal["union", "specific_first"]
+NO_SERVERS = "NO_SERVERS"
+"""Among the servers: no tool that a server has, whatever else is selected."""
+CUSTOM = "custom"
+"""Where a tool belongs that has neither server nor category."""
+SYSTEM = frozenset(
+    [
+        "workspace",
+        "human",
+        *(f"workspace_{part}" for part in ("basic", "advanced", "git", "browser")),
+    ]
+)
+"""Categories that stay unless entries of their own narrow them."""
+VIRTUAL = "virtual"
+"""The category of tools that the system itself brings; no filter hides them."""
+_ALL = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A choice of servers (`github`) and of single tools (`workspace:read_file`, `github:*`).
+
+    With neither, everything is allowed. A tool belongs to its server, else to its category, else
+    to `custom`. Where a server is selected and has entries of its own too, `union` takes both;
+    `specific_first` lets the entries narrow it.
+    """
+
+    servers: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    precedence: Precedence = "union"
+    _selected: frozenset[str] = field(init=False, repr=False, compare=False)
+    _entries: dict[str, frozenset[str]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        named = frozenset(_owner(s) for s in self.servers if s.strip() and s != NO_SERVERS)
+        entries: dict[str, frozenset[str]] = {}
+        for owner, tool in _pairs(self.tools):
+            entries[owner] = entries.get(owner, frozenset()) | {tool}
+        object.__setattr__(self, "_selected", named)
+        object.__setattr__(self, "_entries", entries)
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this leaves out anything at all."""
+        return bool(self.servers or self.tools)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """Entries that select nothing because they cannot be read."""
+        return tuple(
+            Problem(
+                f"tools entry {entry!r}",
+                "It names no tool of a server and is ignored.",
+                "Write server:tool, or server:* for all of them.",
+                "warning",
+                "filter",
+            )
+            for entry in self.tools
+            if not list(_pairs((entry,)))
+        )
+
+    def allows(self, tool: Tool) -> bool:
+        """Whether this tool is to be known at all: listed, found, loaded, called."""
+        if not self.is_active:
+            return True
+        owner = _owner(tool.server or tool.category or CUSTOM)
+        if tool.server:
+            return not self._is_closed and self._takes(owner, tool)
+        if owner == VIRTUAL:
+            return True
+        return self._takes(owner, tool) or (self._is_closed and not self._names_any)
+
+    def allows_server(self, server: str) -> bool:
+        """Whether a server is worth connecting to; its tools are judged one by one."""
+        if self._is_closed:
+            return False
+        owner = _owner(server)
+        return not self._selected or owner in self._selected or owner in self._entries
+
+    @property
+    def _is_closed(self) -> bool:
+        return NO_SERVERS in self.servers
+
+    @property
+    def _names_any(self) -> bool:
+        return bool(self._selected or self.tools)
+
+    def _takes(self, owner: str, tool: Tool) -> bool:
+        entries = self._entries.get(owner)
+        if entries is None:
+            return owner in self._selected or owner in SYSTEM
+        if _ALL in entries or (owner in self._selected and self.precedence == "union"):
+            return True
+        return normalised(tool.local_name) in entries or normalised(tool.name) in entries
+
+
+def _owner(name: str) -> str:
+    """One spelling for a server or category; system categories may end in `_tools`."""
+    spelled = name.strip().lower().replace("-", "_")
+    bare = spelled.removesuffix("_tools")
+    return bare if bare in SYSTEM or bare == VIRTUAL else spelled
+
+
+def _pairs(entries: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    for entry in entries:
+        owner, colon, tool = entry.partition(":")
+        if colon and owner.strip() and tool.strip():
+            yield _owner(owner), tool.strip() if tool.strip() == _ALL else normalised(tool.strip())
