@@ -24,7 +24,7 @@ Sink = Callable[[Event], None]
 
 KINDS: Mapping[str, str] = {
     "tool_discovery_start": "A discovery tool was called: tool, arguments as the model gave them.",
-    "tool_discovery_result": "It answered: tool, names found, is_error, took_ms.",
+    "tool_discovery_result": "It answered: tool, names found, rules_tokens, is_error, took_ms.",
     "tools_enabled": "Tools came into view: names, in the order of loading.",
     "tools_disabled": "Tools were unloaded: names.",
     "tool_not_found": "A name that no tool has was called: tool, near.",

@@ -15,6 +15,7 @@ from toolscout.events import Event
 from toolscout.telemetry.logs import JsonLines, Logs
 from toolscout.telemetry.otel import OpenTelemetry
 from toolscout.telemetry.shape import shape
+from toolscout.telemetry.silence import Silence
 from toolscout.telemetry.tally import Tally
 
 START = Event(
@@ -43,8 +44,11 @@ FOUND = Event(
         "tool": "tool_search",
         "names": ("send_email", "send_sms"),
         "took_ms": 3.0,
-        "arms_ms": {"lexical": 0.5, "dense": 2.0},
     },
+)
+ARMS = (
+    Event("search_arm", facts={"arm": "bm25f", "took_ms": 0.5}),
+    Event("search_arm", facts={"arm": "dense", "took_ms": 2.0}),
 )
 MISSED = Event("tool_discovery_result", "s1", {"tool": "tool_search", "names": (), "took_ms": 1.0})
 CALLED = Event("tool_call", "s1", {"tool": "send_email", "server": "mail", "took_ms": 40.0})
@@ -56,7 +60,7 @@ END = Event(
     "s1",
     {"steps": 3, "searches": 1, "input_tokens": 2000, "output_tokens": 90, "stopped_by": "answer"},
 )
-STORY = (START, ASKED, FOUND, CALLED, FAILED, END)
+STORY = (START, ASKED, *ARMS, FOUND, CALLED, FAILED, END)
 
 
 class Recorded:
@@ -165,7 +169,7 @@ def test_metrics_tell_latency_by_arm_hits_misses_and_tokens_by_kind(recorded: Re
     for event in (*STORY[:-1], MISSED, END):
         recorded.sink(event)
     arms = {a["toolscout.arm"]: v for a, v in recorded.points("toolscout.discovery.duration")}
-    assert arms == {"lexical": 0.5, "dense": 2.0, "all": 4.0}
+    assert arms == {"bm25f": 0.5, "dense": 2.0, "all": 4.0}
     assert recorded.points("toolscout.discovery.searches") == [({}, 2)]
     assert recorded.points("toolscout.discovery.misses") == [({}, 1)]
     assert recorded.points("toolscout.discovery.hits") == [({}, 1)]
@@ -249,6 +253,30 @@ def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
 
 def test_what_went_wrong_is_a_warning() -> None:
     assert json.loads(logged(Event("tool_not_found", "s", {"tool": "x"}))[0])["level"] == "WARNING"
+
+
+@pytest.mark.behaviour("E112", "E113")
+def test_a_memory_that_takes_nothing_in_is_noticed_at_the_end_of_the_run() -> None:
+    told: list[Event] = []
+    sink = Silence(told.append)
+    broken = Event("feature_failed", "s1", {"feature": "memory", "tool": "x", "why": "broken"})
+    for event in (START, CALLED, broken, FAILED, broken, END):
+        sink(event)
+    assert [e.kind for e in told[-3:]] == ["run_end", "memory_stats", "memory_silent"]
+    assert told[-1].facts == {"results": 2, "processed": 0}
+    assert '"level": "WARNING"' in logged(told[-1])[0]
+
+
+@pytest.mark.behaviour("E112")
+def test_a_memory_that_fails_once_in_a_while_is_no_alarm() -> None:
+    told: list[Event] = []
+    sink = Silence(told.append)
+    broken = Event("feature_failed", "s1", {"feature": "memory", "tool": "x", "why": "broken"})
+    for event in (START, CALLED, broken, CALLED, END, START, END):
+        sink(event)
+    kinds = [e.kind for e in told]
+    assert "memory_silent" not in kinds
+    assert [e.facts for e in told if e.kind == "memory_stats"] == [{"results": 2, "processed": 1}]
 
 
 @pytest.mark.behaviour("E113")

@@ -24,7 +24,7 @@ _WARNINGS = frozenset(
         "tool_refused",
     }
 )
-_DETAILS = frozenset({"memory_stats", "step_start"})
+_DETAILS = frozenset({"memory_stats", "search_arm", "step_start"})
 
 
 def level_of(kind: str) -> int:

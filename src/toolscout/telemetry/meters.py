@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 _TOKEN_BOUNDS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 _SECOND_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96]
@@ -52,13 +52,15 @@ class Meters:
         self._per_run.record(spent, {"toolscout.request_type": kind})
 
     def discovery(self, facts: Mapping[str, Any]) -> None:
-        """One search, by arm."""
+        """One search."""
         self._searches.add(1)
         if not facts.get("names"):
             self._misses.add(1)
-        arms = cast("Mapping[str, float]", facts.get("arms_ms") or {})
-        for arm, took in {**arms, "all": float(facts.get("took_ms", 0.0))}.items():
-            self._latency.record(took, {"toolscout.arm": arm})
+        self.arm("all", float(facts.get("took_ms", 0.0)))
+
+    def arm(self, name: str, milliseconds: float) -> None:
+        """How long one arm of the search took, or `all` of it."""
+        self._latency.record(milliseconds, {"toolscout.arm": name})
 
     def call(self, facts: Mapping[str, Any]) -> None:
         """One call of a tool."""

@@ -60,6 +60,8 @@ class OpenTelemetry:
                 self._tool_call(event)
             case "tool_discovery_result":
                 self._discovery(event)
+            case "search_arm":
+                self._meters.arm(str(event.facts["arm"]), float(event.facts["took_ms"]))
             case _:
                 self._noted(event)
 
@@ -100,7 +102,6 @@ class OpenTelemetry:
                 "toolscout.steps": facts.get("steps"),
                 "toolscout.searches": facts.get("searches"),
                 "toolscout.discovered": facts.get("discovered"),
-                "toolscout.rules_tokens": facts.get("rules_tokens"),
                 "toolscout.stopped_by": facts.get("stopped_by"),
                 "toolscout.request_type": kind,
             },
@@ -161,6 +162,7 @@ class OpenTelemetry:
             "gen_ai.tool.type": "function",
             "toolscout.found": [*names],
             "toolscout.confidence": facts.get("confidence"),
+            "toolscout.rules_tokens": facts.get("rules_tokens"),
         }
         failure = "invalid_search" if facts.get("is_error") else None
         self._span(f"execute_tool {tool}", event, attributes, error=failure)

@@ -38,8 +38,9 @@ class Spread:
 class Figures:
     """A snapshot of the figures.
 
-    `latency_ms` is by arm of the search and `all`. `tokens` of a run is by its kind: A needed no
-    search, B one, C several. `hit_rate` is the share of searches of which a found tool was used.
+    `latency_ms` is by arm of the search, where arms are timed, and `all`. `tokens` of a run is by
+    its kind: A needed no search, B one, C several. `hit_rate` is the share of searches of which a
+    found tool was used.
     """
 
     searches: int = 0
@@ -77,6 +78,8 @@ class Tally:
             match event.kind:
                 case "tool_discovery_result":
                     self._searched(event)
+                case "search_arm":
+                    self._took(str(event.facts["arm"]), float(event.facts["took_ms"]))
                 case "tool_call":
                     self._called(event)
                 case "run_end":
@@ -104,13 +107,14 @@ class Tally:
         names = frozenset(cast("tuple[str, ...]", event.facts.get("names") or ()))
         if not names:
             self._counts["misses"] += 1
-        arms = cast("Mapping[str, float]", event.facts.get("arms_ms") or {})
-        for arm, took in {**arms, "all": float(event.facts.get("took_ms", 0.0))}.items():
-            self._latency[arm] = self._latency.get(arm, Spread()).with_(took)
+        self._took("all", float(event.facts.get("took_ms", 0.0)))
         self._found.setdefault(event.session, []).append(names)
         self._found.move_to_end(event.session)
         while len(self._found) > _SESSIONS:
             self._found.popitem(last=False)
+
+    def _took(self, arm: str, milliseconds: float) -> None:
+        self._latency[arm] = self._latency.get(arm, Spread()).with_(milliseconds)
 
     def _called(self, event: Event) -> None:
         self._counts["calls"] += 1

@@ -1,0 +1,1 @@
+"""The loop: view, model, calls, results, again."""

@@ -1,0 +1,129 @@
+"""The agent: a toolbox, a model, and the rules of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from types import TracebackType
+from typing import Self
+from uuid import uuid4
+
+from ..models.model import Model
+from ..models.retrying import Backoff, Retrying
+from ..models.spec import open_model
+from ..search.engine import Allow
+from ..tokens import default_counter
+from ..toolbox.approval import Approver
+from ..toolbox.box import Toolbox
+from .calls import Limits
+from .happenings import Happening
+from .hooks import Hooks
+from .loop import Loop, Settings, target_of
+from .steps import Run
+from .stops import Stop, after_steps
+from .trimming import Trimmer, by_tokens
+
+_SHARE = 0.6
+_NO_HOOKS = Hooks()
+_LIMITS = Limits()
+
+
+class Agent:
+    """Runs a model over a toolbox, any number of conversations at a time.
+
+    `model` is a client or `provider:name`. `instructions` stand before what the toolbox says of
+    its tools. `stops` end a run that the model does not end itself. Without `trim`, conversations
+    are shortened when they outgrow their share of the model's context window. `approver` asks
+    whoever decides about calls that need a yes.
+    """
+
+    def __init__(
+        self,
+        box: Toolbox,
+        *,
+        model: Model | str,
+        instructions: str = "",
+        stops: Sequence[Stop] = (after_steps(),),
+        hooks: Hooks = _NO_HOOKS,
+        limits: Limits = _LIMITS,
+        trim: Trimmer | None = None,
+        approver: Approver | None = None,
+        backoff: Backoff | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        opened = (
+            open_model(model, count=default_counter().count) if isinstance(model, str) else model
+        )
+        # A model for which no view can be made is refused here and not in the middle of a run.
+        target_of(opened)
+        self._approver = approver
+        self._settings = Settings(
+            box=box,
+            model=Retrying(opened, backoff=backoff),
+            instructions=instructions,
+            stops=tuple(stops),
+            hooks=hooks,
+            limits=limits,
+            trim=trim or _trimmer(box),
+            clock=clock,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the model's connections; the toolbox stays open."""
+        await self._settings.model.close()
+
+    async def run(self, text: str, *, session: str = "", allow: Allow | None = None) -> Run:
+        """Answer a message and say how it went; without a session id, in a new conversation.
+
+        Raises ModelError when the model service fails for good. The conversation is then as it
+        was after the last whole step, and can be gone on with.
+        """
+        return await self._run(text, session, allow, _unheard)
+
+    async def stream(
+        self, text: str, *, session: str = "", allow: Allow | None = None
+    ) -> AsyncGenerator[Happening]:
+        """The same, told as it happens; the last thing told is Finished with the run.
+
+        Leaving early ends the run: calls that have not finished are noted so in the conversation.
+        """
+        told: asyncio.Queue[Happening | None] = asyncio.Queue()
+        task = asyncio.create_task(self._run(text, session, allow, told.put_nowait))
+        task.add_done_callback(lambda _: told.put_nowait(None))
+        try:
+            while (happening := await told.get()) is not None:
+                yield happening
+            await task
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+
+    async def _run(
+        self, text: str, session: str, allow: Allow | None, tell: Callable[[Happening], None]
+    ) -> Run:
+        name = session or uuid4().hex
+        handle = await self._settings.box.session(name, allow=allow, approver=self._approver)
+        return await Loop(settings=self._settings, handle=handle, tell=tell).go(text)
+
+
+def _unheard(_: Happening) -> None:
+    """Nobody watches."""
+
+
+def _trimmer(box: Toolbox) -> Trimmer:
+    budget = int(box.profile.policy.window_tokens * _SHARE)
+    return by_tokens(budget=budget, count=default_counter().count)

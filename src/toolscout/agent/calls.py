@@ -1,0 +1,144 @@
+"""Running the calls of one step: discovery first and in order, the others side by side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..catalog.result import Result
+from ..disclosure.view import View
+from ..models.messages import Call, CallResult, answered
+from ..toolbox.handle import Handle
+from .happenings import Called, Calling, Happening, Loaded
+from .hooks import Hooks
+from .repeats import REFUSED_AT, Repeats, refusal
+from .steps import Progress, Ran
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one run may do: calls in a step, calls at a time, size of arguments, seconds."""
+
+    calls: int = 64
+    parallel: int = 8
+    argument_chars: int = 1_000_000
+    seconds: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Batch:
+    """The calls of one step. What has finished stays even when the rest is given up."""
+
+    handle: Handle
+    view: View
+    calls: Sequence[Call]
+    progress: Progress
+    hooks: Hooks
+    limits: Limits
+    is_discovery: Callable[[str], bool]
+    tell: Callable[[Happening], None]
+    _ran: dict[str, Ran] = field(default_factory=dict[str, Ran])
+    _native: dict[str, str] = field(default_factory=dict[str, str])
+    _repeats: Repeats = field(init=False)
+    loaded: list[str] = field(default_factory=list[str])
+
+    def __post_init__(self) -> None:
+        self._repeats = Repeats(self.progress.steps)
+
+    async def run(self) -> None:
+        """Make all calls."""
+        seen = [self._named(call) for call in self.calls]
+        for place, call in enumerate(seen):
+            if place >= self.limits.calls:
+                self._finish(call, _too_many(self.limits.calls))
+        allowed = seen[: self.limits.calls]
+        for call in allowed:
+            if self.is_discovery(call.name):
+                await self._discover(call)
+        gate = asyncio.Semaphore(self.limits.parallel)
+        async with asyncio.TaskGroup() as group:
+            for call in allowed:
+                if not self.is_discovery(call.name):
+                    group.create_task(self._gated(call, gate))
+
+    @property
+    def ran(self) -> tuple[Ran, ...]:
+        """Every call, in the order asked for; those that did not finish say so."""
+        return tuple(
+            self._ran.get(call.id) or Ran(self._named(call), _unfinished(call.name))
+            for call in self.calls
+        )
+
+    @property
+    def results(self) -> tuple[CallResult, ...]:
+        """The results as the model gets them, under the names it used."""
+        pairs = zip(self.calls, self.ran, strict=True)
+        return tuple(
+            answered(call, ran.result, native=self._native.get(call.id, "")) for call, ran in pairs
+        )
+
+    def _named(self, call: Call) -> Call:
+        return replace(call, name=self.view.real(call.name))
+
+    async def _gated(self, call: Call, gate: asyncio.Semaphore) -> None:
+        async with gate:
+            await self._one(call)
+
+    async def _discover(self, call: Call) -> None:
+        before = self.handle.state.loaded
+        await self._one(call, is_discovery=True)
+        new = tuple(n for n in self.handle.state.loaded if n not in before)
+        if new:
+            self.loaded += new
+            self._native[call.id] = self.view.found(self.handle.tools(*new))
+            self.tell(Loaded(new))
+
+    async def _one(self, call: Call, *, is_discovery: bool = False) -> None:
+        self.tell(Calling(call, is_discovery))
+        times = self._repeats.times(call)
+        if times >= REFUSED_AT:
+            self._finish(call, refusal(call, times), is_discovery=is_discovery, is_repeat=True)
+            return
+        asked = await self.hooks.call(call, self.progress)
+        made = call if isinstance(asked, Result) else asked
+        answer = asked if isinstance(asked, Result) else await self._called(asked)
+        result = await self.hooks.result(made, answer)
+        self._finish(replace(made, id=call.id), result, is_discovery=is_discovery)
+
+    async def _called(self, call: Call) -> Result:
+        size = len(call.arguments)
+        if size > self.limits.argument_chars:
+            return _too_large(call.name, size, self.limits.argument_chars)
+        return await self.handle.call(call.name, call.arguments)
+
+    def _finish(
+        self, call: Call, result: Result, *, is_discovery: bool = False, is_repeat: bool = False
+    ) -> None:
+        ran = Ran(call, result, is_discovery, is_repeat)
+        self._ran[call.id] = ran
+        self.tell(Called(ran))
+
+
+def _too_many(most: int) -> Result:
+    return Result.error(
+        f"Not run: one step may have at most {most} calls. Go on with the results you have, and "
+        "make this call in a later step if it is still needed.",
+        code="refused",
+    )
+
+
+def _too_large(name: str, size: int, most: int) -> Result:
+    return Result.error(
+        f"{name} was not run: its arguments have {size} characters, and at most {most} are taken. "
+        "Send less, or send it in parts.",
+        code="invalid_arguments",
+    )
+
+
+def _unfinished(name: str) -> Result:
+    return Result.error(
+        f"{name} did not finish: the run was stopped. It may or may not have had an effect; check "
+        "before trying again.",
+        code="cancelled",
+    )

@@ -1,0 +1,88 @@
+"""What a run has done so far and what it came to, as plain records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..catalog.result import Result
+from ..models.deltas import Reason, Usage
+from ..models.messages import Call, Message
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A call and what came of it.
+
+    `is_discovery` marks searches and other looking around, `is_repeat` a call that was not made
+    because it had been made before to no effect.
+    """
+
+    call: Call
+    result: Result
+    is_discovery: bool = False
+    is_repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One request of the model and the calls it led to."""
+
+    number: int
+    text: str = ""
+    ran: tuple[Ran, ...] = ()
+    active: tuple[str, ...] = ()
+    loaded: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    reason: Reason = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """A run while it runs: what stop conditions and hooks look at."""
+
+    session: str
+    steps: tuple[Step, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def number(self) -> int:
+        """The step to come, counted from 0."""
+        return len(self.steps)
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What was loaded in this run, in order, each once."""
+        return tuple(dict.fromkeys(name for step in self.steps for name in step.loaded))
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The tools called in this run, discovery left out, in order, each once."""
+        ran = (r for step in self.steps for r in step.ran if not r.is_discovery)
+        return tuple(dict.fromkeys(r.call.name for r in ran))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """How a run ended: what was said, why it stopped, and all that led there."""
+
+    session: str
+    text: str
+    stopped_by: str
+    steps: tuple[Step, ...]
+    usage: Usage
+    messages: tuple[Message, ...]
+
+    @property
+    def searches(self) -> int:
+        """How often the model looked for tools."""
+        return sum(r.is_discovery for step in self.steps for r in step.ran)
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """What was loaded in this run, in order, each once."""
+        return Progress(session=self.session, steps=self.steps).found
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The tools called in this run, discovery left out, in order, each once."""
+        return Progress(session=self.session, steps=self.steps).used

@@ -1,0 +1,99 @@
+"""When a run is over: plain functions in a list the caller can read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..models.deltas import Usage
+from .steps import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """The end of a run: why, and the answer where it is not what the model said last."""
+
+    reason: str
+    text: str = ""
+
+
+Stop = Callable[[Progress], Halt | None]
+"""Asked after every step that made calls."""
+
+STEPS = 15
+
+
+def after_steps(most: int = STEPS) -> Stop:
+    """At most so many requests of the model."""
+
+    def stop(progress: Progress) -> Halt | None:
+        return Halt(f"{most} steps") if len(progress.steps) >= most else None
+
+    return stop
+
+
+def on_call(name: str) -> Stop:
+    """A tool by which the model hands in its answer: what it returns is what the run says."""
+
+    def stop(progress: Progress) -> Halt | None:
+        for ran in progress.steps[-1].ran:
+            if ran.call.name == name and not ran.result.is_error:
+                return Halt(f"the call of {name}", ran.result.text)
+        return None
+
+    return stop
+
+
+def when(predicate: Callable[[Progress], bool], *, reason: str) -> Stop:
+    """Anything else that can be told from what has happened."""
+
+    def stop(progress: Progress) -> Halt | None:
+        return Halt(reason) if predicate(progress) else None
+
+    return stop
+
+
+def over_tokens(budget: int) -> Stop:
+    """No further step once the run has used up its tokens, in and out."""
+
+    def stop(progress: Progress) -> Halt | None:
+        spent = progress.usage.total_tokens
+        return Halt(f"a budget of {budget} tokens ({spent} used)") if spent >= budget else None
+
+    return stop
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What a million tokens cost, in any currency; cached and written ones at their own price."""
+
+    fresh: float
+    output: float
+    cached: float
+    written: float
+
+    def cost(self, usage: Usage) -> float:
+        """What a usage comes to."""
+        fresh = usage.input_tokens - usage.cached_tokens - usage.written_tokens
+        total = (
+            fresh * self.fresh
+            + usage.cached_tokens * self.cached
+            + usage.written_tokens * self.written
+            + usage.output_tokens * self.output
+        )
+        return total / 1_000_000
+
+
+def over_cost(budget: float, *, prices: Prices) -> Stop:
+    """No further step once the run has cost so much."""
+
+    def stop(progress: Progress) -> Halt | None:
+        cost = prices.cost(progress.usage)
+        return Halt(f"a budget of {budget:g} ({cost:.4g} spent)") if cost >= budget else None
+
+    return stop
+
+
+def first(stops: tuple[Stop, ...], progress: Progress) -> Halt | None:
+    """The first condition that holds, in the order given."""
+    return next((halt for stop in stops if (halt := stop(progress))), None)

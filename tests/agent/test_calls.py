@@ -1,0 +1,306 @@
+"""What becomes of calls: good ones, wrong ones, far too many."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from tests.agent.office import Agent, Office, calls, open_office, shown
+
+from toolscout.agent.calls import Limits
+from toolscout.agent.hooks import Hooks
+from toolscout.agent.steps import Progress
+from toolscout.catalog.result import Result
+from toolscout.catalog.tool import Annotations, Tool
+from toolscout.events import Event
+from toolscout.models.messages import Call
+from toolscout.models.model import Request
+from toolscout.models.scripted import ScriptedModel
+from toolscout.toolbox.approval import Answer, Approval
+
+EVERYTHING = "everything"
+
+
+@pytest.mark.behaviour("B75", "E130", "E132", "S21")
+async def test_an_unknown_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
+    seen: list[Event] = []
+    model = ScriptedModel([calls("send_emial"), "Sorry."])
+    async with open_office(Office(), profile=EVERYTHING, seen=seen) as box:
+        run = await Agent(box, model=model).run("Mail Ann")
+    answer = model.requests[1].messages[-1].results[0].result
+    assert answer.is_error
+    assert answer.code == "unknown_tool"
+    assert "send_emial" in answer.text
+    assert "send_email" in answer.text
+    assert run.stopped_by == "answer"
+    assert [e.facts["tool"] for e in seen if e.kind == "tool_not_found"] == ["send_emial"]
+
+
+@pytest.mark.behaviour("E130", "E132")
+@pytest.mark.parametrize(
+    "arguments", [{"to": "x"}, {"to": "x", "subject": [1]}, '{"to": "x", "sub', "[1, 2]", '"hi"']
+)
+async def test_arguments_that_do_not_fit_are_another_error_and_the_schema_comes_along(
+    arguments: object,
+) -> None:
+    office = Office()
+    model = ScriptedModel(
+        [
+            calls(("send_email", arguments)),
+            calls(("send_email", {"to": "a", "subject": "b"})),
+            "Ok.",
+        ]
+    )
+    async with open_office(office, profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Mail Ann")
+    answer = run.steps[0].ran[0].result
+    assert (answer.is_error, answer.code) == (True, "invalid_arguments")
+    assert office.done == ["mail to a: b"]
+
+
+@pytest.mark.behaviour("B74", "S24")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nothing", "returned nothing"), ("strange", "when"), ("rate", "1.1"), ("fail", "on fire")],
+)
+async def test_whatever_a_tool_does_the_model_gets_words(name: str, words: str) -> None:
+    model = ScriptedModel([calls(name), "Ok."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Go")
+    assert words in run.steps[0].ran[0].result.text
+    assert run.steps[0].ran[0].result.is_error is (name == "fail")
+
+
+async def test_calls_of_one_step_run_side_by_side() -> None:
+    """Each waits for the two others, so they finish only if they run at once."""
+    model = ScriptedModel([calls(*(("meet", {"who": w}) for w in "abc")), "Met."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Meet")
+    assert [r.result.text for r in run.steps[0].ran] == ["a met", "b met", "c met"]
+
+
+async def test_a_tool_that_hangs_is_given_up_and_told() -> None:
+    model = ScriptedModel([calls("hang"), "It hangs."])
+    async with open_office(Office(), profile=EVERYTHING, timeout=0.02) as box:
+        run = await Agent(box, model=model).run("Go")
+    answer = run.steps[0].ran[0].result
+    assert (answer.is_error, answer.code, run.text) == (True, "timeout", "It hangs.")
+
+
+async def test_of_a_thousand_calls_in_one_step_the_first_few_run_and_all_are_answered() -> None:
+    office = Office()
+    many = calls(*(("find_contact", {"name": f"p{i}"}) for i in range(1_000)))
+    model = ScriptedModel([many, "Enough."])
+    async with open_office(office, profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Look everybody up")
+    results = model.requests[1].messages[-1].results
+    assert len(results) == 1_000
+    assert len(office.done) == Limits().calls
+    assert "at most 64" in results[-1].result.text
+    assert run.text == "Enough."
+
+
+async def test_an_argument_of_five_megabytes_is_refused_and_not_sent_back() -> None:
+    office = Office()
+    huge = {"to": "a", "subject": "x" * 5_000_000}
+    model = ScriptedModel([calls(("send_email", huge)), "Too much."])
+    async with open_office(office, profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Mail Ann", session="s")
+        kept = (await box.session("s")).state.to_json()
+    assert run.steps[0].ran[0].result.code == "invalid_arguments"
+    assert office.done == []
+    assert len(model.requests[1].messages[1].calls[0].arguments) < 1_000
+    assert len(kept) < 100_000
+
+
+async def test_arguments_cut_off_by_the_token_limit_are_told_as_unreadable() -> None:
+    from toolscout.models.scripted import Asked, Turn
+
+    cut = Turn(calls=(Asked("send_email", '{"to": "ann@ex'),), reason="length")
+    model = ScriptedModel([cut, "Again."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Mail Ann")
+    assert "not JSON" in run.steps[0].ran[0].result.text
+
+
+@pytest.mark.behaviour("S20")
+async def test_without_anybody_to_ask_destructive_tools_are_refused_not_run() -> None:
+    office = Office()
+    model = ScriptedModel(
+        [calls(("delete_account", {"name": "bob"}), ("announce", {"text": "hi"})), "I may not."]
+    )
+    async with open_office(office, profile=EVERYTHING) as box:
+        run = await Agent(box, model=model).run("Delete Bob")
+    assert [r.result.code for r in run.steps[0].ran] == ["refused", "refused"]
+    assert "approval" in run.steps[0].ran[0].result.text
+    assert office.done == []
+
+
+@pytest.mark.behaviour("S20", "S21")
+async def test_the_approver_sees_the_real_tool_and_its_arguments_and_its_no_is_told() -> None:
+    asked: list[Approval] = []
+    seen: list[Event] = []
+
+    async def approver(approval: Approval) -> Answer:
+        asked.append(approval)
+        return Answer(approval.arguments["name"] == "bob", "only Bob may go")
+
+    office = Office()
+    delete = [("delete_account", {"name": n}) for n in ("bob", "ann")]
+    model = ScriptedModel([calls(*delete), "Bob is gone, Ann stays."])
+    async with open_office(office, profile=EVERYTHING, seen=seen) as box:
+        run = await Agent(box, model=model, approver=approver).run("Delete them", session="s")
+    assert office.done == ["deleted bob"]
+    assert {(a.tool.name, a.arguments["name"], a.session) for a in asked} == {
+        ("delete_account", "bob", "s"),
+        ("delete_account", "ann", "s"),
+    }
+    assert "only Bob may go" in run.steps[0].ran[1].result.text
+    assert sorted(e.facts["approved"] for e in seen if e.kind == "approval") == [False, True]
+
+
+@pytest.mark.behaviour("S20")
+async def test_a_call_through_the_dispatcher_is_approved_as_the_tool_it_stands_for() -> None:
+    asked: list[str] = []
+
+    async def approver(approval: Approval) -> bool:
+        asked.append(approval.tool.name)
+        return True
+
+    office = Office()
+    inner = {"name": "delete_account", "arguments": {"name": "bob"}}
+    model = ScriptedModel([calls(("call_tool", inner)), "Gone."])
+    async with open_office(office, profile="default") as box:
+        await Agent(box, model=model, approver=approver).run("Delete Bob")
+    assert (asked, office.done) == (["delete_account"], ["deleted bob"])
+
+
+@pytest.mark.behaviour("S20")
+async def test_a_server_s_own_warning_counts_like_the_owner_s() -> None:
+    class Server:
+        name = "files"
+
+        async def tools(self) -> list[Tool]:
+            return [Tool(name="wipe", annotations=Annotations(destructive=True, read_only=False))]
+
+        async def call(self, tool: Tool, arguments: object) -> Result:
+            return Result.of("wiped")
+
+        async def close(self) -> None: ...
+
+    model = ScriptedModel([calls("wipe"), "No."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        await box.add(Server())
+        run = await Agent(box, model=model).run("Wipe it")
+    assert run.steps[0].ran[0].result.code == "refused"
+
+
+@pytest.mark.behaviour("E74", "E75", "E130")
+async def test_a_hook_can_change_view_instructions_and_choice_of_every_request() -> None:
+    numbers: list[int] = []
+
+    async def before(request: Request, progress: Progress) -> Request | None:
+        numbers.append(progress.number)
+        if progress.number:
+            return None
+        from dataclasses import replace
+
+        return replace(request, tools=request.tools[:1], instructions="Be brief.", choice="none")
+
+    model = ScriptedModel([calls("rate"), "Ok."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        agent = Agent(box, model=model, hooks=Hooks(before_model=before), instructions="Base.")
+        await agent.run("Go")
+    assert (model.requests[0].instructions, model.requests[0].choice) == ("Be brief.", "none")
+    assert len(shown(model, 0)) == 1
+    assert len(shown(model, 1)) > 5
+    assert model.requests[1].instructions.startswith("Base.")
+    assert numbers == [0, 1]
+
+
+@pytest.mark.behaviour("E130", "E132")
+async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
+    async def before(call: Call, progress: Progress) -> Call | Result | None:
+        match call.name:
+            case "mail":
+                return Call(call.id, "send_email", call.arguments)
+            case "rate":
+                return Result.of("frozen")
+            case _:
+                return None
+
+    async def after(call: Call, result: Result) -> Result | None:
+        return Result.of(f"[{result.text}]") if call.name == "send_email" else None
+
+    office = Office()
+    turn = calls(("mail", {"to": "a", "subject": "b"}), "rate", ("find_contact", {"name": "X"}))
+    model = ScriptedModel([turn, "Ok."])
+    async with open_office(office, profile=EVERYTHING) as box:
+        agent = Agent(box, model=model, hooks=Hooks(before_call=before, after_call=after))
+        run = await agent.run("Go")
+    assert [r.result.text for r in run.steps[0].ran[:2]] == ["[sent to a]", "frozen"]
+    assert office.done == ["mail to a: b", "looked up X"]
+    assert next(office.rates) == "1.1"
+    results = model.requests[1].messages[-1].results
+    assert [r.name for r in results] == ["mail", "rate", "find_contact"]
+
+
+async def test_what_a_hook_raises_ends_the_run_and_the_conversation_stays_whole() -> None:
+    async def before(call: Call, progress: Progress) -> None:
+        if call.name == "rate":
+            message = "no rates today"
+            raise LookupError(message)
+
+    model = ScriptedModel([calls("rate", ("find_contact", {"name": "X"})), "Later.", "Fine."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        agent = Agent(box, model=model, hooks=Hooks(before_call=before))
+        with pytest.raises(LookupError, match="no rates today"):
+            await agent.run("Go", session="s")
+        await agent.run("And now?", session="s")
+    messages = model.requests[1].messages
+    assert [c.id for c in messages[1].calls] == [r.id for r in messages[2].results]
+
+
+async def test_no_more_calls_run_at_a_time_than_allowed() -> None:
+    running = 0
+    most = 0
+
+    async def before(call: Call, progress: Progress) -> Result:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        running -= 1
+        return Result.of("ok")
+
+    model = ScriptedModel([calls(*["rate"] * 12), "Ok."])
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        agent = Agent(box, model=model, hooks=Hooks(before_call=before), limits=Limits(parallel=3))
+        await agent.run("Go")
+    assert most == 3
+
+
+async def test_results_go_back_under_the_names_the_model_used() -> None:
+    """Long or odd names are shortened for a provider; the model must see its own again."""
+    from toolscout.catalog.sources.functions import FunctionSource, tool
+
+    name = "a.very long name / with odd characters in it, much longer than sixty-four of them"
+
+    @tool(name=name)
+    async def odd() -> str:
+        """Something odd."""
+        return "odd indeed"
+
+    async with open_office(Office(), profile=EVERYTHING) as box:
+        await box.add(FunctionSource([odd], name="odd"))
+        model = ScriptedModel(
+            [lambda request: calls(request.tools[-1]["name"]), "Ok."], provider="anthropic"
+        )
+        run = await Agent(box, model=model).run("Go")
+    wire = model.requests[1].messages[-1].results[0].name
+    assert len(wire) <= 64
+    assert run.steps[0].ran[0].result.text == "odd indeed"
+    assert run.used[0] != wire
+    assert json.dumps(wire).isascii()
