@@ -115,9 +115,7 @@ def _joined(values: Iterable[str], separator: str) -> str:
 
 
 def _spoken(parameter: Parameter) -> str:
-    kind = parameter.type
-    if parameter.values:
-        kind = f"one of {_joined(parameter.values, ', ')}"
+    kind = _joined(parameter.values, "|") or parameter.type
     facts = [kind, "required" if parameter.required else "optional"]
     if parameter.default:
         facts.append(f"default {clean_line(parameter.default, cap=60)}")

@@ -57,8 +57,9 @@ class _Reading:
         self._known: dict[str, Any] = {}
         self._extra: dict[str, Any] = {}
         self._faults: list[str] = []
-        for key, value in row.items():
+        for key, raw in row.items():
             ours = _OURS.get(key)
+            value = self._schema_or_words(raw) if ours == "parameters" else raw
             if ours is None or (ours == "output" and not isinstance(value, dict)):
                 self._extra[key] = value
             elif value is not None and (ours not in self._known or key == "full_parameters"):
@@ -72,7 +73,7 @@ class _Reading:
             name=name,
             title=self._line("title") or title,
             description=self._prose("description"),
-            parameters=self._parameters(),
+            parameters=self._schema("parameters"),
             output=self._schema("output") if "output" in self._known else None,
             server=intern(self._line("server")),
             category=intern(self._line("category")),
@@ -164,14 +165,14 @@ class _Reading:
             self._extra["policy"] = policy
         return policy == "requires_approval"
 
-    def _parameters(self) -> Schema:
-        value = self._known.get("parameters")
-        if isinstance(value, str):
-            decoded = _object_in(value)
-            if decoded is None:
-                self._extra.setdefault("arguments", clean(value))
-            self._known["parameters"] = decoded
-        return self._schema("parameters")
+    def _schema_or_words(self, value: object) -> object:
+        """A schema; words for a reader in its place are kept beside it."""
+        if not isinstance(value, str):
+            return value
+        decoded = _object_in(value)
+        if decoded is None:
+            self._extra["arguments"] = clean(value)
+        return decoded
 
     def _schema(self, key: str) -> Schema:
         value = self._known.get(key)
