@@ -134,10 +134,10 @@ async def test_the_notice_of_json_shows_its_keys_and_array_lengths(bench: Bench)
 async def test_structured_data_beside_a_short_text_is_kept_aside_and_the_text_stays(bench: Bench):
     shelf = bench.shelf(threshold_tokens=100)
     data = json.dumps({"rows": [text(500)]})
-    result = Result((Content(text="500 rows found"),), structured=data)
+    result = Result((Content(text="500 rows found"),), structured=data, raw=data)
     replaced = await shelf.keep("ann", tool(), result)
     assert replaced.content[0].text == "500 rows found"
-    assert replaced.structured is None
+    assert (replaced.structured, replaced.raw) == (None, None)
     assert [p.read_text() for p in bench.files()] == [data]
 
 

@@ -60,12 +60,12 @@ class Keeper:
         put = self._without_text(text, case, is_error=result.is_error)
         if put is not None:
             others = (c for c in content if c.data or c.type == "link")
-            return replace(result, content=(put, *others), structured=None)
+            return _replaced(result, (put, *others))
         if result.structured and not _looks_like_json(text):
             put = self._without_text(result.structured, case, is_error=result.is_error)
             if put is not None:
-                return replace(result, content=(*content, put), structured=None)
-        return result if content == result.content else replace(result, content=content)
+                return _replaced(result, (*content, put))
+        return result if content == result.content else replace(result, content=content, raw=None)
 
     def _without_text(self, text: str, case: Case, *, is_error: bool) -> Content | None:
         """What stands for a text that is too large; None if it may stay."""
@@ -132,6 +132,11 @@ def may_be_large(result: Result, threshold: int) -> bool:
     """A quick look that spares small results everything else; no token is less than a byte."""
     size = sum(4 * len(c.text) + len(c.data) for c in result.content)
     return size + 4 * len(result.structured or "") > threshold
+
+
+def _replaced(result: Result, content: tuple[Content, ...]) -> Result:
+    """The same outcome with other content; the large data must not stay on in another form."""
+    return replace(result, content=content, structured=None, raw=None)
 
 
 def _looks_like_json(text: str) -> bool:

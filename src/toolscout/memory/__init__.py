@@ -1,0 +1,1 @@
+"""What a conversation remembers of its tool results: entities, and which tools were used."""

@@ -1,0 +1,201 @@
+"""The memory: it watches results go by, keeps what matters, and notices when that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import Lock
+from typing import Any, Literal
+
+from ..catalog.clean import clean
+from ..catalog.problem import Problem
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from . import rendering
+from .entities import WINDOW, Entity, merge, moment
+from .extraction import ROOT, Extracted, Extractor, Missed, extract, found
+from .state import State, Unreadable, read
+from .usage import used
+
+_log = logging.getLogger(__name__)
+_SUMMARY_CAP = 4_000
+
+Status = Literal["ok", "degraded", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A result that a tool might give, and the entity that must be found in it."""
+
+    tool: str
+    result: Any
+    type: str
+    id: str
+
+
+class Memory:
+    """What conversations remember. Their state comes in as text and goes out as text.
+
+    `extractors` are functions for tools whose results no schema describes; `ignored` are names
+    whose use is not counted, such as a discovery tool's; `probes` are tried by `health`.
+    Nothing here raises into a call: failures are counted, and told once a tool.
+    """
+
+    def __init__(
+        self,
+        *,
+        extractors: Mapping[str, Extractor] | None = None,
+        ignored: Collection[str] = ("tool_search",),
+        probes: Sequence[Probe] = (),
+        window: int = WINDOW,
+    ) -> None:
+        self._extractors = dict(extractors or {})
+        self._ignored = frozenset(ignored)
+        self._probes = tuple(probes)
+        self._window = window
+        self._tools: dict[str, Tool] = {}
+        self._lock = Lock()
+        self._results = self._processed = 0
+        self._failing: dict[str, str] = {}
+        self._told: set[str] = set()
+
+    # What calls bring
+
+    def observe(self, section: str | None, tool: Tool | str, result: Result, *, now: float) -> str:
+        """The memory after one more result; a bare name is a tool that nobody knows any more."""
+        state = self._read(section)
+        name = tool if isinstance(tool, str) else tool.name
+        extracted = self._extracted(tool, result)
+        self._count(name, extracted)
+        at = moment(now)
+        entities = (replace(e, timestamp=e.timestamp or at) for e in extracted.entities)
+        outcome = "error" if result.is_error else "success"
+        is_counted = name not in self._ignored
+        return replace(
+            state,
+            entities=merge(state.entities, entities, window=self._window),
+            used=used(state.used, name, at=at, outcome=outcome) if is_counted else state.used,
+            results=state.results + 1,
+            processed=state.processed + (not extracted.problem),
+        ).to_json()
+
+    def finish(self, section: str | None) -> str:
+        """The memory at the end of a turn; results of which none was processed raise a warning."""
+        state = self._read(section)
+        _log.debug("Processed %d of %d tool results.", state.processed, state.results)
+        if state.results and not state.processed:
+            _log.warning(
+                "%d tool results arrived and none was processed: entity extraction may be broken. "
+                "Failing: %s",
+                state.results,
+                "; ".join(f"{name}: {why}" for name, why in self._failing.items()) or "unknown",
+            )
+        return replace(state, results=0, processed=0).to_json()
+
+    def summarise(self, section: str | None, summary: str) -> str:
+        """The memory with a summary of the conversation so far."""
+        return replace(self._read(section), summary=clean(summary, cap=_SUMMARY_CAP)).to_json()
+
+    # What is asked of it
+
+    def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
+        """The memory as a section of the prompt; `discovered` are the session's loaded tools."""
+        return rendering.render(self._read(section), discovered)
+
+    def state(self, section: str | None) -> State:
+        """The memory as a value; an empty one for a new session."""
+        return self._read(section)
+
+    def know(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+        """Learn which tools there are, and say what does not fit them."""
+        self._tools = {tool.name: tool for tool in tools}
+        return tuple(self._problems())
+
+    def health(self) -> tuple[Status, dict[str, Any]]:
+        """How extraction is, by its probes and by what calls have shown so far."""
+        with self._lock:
+            failing = dict(self._failing)
+            results, processed = self._results, self._processed
+        is_silent = results > 0 and processed == 0
+        status: Status = "degraded" if failing or is_silent else "ok"
+        probed: dict[str, str] = {}
+        for probe in self._probes:
+            verdict, told = self._probe(probe)
+            probed[probe.tool] = told
+            status = verdict if verdict == "error" or status == "ok" else status
+        return status, {
+            "tools_with_extraction": sum(t.extraction is not None for t in self._tools.values()),
+            "custom_extractors": len(self._extractors),
+            "results": results,
+            "processed": processed,
+            "failing": failing,
+            "is_silent": is_silent,
+            "probes": probed,
+        }
+
+    # Inside
+
+    def _read(self, section: str | None) -> State:
+        try:
+            return read(section)
+        except Unreadable as error:
+            self._warn("", f"a stored memory cannot be read and starts anew: {error}")
+            return State()
+
+    def _extracted(self, tool: Tool | str, result: Result) -> Extracted:
+        if isinstance(tool, str):
+            return Extracted(problem="no tool of this name is known")
+        if result.is_error:
+            return Extracted()
+        return extract(tool, result, self._extractors.get(tool.name))
+
+    def _count(self, name: str, extracted: Extracted) -> None:
+        with self._lock:
+            self._results += 1
+            self._processed += not extracted.problem
+            if extracted.problem:
+                self._failing[name] = extracted.problem
+            else:
+                self._failing.pop(name, None)
+        if extracted.problem:
+            self._warn(name, extracted.problem)
+
+    def _warn(self, name: str, problem: str) -> None:
+        with self._lock:
+            is_new = name not in self._told
+            self._told.add(name)
+        if is_new:
+            _log.warning("No entities from %s: %s.", name or "a session", problem)
+
+    def _problems(self) -> Iterator[Problem]:
+        for name in self._extractors:
+            tool = self._tools.get(name)
+            if tool is None:
+                remedy = "Remove it, or mend the name."
+                yield Problem(name, "has an extractor, but there is no such tool.", remedy)
+            elif tool.extraction is not None:
+                remedy = "Keep one of them."
+                yield Problem(name, "has both an extraction schema and an extractor.", remedy)
+        for name, tool in self._tools.items():
+            path = tool.extraction.path if tool.extraction else ROOT
+            if not path or "." in path or "[" in path:
+                remedy = f"Name a top-level key, or {ROOT}."
+                yield Problem(name, f"has the extraction path {path!r}.", remedy)
+
+    def _probe(self, probe: Probe) -> tuple[Status, str]:
+        tool = self._tools.get(probe.tool)
+        if tool is None:
+            return "degraded", "no such tool is known"
+        try:
+            entities = found(tool, Result.of(probe.result), self._extractors.get(probe.tool))
+        except Missed as error:
+            return "degraded", str(error)
+        except Exception as error:  # noqa: BLE001 - the report is about exactly such failures
+            return "error", f"{type(error).__name__}: {error}"
+        is_found = [e.key for e in entities] == [(probe.type, probe.id)]
+        return ("ok", "ok") if is_found else ("degraded", f"found {_told(entities)}")
+
+
+def _told(entities: Sequence[Entity]) -> str:
+    return ", ".join(f"{e.type} {e.id}" for e in entities) or "nothing"
