@@ -34,6 +34,9 @@ class Config(BaseModel):
     context_window_tokens: int = Field(default=200_000, gt=0)
     """The model's context window; small catalogs are shown whole within a tenth of it."""
 
+    embedder: str = "use"
+    """Where vectors for search by meaning come from: `use` (bundled), `none`, or several, `a+b`."""
+
     counter: str = "auto"
     """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
 

@@ -79,6 +79,13 @@ OFFICE = (
 Open = Callable[..., Any]
 
 
+@pytest.fixture(autouse=True)
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search by words alone, and nothing outside the test's own folder."""
+    monkeypatch.setenv("TOOLSCOUT_EMBEDDER", "none")
+    monkeypatch.setenv("TOOLSCOUT_HOME", str(tmp_path / "home"))
+
+
 @pytest.fixture
 def office() -> tuple[Callable[..., Any], ...]:
     """Twenty-one tools: enough that a default toolbox does not show them all."""

@@ -204,7 +204,7 @@ def returns_an_object() -> object:
 
 @pytest.fixture
 async def trouble(open_box: Any) -> Any:
-    config = Config(call_timeout_seconds=0.05)
+    config = Config.read(call_timeout_seconds=0.05)
     box = await open_box(fails, hangs, says_nothing, returns_an_object, config=config)
     return await box.session("s")
 

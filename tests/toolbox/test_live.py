@@ -180,13 +180,26 @@ async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(ope
     slow = Notes("read", name="slow")
     slow.ready.clear()
     changed = asyncio.Event()
-    config = Config(start_timeout_seconds=0.01)
+    config = Config.read(start_timeout_seconds=0.01)
     box = await open_box(slow, Notes("read"), config=config, sink=lambda _: changed.set())
     assert list(box.catalog.tools) == ["notes__read"]
     changed.clear()
     slow.ready.set()
     await changed.wait()
     assert (await (await box.session("s")).call("slow__read", {})).text == "slow ran read"
+
+
+async def test_whoever_wants_everything_first_can_wait_for_it(open_box: Any, office: Any):
+    slow = Notes("read", name="slow")
+    slow.ready.clear()
+    config = Config.read(start_timeout_seconds=0, embedder="use")
+    box = await open_box(*office, slow, config=config)
+    asyncio.get_running_loop().call_soon(slow.ready.set)
+    await box.ready()
+    assert "slow__read" in box.catalog
+    facts = (await box.health()).parts["index"].facts
+    assert facts["vectors"] == {"use-m3": len(box.catalog)}
+    assert box.search("quel temps fait-il à Paris", limit=1).names == ("get_weather",)
 
 
 async def test_a_source_that_raises_anything_at_all_is_that_calls_error(open_box: Any):

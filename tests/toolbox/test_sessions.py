@@ -59,7 +59,7 @@ async def test_what_one_session_loads_no_other_sees(open_box: Any):
 
 @pytest.mark.behaviour("S1")
 async def test_past_the_cap_the_session_unused_for_longest_is_gone(open_box: Any, file: Path):
-    config = Config(max_sessions=2, store=str(file))
+    config = Config.read(max_sessions=2, store=str(file))
     box = await open_box(store=None, config=config)
     for name in ("first", "second", "third"):
         await (await box.session(name)).load("send_email")
@@ -237,7 +237,7 @@ async def test_ending_a_session_forgets_all_of_it(open_box: Any):
 
 
 async def test_nothing_is_written_before_a_session_is_opened(tmp_path: Path):
-    async with Toolbox([Tool(name="a")], config=Config(home=tmp_path)) as box:
+    async with Toolbox([Tool(name="a")], config=Config.read(home=tmp_path)) as box:
         box.search("a")
         assert entries(tmp_path) == []
         await (await box.session("s")).load("a")
@@ -256,7 +256,7 @@ async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path
 
 @pytest.mark.behaviour("S3")
 async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
-    box = await open_box(config=Config(max_loaded=20))
+    box = await open_box(config=Config.read(max_loaded=20))
     session = await box.session("s")
     await session.load(*box.catalog.tools)
     assert session.state.loaded == tuple(box.catalog.tools)[-20:]
@@ -269,7 +269,7 @@ async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
 @pytest.mark.parametrize("clear", [False, True])
 async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box: Any, clear: bool):
     loading = replace(DEFAULT, name="loading", surface="load")
-    box = await open_box(profile=loading, config=Config(clear_on_compaction=clear))
+    box = await open_box(profile=loading, config=Config.read(clear_on_compaction=clear))
     session = await box.session("s")
     session.view()
     await session.load("send_email")

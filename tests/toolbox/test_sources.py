@@ -67,7 +67,7 @@ async def test_the_servers_of_a_client_configuration_are_listed_and_called(
         path.write_text(
             f'[servers.time]\ncommand = "{sys.executable}"\nargs = ["-m", "mcp_server_time"]\n'
         )
-    config = Config(home=tmp_path / "home", start_timeout_seconds=60)
+    config = Config.read(home=tmp_path / "home", start_timeout_seconds=60)
     box = await open_box(path, config=config)
     session = await box.session("s")
     result = await session.call("time__get_current_time", {"timezone": "Europe/Oslo"})

@@ -18,6 +18,8 @@ from ..disclosure.profiles import profile as named_profile
 from ..disclosure.rebuild import rebuilt
 from ..errors import StoreError
 from ..events import Event, Sink, guarded, ignore
+from ..search.embedders import load
+from ..search.embedders.cache import VectorCache
 from ..search.engine import Allow, Engine
 from ..search.hit import Results
 from ..search.query import Mode
@@ -63,7 +65,8 @@ class Toolbox:
         self._config = config or Config.read()
         self._profile = _profile(profile, self._config)
         self._sink = guarded(sink)
-        self._live = Live(engine or Engine(), sink=self._sink)
+        self._owns_engine = engine is None
+        self._live = Live(engine or _engine(self._config), sink=self._sink)
         self._rim = Rim(self._live.changed, self._config)
         self._given = read_sources(sources, rim=self._rim)
         self._allow = allow
@@ -91,8 +94,15 @@ class Toolbox:
         for kept in list(self._kept.values()):
             await asyncio.to_thread(kept.save)
         await self._live.close()
+        if self._owns_engine:
+            await asyncio.to_thread(self._live.engine.close)
         if self._store is not None and self._store is not self._store_given:
             await asyncio.to_thread(self._store.close)
+
+    async def ready(self) -> None:
+        """Wait for slow sources and for vectors: nothing needs it, but first figures are fairer."""
+        await self._live.settle()
+        await asyncio.to_thread(self._live.engine.fill)
 
     @property
     def catalog(self) -> Catalog:
@@ -201,6 +211,13 @@ class Toolbox:
 
     def _store_failed(self, session: str, error: StoreError) -> None:
         self._sink(Event("store_failed", session, {"why": str(error)}))
+
+
+def _engine(config: Config) -> Engine:
+    """A search by words and, where the settings name an embedder, by meaning."""
+    embedders = load(config.embedder)
+    cache = VectorCache(config.cache_folder / "vectors.db") if embedders else None
+    return Engine(embedders=embedders, cache=cache)
 
 
 def _profile(given: Profile | str | None, config: Config) -> Profile:

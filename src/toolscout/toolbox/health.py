@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..errors import ToolscoutError
+from ..search.engine import Engine
 from ..store.contract import Store
 from .features import Features
 from .live import Live
@@ -43,7 +44,7 @@ class Health:
 
 @runtime_checkable
 class Reports(Protocol):
-    """A feature, or an engine, that can say how it is."""
+    """A feature that can say how it is."""
 
     def health(self) -> tuple[Status, Mapping[str, Any]]:
         """Its status and the facts behind it."""
@@ -53,7 +54,7 @@ class Reports(Protocol):
 async def examine(live: Live, features: Features, store: Callable[[], Awaitable[Store]]) -> Health:
     """Look at every part; one that cannot be looked at is an error and hides no other."""
     parts = {"catalog": _catalog(live), "store": await _store(store)}
-    parts["index"] = _reported(live.engine) or Part(facts={"tools": len(live.engine.catalog)})
+    parts["index"] = _index(live.engine)
     for name, feature in (
         ("rules", features.rules),
         ("memory", features.memory),
@@ -71,6 +72,14 @@ def _catalog(live: Live) -> Part:
         "problems": {**live.problems},
     }
     return Part("degraded" if live.problems else "ok", facts)
+
+
+def _index(engine: Engine) -> Part:
+    status = engine.status
+    facts = {"tools": status.tools, "vectors": status.vectors, "is_filling": status.is_filling}
+    if status.problem:
+        return Part("degraded", {**facts, "why": status.problem})
+    return Part(facts=facts)
 
 
 async def _store(store: Callable[[], Awaitable[Store]]) -> Part:

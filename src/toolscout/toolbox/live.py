@@ -56,6 +56,11 @@ class Live:
         if listings:
             await asyncio.wait(listings, timeout=wait_seconds)
 
+    async def settle(self) -> None:
+        """Wait until every source that is being listed has answered."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
     async def put(self, source: Source) -> None:
         """Add a source, or replace the one of its name."""
         before = self._sources.get(source.name)
