@@ -1,0 +1,1 @@
+"""How well search does: labelled queries, figures with intervals, and knowing when to abstain."""

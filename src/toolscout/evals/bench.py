@@ -1,0 +1,181 @@
+"""One run over a catalog and its labelled queries: figures, latency, and when to abstain."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from ..errors import QueryError
+from ..search.engine import Engine
+from ..search.hit import Results
+from .calibration import Reliability, auroc, refused_at, reliability
+from .dataset import Labelled, Negative
+from .metrics import ndcg, percentile, recall, reciprocal_rank
+
+Progress = Callable[[str, int, int], None]
+"""Told what is being done, and how many of how many are done."""
+
+DEPTH = 10
+SHOWN = 5
+FIGURES = ("recall@1", "recall@5", "recall@10", "ndcg@10", "mrr")
+_WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """One query, answered: its figures by name, how sure the answer was, and how long it took."""
+
+    id: str
+    figures: dict[str, float]
+    confidence: float
+    is_right: bool
+    took_ms: float
+
+    def row(self) -> dict[str, Any]:
+        """The same as a row of JSON Lines."""
+        return {"id": self.id, **self.figures, "confidence": self.confidence, "ms": self.took_ms}
+
+
+@dataclass(frozen=True, slots=True)
+class Abstention:
+    """How well confidence tells queries that some tool fits from queries that none does."""
+
+    auroc: float
+    false_at_90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one run measured."""
+
+    tools: int
+    scored: tuple[Scored, ...]
+    build_s: float
+    rss_mb: float
+    abstain: Abstention | None = None
+    without_relevant: Abstention | None = None
+
+    def mean(self, figure: str) -> float:
+        """The mean of one figure over all queries."""
+        return fmean(s.figures[figure] for s in self.scored) if self.scored else 0.0
+
+    @property
+    def reliability(self) -> Reliability:
+        """Confidence against whether one of the first hits was right."""
+        return reliability([(s.confidence, s.is_right) for s in self.scored])
+
+    def summary(self) -> dict[str, Any]:
+        """The figures under the names that scripts rely on."""
+        times = [s.took_ms for s in self.scored]
+        figures: dict[str, Any] = {"tools": self.tools, "queries": len(self.scored)}
+        figures |= {name: round(self.mean(name), 4) for name in FIGURES}
+        figures |= {
+            "build_s": round(self.build_s, 3),
+            "p50_ms": round(percentile(times, 0.5), 3),
+            "p95_ms": round(percentile(times, 0.95), 3),
+            "rss_mb": round(self.rss_mb, 1),
+        }
+        for name in ("abstain", "without_relevant"):
+            found: Abstention | None = getattr(self, name)
+            if found is not None:
+                figures[name] = {
+                    "auroc": round(found.auroc, 4),
+                    "false_at_90": round(found.false_at_90, 4),
+                }
+        return figures
+
+
+def score(
+    engine: Engine,
+    queries: Sequence[Labelled],
+    *,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[Scored, ...]:
+    """Search for every query over the whole catalog; the first few once before, untimed."""
+    for item in queries[:_WARM_UP]:
+        _search(engine, item.query)
+    scored: list[Scored] = []
+    for done, item in enumerate(queries, start=1):
+        started = clock()
+        results = _search(engine, item.query)
+        took_ms = (clock() - started) * 1e3
+        figures = figures_of(results.names, item)
+        is_right = bool(item.relevant & set(results.names[:SHOWN]))
+        scored.append(Scored(item.id, figures, results.confidence, is_right, round(took_ms, 3)))
+        if progress is not None:
+            progress("queries", done, len(queries))
+    return tuple(scored)
+
+
+def figures_of(ranked: Sequence[str], item: Labelled) -> dict[str, float]:
+    """All figures of one ranked answer; a name that comes twice counts once."""
+    names = list(dict.fromkeys(ranked))
+    found = {f"recall@{at}": recall(names, item.groups, at=at) for at in (1, 5, 10)}
+    found["ndcg@10"] = ndcg(names, item.groups)
+    found["mrr"] = reciprocal_rank(names, item.groups)
+    return found
+
+
+def abstention(
+    engine: Engine,
+    queries: Sequence[Labelled],
+    negatives: Sequence[Negative],
+    *,
+    progress: Progress | None = None,
+) -> Abstention:
+    """Negatives searched among the tools offered with them, queries among their relevant ones."""
+    total = len(queries) + len(negatives)
+    asked = [(q.query, tuple(sorted(q.relevant))) for q in queries]
+    asked += [(n.query, n.offered) for n in negatives]
+    sure: list[float] = []
+    for done, (query, names) in enumerate(asked, start=1):
+        sure.append(_search(engine, query, allow=names).confidence)
+        if progress is not None:
+            progress("negatives", done, total)
+    good, bad = sure[: len(queries)], sure[len(queries) :]
+    return Abstention(auroc(good, bad), refused_at(good, bad))
+
+
+def taken_out(
+    engine: Engine,
+    queries: Sequence[Labelled],
+    scored: Sequence[Scored],
+    *,
+    progress: Progress | None = None,
+) -> Abstention:
+    """The same queries with and without the tools that satisfy them, over the whole catalog."""
+    names = list(engine.catalog.tools)
+    bad: list[float] = []
+    for done, item in enumerate(queries, start=1):
+        rest = [name for name in names if name not in item.relevant]
+        bad.append(_search(engine, item.query, allow=rest).confidence)
+        if progress is not None:
+            progress("without relevant", done, len(queries))
+    good = [s.confidence for s in scored]
+    return Abstention(auroc(good, bad), refused_at(good, bad))
+
+
+def rss_mb() -> float:
+    """The memory this process holds now; its peak where the system does not tell."""
+    import resource  # not everywhere, and only asked for here
+
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    return pages * resource.getpagesize() / (1 << 20)
+
+
+def _search(engine: Engine, query: str, *, allow: Sequence[str] | None = None) -> Results:
+    """An answer; text that reads as a broken pattern finds nothing, as for any user."""
+    try:
+        return engine.search(query, limit=DEPTH, allow=allow)
+    except QueryError:
+        return Results(query=query)

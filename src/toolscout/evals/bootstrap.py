@@ -1,0 +1,60 @@
+"""How far a figure may be chance: intervals by drawing the queries again, with a fixed seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean, and the range that holds it in `level` of the draws."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether nought lies outside: as a difference, that it is no mere chance."""
+        return self.low > 0 or self.high < 0
+
+
+def interval(
+    values: Sequence[float], *, level: float = 0.95, draws: int = 2_000, seed: int = 0
+) -> Interval:
+    """The mean of one figure over the queries, with its interval."""
+    data = np.asarray(values, dtype=np.float64)
+    if not len(data):
+        return Interval(0.0, 0.0, 0.0)
+    tail = (1 - level) / 2
+    low, high = np.quantile(_means(data, draws=draws, seed=seed), [tail, 1 - tail])
+    return Interval(float(data.mean()), float(low), float(high))
+
+
+def paired(
+    after: Sequence[float],
+    before: Sequence[float],
+    *,
+    level: float = 0.95,
+    draws: int = 2_000,
+    seed: int = 0,
+) -> Interval:
+    """The mean gain from `before` to `after` on the same queries, in the same order."""
+    gains = [a - b for a, b in zip(after, before, strict=True)]
+    return interval(gains, level=level, draws=draws, seed=seed)
+
+
+def _means(data: npt.NDArray[np.float64], *, draws: int, seed: int) -> npt.NDArray[np.float64]:
+    random = np.random.default_rng(seed)
+    size = len(data)
+    blocks = [
+        data[random.integers(0, size, (min(_AT_ONCE, draws - done), size))].mean(axis=1)
+        for done in range(0, draws, _AT_ONCE)
+    ]
+    return np.concatenate(blocks)
