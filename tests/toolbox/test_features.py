@@ -12,6 +12,7 @@ import pytest
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.events import Event
+from toolscout.memory.memory import Memory as RealMemory
 from toolscout.offload.limits import Limits
 from toolscout.offload.shelf import Shelf
 
@@ -38,9 +39,10 @@ class Memory:
         seen[tool.name] = [*seen.get(tool.name, []), [now, not result.is_error]]
         return json.dumps(seen)
 
-    def render(self, section: str | None) -> str:
+    def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         seen = json.loads(section or "{}")
-        return ", ".join(f"{name} ({len(uses)}x)" for name, uses in seen.items())
+        used = ", ".join(f"{name} ({len(uses)}x)" for name, uses in seen.items())
+        return f"{used}; loaded {', '.join(discovered)}"
 
 
 class Broken:
@@ -52,8 +54,11 @@ class Broken:
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
         raise RuntimeError("no memory")
 
-    def render(self, section: str | None) -> str:
+    def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         return ""
+
+    def know(self, tools: object) -> Sequence[Any]:
+        raise RuntimeError("no wish to know")
 
     async def keep(self, session: str, tool: Tool, result: Result) -> Result:
         raise RuntimeError("no shelf")
@@ -79,7 +84,7 @@ async def test_memory_sees_every_result_and_is_kept_with_the_session(open_box: A
     await session.call("tool_search", {"query": "send_email"})
     again = await (await open_box(**options)).session("s")
     assert json.loads(again.state.sections["memory"]) == {"get_weather": [[12.5, True]] * 2}
-    assert again.recall() == "get_weather (2x)"
+    assert again.recall() == "get_weather (2x); loaded send_email"
 
 
 async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
@@ -147,3 +152,16 @@ async def test_features_that_fail_are_told_of_and_cost_nothing(open_box: Any):
     health = await box.health()
     assert health.status == "error"
     assert "no idea" in health.parts["memory"].facts["why"]
+    assert "no wish to know" in health.parts["memory"].facts["problems"][0]
+
+
+async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(open_box: Any):
+    memory = RealMemory(extractors={"nobody": lambda result: []})
+    box = await open_box(memory=memory)
+    session = await box.session("s")
+    await session.call("get_weather", {"city": "Oslo"})
+    part = (await box.health()).parts["memory"]
+    assert part.status == "degraded"
+    assert "there is no such tool" in part.facts["problems"][0]
+    assert part.facts["results"] == 1
+    assert "get_weather (1x)" in session.recall()

@@ -251,6 +251,32 @@ async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path
     assert "view" in kept.state.sections
 
 
+async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
+    open_box: Any, file: Path
+):
+    heard: list[Event] = []
+    boxes = [await open_box(store=file, sink=heard.append) for _ in range(2)]
+    handles = [await box.session("s") for box in boxes]
+
+    async def count(session: Any) -> None:
+        for _ in range(20):
+            await session.keep("count", lambda text: str(int(text or "0") + 1))
+
+    await asyncio.gather(*map(count, handles))
+    handles[0].emit("counted", by="both")
+    assert (await boxes[0].session("s")).state.sections["count"] == "40"
+    assert [(e.kind, e.session, e.facts) for e in heard if e.session] == [
+        ("counted", "s", {"by": "both"})
+    ]
+
+
+async def test_tools_are_looked_up_by_name_as_far_as_the_conversation_may_have_them(
+    open_box: Any,
+):
+    session = await (await open_box()).session("s", allow={"get_weather"})
+    assert [t.name for t in session.tools("send_email", "get_weather", "x")] == ["get_weather"]
+
+
 # Loading and unloading
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +28,7 @@ from ..store.opening import open_store
 from .allowing import both
 from .approval import Approver, Caution, Consent, careful
 from .calling import Caller
-from .features import Features, Guides, Keeps, Offers, Remembers
+from .features import Features, Guides, Keeps, Knows, Offers, Remembers
 from .handle import Handle
 from .health import Health, examine
 from .kept import Kept
@@ -66,12 +66,13 @@ class Toolbox:
         self._profile = _profile(profile, self._config)
         self._sink = guarded(sink)
         self._owns_engine = engine is None
-        self._live = Live(engine or _engine(self._config), sink=self._sink)
+        self._live = Live(engine or _engine(self._config), sink=self._sink, learn=self._learn)
         self._rim = Rim(self._live.changed, self._config)
         self._given = read_sources(sources, rim=self._rim)
         self._allow = allow
         self._consent = Consent(caution=caution, approver=approver)
         self._features = Features(rules, memory, offload, tuple(offers))
+        self._complaints: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_given = store
         self._store: Store | None = None
@@ -179,7 +180,9 @@ class Toolbox:
 
     async def health(self) -> Health:
         """How the toolbox is: catalog, sources, store and features."""
-        return await examine(self._live, self._features, self._opened_store)
+        return await examine(
+            self._live, self._features, self._opened_store, complaints=self._complaints
+        )
 
     async def _open(self, id: str) -> Kept:  # noqa: A002 - as users say it
         store = await self._opened_store()
@@ -208,6 +211,17 @@ class Toolbox:
         store = open_store(config)
         store.expire()
         return store
+
+    def _learn(self, catalog: Catalog) -> None:
+        """Let features know of the tools there are now."""
+        complaints: dict[str, Sequence[str]] = {}
+        for name, feature in self._features.named.items():
+            if isinstance(feature, Knows):
+                try:
+                    complaints[name] = [str(problem) for problem in feature.know(catalog)]
+                except Exception as error:  # noqa: BLE001 - a feature never keeps tools away
+                    complaints[name] = [repr(error)]
+        self._complaints = complaints
 
     def _store_failed(self, session: str, error: StoreError) -> None:
         self._sink(Event("store_failed", session, {"why": str(error)}))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 
@@ -29,8 +30,8 @@ class Remembers(Protocol):
         """The section after one more result."""
         ...
 
-    def render(self, section: str | None) -> str:
-        """What is remembered, as text for the model."""
+    def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
+        """What is remembered, with the tools that are loaded, as text for the model."""
         ...
 
 
@@ -65,6 +66,15 @@ class Hides(Protocol):
 
 
 @runtime_checkable
+class Knows(Protocol):
+    """Wants to know which tools there are, and says what of its own does not fit them."""
+
+    def know(self, tools: Iterable[Tool]) -> Sequence[Problem]:
+        """Learn of the tools; the problems are for whoever runs the toolbox."""
+        ...
+
+
+@runtime_checkable
 class Forgets(Protocol):
     """Keeps something of a conversation that must go when the conversation does."""
 
@@ -83,10 +93,15 @@ class Features:
     others: tuple[Offers, ...] = ()
 
     @property
+    def named(self) -> Mapping[str, object]:
+        """The features that have a place of their own, by its name."""
+        places = {"rules": self.rules, "memory": self.memory, "offload": self.offload}
+        return {name: feature for name, feature in places.items() if feature is not None}
+
+    @property
     def all(self) -> tuple[object, ...]:
         """Every feature there is."""
-        named = (self.rules, self.memory, self.offload)
-        return (*(f for f in named if f is not None), *self.others)
+        return (*self.named.values(), *self.others)
 
     @cached_property
     def offered(self) -> Mapping[str, tuple[Offers, Tool]]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.policy import Standing
-from ..disclosure.scope import Scope
+from ..disclosure.scope import Scope, is_allowed
 from ..disclosure.session import Session
 from ..disclosure.snapshot import carry
 from ..disclosure.target import Target
@@ -98,19 +98,38 @@ class Handle:
 
     def recall(self) -> str:
         """What the memory has of this conversation, as text for the model."""
-        memory = self._caller.features.memory
-        return memory.render(self.state.sections.get(MEMORY)) if memory else ""
+        memory, state = self._caller.features.memory, self.state
+        if memory is None:
+            return ""
+        return memory.render(state.sections.get(MEMORY), discovered=state.loaded)
+
+    def tools(self, *names: str) -> tuple[Tool, ...]:
+        """The tools of these names that this conversation may have."""
+        caller = self._caller
+        found = (caller.live.catalog.get(name) for name in names)
+        return tuple(t for t in found if t is not None and is_allowed(t, caller.allow))
+
+    def emit(self, kind: str, **facts: Any) -> None:
+        """Tell whoever listens to the toolbox of something that happened in this conversation."""
+        self._caller.sink(Event(kind, self.id, facts))
+
+    async def keep(self, section: str, change: Callable[[str | None], str]) -> None:
+        """Change a section of the session by a function of what it holds, and save it.
+
+        The function may be called again on newer text, where another writer was first.
+        """
+        await self._move(lambda s: s.with_section(section, change(s.sections.get(section))))
 
     async def load(self, *names: str) -> None:
         """Bring tools into view without a search; names not in the catalog wait for it."""
         most = self._caller.profile.limits.loaded
         await self._move(lambda s: s.load(*names, at_most=most))
-        self._caller.sink(Event("tools_enabled", self.id, {"names": names}))
+        self.emit("tools_enabled", names=names)
 
     async def unload(self, *names: str) -> None:
         """Take tools out of view again."""
         await self._move(lambda s: s.unload(*names))
-        self._caller.sink(Event("tools_disabled", self.id, {"names": names}))
+        self.emit("tools_disabled", names=names)
 
     async def compacted(self) -> None:
         """Say that the conversation's messages were shortened.
@@ -120,19 +139,6 @@ class Handle:
         """
         clear = self._caller.profile.clears_on_compaction
         await self._move(lambda s: carry(s.compacted(clear=clear)))
-
-    def tools(self, *names: str) -> tuple[Tool, ...]:
-        """The tools of these names, as the catalog has them now; those it lacks are left out."""
-        found = (self._caller.live.catalog.get(name) for name in names)
-        return tuple(tool for tool in found if tool is not None)
-
-    async def keep(self, section: str, change: Callable[[str | None], str]) -> None:
-        """Keep something of one's own with the conversation, made from what is kept now."""
-        await self._move(lambda s: s.with_section(section, change(s.sections.get(section))))
-
-    def emit(self, kind: str, **facts: Any) -> None:
-        """Tell whoever listens to this toolbox what happened in this conversation."""
-        self._caller.sink(Event(kind, self.id, facts))
 
     async def save(self) -> None:
         """Write what is not written yet: after a view that no call followed."""

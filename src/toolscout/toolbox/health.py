@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -51,18 +51,26 @@ class Reports(Protocol):
         ...
 
 
-async def examine(live: Live, features: Features, store: Callable[[], Awaitable[Store]]) -> Health:
+async def examine(
+    live: Live,
+    features: Features,
+    store: Callable[[], Awaitable[Store]],
+    *,
+    complaints: Mapping[str, Sequence[str]],
+) -> Health:
     """Look at every part; one that cannot be looked at is an error and hides no other."""
-    parts = {"catalog": _catalog(live), "store": await _store(store)}
-    parts["index"] = _index(live.engine)
-    for name, feature in (
-        ("rules", features.rules),
-        ("memory", features.memory),
-        ("offload", features.offload),
-    ):
-        if feature is not None:
-            parts[name] = _reported(feature) or Part()
+    parts = {"catalog": _catalog(live), "index": _index(live.engine), "store": await _store(store)}
+    for name, feature in features.named.items():
+        parts[name] = _with(_reported(feature), complaints.get(name, ()))
     return Health(parts)
+
+
+def _with(part: Part, problems: Sequence[str]) -> Part:
+    """A part, and what its feature said of the catalog."""
+    if not problems:
+        return part
+    worst: Status = "error" if part.status == "error" else "degraded"
+    return Part(worst, {**part.facts, "problems": [*problems]})
 
 
 def _catalog(live: Live) -> Part:
@@ -91,9 +99,9 @@ async def _store(store: Callable[[], Awaitable[Store]]) -> Part:
     return Part()
 
 
-def _reported(part: object) -> Part | None:
+def _reported(part: object) -> Part:
     if not isinstance(part, Reports):
-        return None
+        return Part()
     try:
         status, facts = part.health()
     except Exception as error:  # noqa: BLE001 - the report must come through

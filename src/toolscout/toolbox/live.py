@@ -22,9 +22,12 @@ class Live:
     so that its tools keep their place and their calls say what is wrong.
     """
 
-    def __init__(self, engine: Engine, *, sink: Sink) -> None:
+    def __init__(
+        self, engine: Engine, *, sink: Sink, learn: Callable[[Catalog], None] = lambda _: None
+    ) -> None:
         self._engine = engine
         self._sink = sink
+        self._learn = learn
         self._sources: dict[str, Source] = {}
         self._problems: dict[str, str] = {}
         self._updating = asyncio.Lock()
@@ -121,6 +124,7 @@ class Live:
             if not diff:
                 return
             await asyncio.to_thread(self._engine.update, after)
+            self._learn(after)
         facts = {
             "added": len(diff.added),
             "changed": len(diff.changed),
