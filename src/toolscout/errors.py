@@ -22,6 +22,7 @@ Each class has a stable `code`, which scripts and models may rely on; the text m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import ClassVar
@@ -69,6 +70,20 @@ class SchemaError(CatalogError):
     """A JSON schema is not one."""
 
     code = "schema"
+
+
+class InvalidCatalog(CatalogError):
+    """Validation found problems; `problems` has every one of them, in words."""
+
+    code = "invalid_catalog"
+
+    def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
+        self.problems = tuple(problems)
+        count = len(self.problems)
+        listed = "".join(f"\n- {problem}" for problem in self.problems)
+        super().__init__(
+            f"The catalog has {count} problem{'' if count == 1 else 's'}:{listed}", hint=hint
+        )
 
 
 class QueryError(ToolscoutError):
