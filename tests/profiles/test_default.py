@@ -62,21 +62,33 @@ def test_few_tools_that_are_too_large_for_the_window_are_searched(talk, tool) ->
 
 
 def test_a_small_catalog_that_grows_gets_its_search_at_the_end(talk, tools) -> None:
-    talk = talk(DEFAULT, tools[:10])
-    first = talk.view()
-    talk.now(talk.catalog.with_source("late", tools[10:]))
-    second = talk.view()
-    assert second.surface == "load"
+    load = talk(LOAD, tools[:10])
+    first = load.view()
+    load.now(load.catalog.with_source("late", tools[10:]))
+    second = load.view()
+    assert (first.surface, second.surface) == ("direct", "load")
     assert second.tools[:10] == first.tools
     assert [t["name"] for t in second.tools[10:]] == ["tool_search"]
     assert "playlist" in second.instructions
-    talk.call("tool_search", query="select:list_photo")
-    third = talk.view()
+    load.call("tool_search", query="select:list_photo")
+    third = load.view()
     assert third.tools[:11] == second.tools
     assert third.tools[11]["name"] == "list_photo"
     assert third.instructions == second.instructions
-    assert talk.why(tools[0].name) == "shown"
-    assert talk.resolve(tools[0].name).tool is not None
+    assert load.why(tools[0].name) == "shown"
+    assert load.resolve(tools[0].name).tool is not None
+
+
+def test_left_to_itself_a_grown_catalog_is_dispatched(talk, tools) -> None:
+    auto = talk(DEFAULT, tools[:10])
+    first = auto.view()
+    auto.now(auto.catalog.with_source("late", tools[10:]))
+    second = auto.view()
+    assert second.surface == "dispatch"
+    assert second.tools[:10] == first.tools
+    assert [t["name"] for t in second.tools[10:]] == ["tool_search", "describe_tools", "call_tool"]
+    auto.call("tool_search", query="select:list_photo")
+    assert auto.view().text == second.text
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from .lineup import Plan
 from .native import is_hosted, mechanism
 from .profile import Profile
@@ -11,15 +9,9 @@ from .scope import Scope
 from .surface import Surface
 from .target import Target
 
-AUTO: Mapping[str, Surface] = {
-    "anthropic": "dispatch",
-    "openai-chat": "dispatch",
-    "openai-responses": "dispatch",
-    "gemini": "dispatch",
-    "mcp": "dispatch",
-    "plain": "load",
-}
-"""What `auto` means where a model has no native search; docs/decisions has the figures."""
+AUTO: Surface = "dispatch"
+"""What `auto` means where a model has no native search: over recorded conversations it is billed
+least with every provider's prices (docs/decisions/surfaces.md has the figures)."""
 
 
 def plan(profile: Profile, target: Target, scope: Scope) -> Plan:
@@ -36,10 +28,4 @@ def plan(profile: Profile, target: Target, scope: Scope) -> Plan:
         case "load" | "dispatch":
             return Plan(profile.surface)
         case "auto" | "native":
-            wanted = AUTO[target.provider.name]
-            return Plan(wanted if _can(profile, wanted) else "load")
-
-
-def _can(profile: Profile, surface: Surface) -> bool:
-    """Whether the profile has the tools that a surface needs."""
-    return surface != "dispatch" or profile.tool_for("call") is not None
+            return Plan(AUTO if profile.tool_for("call") else "load")
