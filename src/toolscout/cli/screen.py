@@ -1,0 +1,128 @@
+"""Where a conversation is read from and shown: a terminal in colour, or plain lines."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from threading import Thread
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+
+class Screen(Protocol):
+    """Shows a conversation and reads what the user types."""
+
+    async def read(self) -> str | None:
+        """The next line, or None when there are no more."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A piece of what the model says."""
+        ...
+
+    def note(self, label: str, text: str) -> None:
+        """A line about what happens."""
+        ...
+
+
+class Lines:
+    """Lines of a file, read by a thread of their own so that the program goes on meanwhile.
+
+    The thread dies with the program: nobody has to press Enter for it to end.
+    """
+
+    def __init__(self, source: TextIO) -> None:
+        self._source = source
+
+    async def next(self) -> str | None:
+        """The next line without its end; None at the end of the file."""
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[str] = loop.create_future()
+        Thread(target=self._read, args=(loop, line), daemon=True).start()
+        text = await line
+        return text.rstrip("\r\n") if text else None
+
+    def _read(self, loop: asyncio.AbstractEventLoop, line: asyncio.Future[str]) -> None:
+        text = self._source.readline()
+        loop.call_soon_threadsafe(lambda: None if line.done() else line.set_result(text))
+
+
+class Plain:
+    """One line per thing, each with its label: for pipes, logs and tests."""
+
+    def __init__(self, source: TextIO, target: TextIO) -> None:
+        self._lines = Lines(source)
+        self._target = target
+        self._said: list[str] = []
+
+    async def read(self) -> str | None:
+        """The next line."""
+        self._end()
+        return await self._lines.next()
+
+    def say(self, text: str) -> None:
+        """Gather words until something else is to be shown."""
+        self._said.append(text)
+
+    def note(self, label: str, text: str) -> None:
+        """A labelled line; further lines of the text are indented."""
+        self._end()
+        self._write(label, text)
+
+    def _end(self) -> None:
+        if text := "".join(self._said).strip():
+            self._write("assistant", text)
+        self._said.clear()
+
+    def _write(self, label: str, text: str) -> None:
+        indented = text.replace("\n", "\n  ")
+        print(f"{label}: {indented}", file=self._target, flush=True)
+
+
+_STYLES = {
+    "call": "cyan",
+    "error": "bold red",
+    "found": "green",
+    "result": "dim",
+    "retry": "yellow",
+    "search": "magenta",
+}
+
+
+class Colourful:
+    """A terminal: words appear as they come, and what happens beside them is in colour."""
+
+    def __init__(self, source: TextIO, console: Console) -> None:
+        self._lines = Lines(source)
+        self._console = console
+        self._is_open = False
+
+    async def read(self) -> str | None:
+        """The next line, after a prompt."""
+        self._end()
+        self._console.print(Text("› ", style="bold blue"), end="")
+        return await self._lines.next()
+
+    def say(self, text: str) -> None:
+        """Show words at once."""
+        self._is_open = True
+        self._console.out(text, end="", highlight=False)
+
+    def note(self, label: str, text: str) -> None:
+        """A line in the colour of its label."""
+        self._end()
+        self._console.print(Text(f"{label} ", style=_STYLES.get(label, "dim")) + Text(text))
+
+    def _end(self) -> None:
+        if self._is_open:
+            self._console.out("")
+        self._is_open = False
+
+
+def screen() -> Screen:
+    """Colour where a person sits at a terminal, plain lines elsewhere."""
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        return Colourful(sys.stdin, Console())
+    return Plain(sys.stdin, sys.stdout)
