@@ -1,0 +1,218 @@
+"""Skills as two tools: find the right one, and read it with what lies beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ..catalog.catalog import Catalog
+from ..catalog.names import normalised
+from ..catalog.problem import Problem
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..search.engine import Engine
+from ..search.hit import Hit, Results
+from ..tokens import Counter, default_counter
+from .files import MOST_BYTES, Refused, Unreadable, inside, listed, read_text
+from .library import Library, read_library
+from .skill import MANIFEST, Skill, split
+from .tools import Style, definitions, other, spelled
+
+Matching = Literal["ranked", "literal"]
+BUDGET_TOKENS = 1_500
+_LIMIT = 5
+_UNSURE = 0.2
+
+
+class Skills:
+    """The skills in some folders, found by the engine that finds tools.
+
+    `style` spells the tools `search_skills` or `searchSkills`. With `literal` matching only what
+    is in a skill's own words counts, as in design A; `ranked` adds what the engine finds.
+    `budget_tokens` is for skills alone: the list in the prompt and a search's answer keep to it.
+    """
+
+    def __init__(
+        self,
+        *folders: Path | str,
+        engine: Engine | None = None,
+        style: Style = "snake",
+        matching: Matching = "ranked",
+        budget_tokens: int = BUDGET_TOKENS,
+        most_bytes: int = MOST_BYTES,
+        counter: Counter | None = None,
+    ) -> None:
+        self._folders = tuple(Path(folder) for folder in folders)
+        self._engine = engine or Engine()
+        self._style: Style = style
+        self._matching: Matching = matching
+        self._budget_tokens = budget_tokens
+        self._most_bytes = most_bytes
+        self._counter = counter or default_counter()
+        self._library = Library()
+        self._pointers: dict[str, tuple[str, ...]] = {}
+        self.reload()
+
+    @property
+    def library(self) -> Library:
+        """The skills as they were last read."""
+        return self._library
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Skills that could not be read, or clash."""
+        return self._library.problems
+
+    def reload(self) -> None:
+        """Read the folders again."""
+        self._library = read_library(self._folders, most_bytes=self._most_bytes)
+        tools = [skill.as_tool() for skill in self._library.skills.values()]
+        self._engine.update(Catalog(tools, source="skills"))
+
+    def know(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+        """Learn which tools point to which skill; name those that point to none."""
+        found: dict[str, list[str]] = {}
+        problems: list[Problem] = []
+        for tool in tools:
+            if not tool.skill:
+                continue
+            skill = self._library.find(tool.skill)
+            if skill is None:
+                told = f"points to the skill {tool.skill!r}, which does not exist."
+                problems.append(Problem(tool.name, told, "Mend the id.", "warning"))
+            else:
+                found.setdefault(skill.id, []).append(tool.name)
+        self._pointers = {skill_id: tuple(names) for skill_id, names in found.items()}
+        return tuple(problems)
+
+    def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
+        """How the skills are: degraded while one of them cannot be read."""
+        problems = [str(problem) for problem in self.problems]
+        facts = {"skills": len(self._library.skills), "problems": problems}
+        return "degraded" if problems else "ok", facts
+
+    def block(self) -> str:
+        """One line a skill for the prompt, as many as the budget holds; empty without skills."""
+        skills = list(self._library.skills.values())
+        lines = list(self._within(f"- **{s.name}** (`{s.id}`): {s.description}" for s in skills))
+        if more := len(skills) - len(lines):
+            lines.append(f"- … and {more} more: ask {spelled('search_skills', self._style)}.")
+        return "\n".join(lines)
+
+    # The tools
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The two tools in the spelling chosen; none where there are no skills."""
+        return definitions(self._style) if self._library.skills else ()
+
+    def hidden_tools(self) -> tuple[Tool, ...]:
+        """The same tools in the other spelling, answered although no model is told of them."""
+        return definitions(other(self._style)) if self._library.skills else ()
+
+    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - skills are the same for every session
+        """Answer a call of one of the tools."""
+        match normalised(tool.name):
+            case "search_skills":
+                return await asyncio.to_thread(self.search, str(arguments.get("query", "")))
+            case "read_skill":
+                file = arguments.get("file")
+                asked = str(arguments.get("skillId", ""))
+                return await asyncio.to_thread(self.read, asked, str(file) if file else None)
+            case _:
+                return _failed(f"There is no skill tool {tool.name!r}.")
+
+    def search(self, query: str) -> Result:
+        """Skills for a query; with none, all there are and what to do."""
+        found = list(self._within((_entry(s) for s in self._found(query)), size=_size))
+        if found:
+            return Result.of({"query": query, "results": found})
+        names = [{"id": s.id, "name": s.name} for s in self._library.skills.values()]
+        read = spelled("read_skill", self._style)
+        return Result.of(
+            {
+                "query": query,
+                "results": [],
+                "allSkills": list(self._within(names, size=_size)),
+                "message": f"No skill matches. Read one of these with {read}, or go on without.",
+            }
+        )
+
+    def read(self, skill_id: str, file: str | None = None) -> Result:
+        """A skill's text, or that of a file beside it, or an error that says why not."""
+        skill = self._library.find(skill_id)
+        if skill is None:
+            known = ", ".join(self._library.skills) or "none"
+            return _failed(f"There is no skill {skill_id!r}. Available: {known}.")
+        return self._manifest(skill) if file is None else self._beside(skill, file)
+
+    # Inside
+
+    def _found(self, query: str) -> list[Skill]:
+        skills = self._library.skills
+        literal = [s for s in skills.values() if s.matches(query)]
+        if not query.strip():
+            return literal
+        results = self._engine.search(query, limit=max(_LIMIT, len(literal)), mode="words")
+        ranks = {name: rank for rank, name in enumerate(results.names)}
+        literal.sort(key=lambda s: ranks.get(s.id, len(ranks)))
+        if self._matching == "literal":
+            return literal
+        others = [skills[h.name] for h in results.hits if _is_meant(h, results)]
+        return list(dict.fromkeys((*literal, *others)))
+
+    def _manifest(self, skill: Skill) -> Result:
+        try:
+            text = read_text(skill.path, most_bytes=self._most_bytes, follow=False)
+            _, body = split(text)
+        except Unreadable as error:
+            return _failed(f"The skill {skill.id!r} cannot be read: {error}.")
+        reply: dict[str, Any] = {"skillId": skill.id, "name": skill.name, "content": body}
+        files = [f for f in listed(skill.folder) if f != MANIFEST] if skill.folder else []
+        if files:
+            reply["files"] = files
+        if tools := list(dict.fromkeys((*skill.tools, *self._pointers.get(skill.id, ())))):
+            reply["tools"] = tools
+        return Result.of(reply)
+
+    def _beside(self, skill: Skill, file: str) -> Result:
+        if skill.folder is None:
+            return _failed(f"The skill {skill.id!r} is a single file; there is nothing beside it.")
+        try:
+            path = inside(skill.folder, file)
+            text = read_text(path, most_bytes=self._most_bytes, follow=False)
+        except (Refused, Unreadable) as error:
+            files = ", ".join(f for f in listed(skill.folder) if f != MANIFEST) or "none"
+            return _failed(f"{file!r} cannot be read: {error}. Files of {skill.id!r}: {files}.")
+        return Result.of({"skillId": skill.id, "name": skill.name, "file": file, "content": text})
+
+    def _within(self, items: Iterable[Any], *, size: Any = str) -> Iterator[Any]:
+        """As many of some items as fit the budget, but never none."""
+        left = self._budget_tokens
+        for index, item in enumerate(items):
+            left -= self._counter.count(size(item))
+            if left < 0 and index:
+                return
+            yield item
+
+
+def _is_meant(hit: Hit, results: Results) -> bool:
+    """By its words, or by its meaning alone where the search is sure and the hit near the best."""
+    if any(reason.arm != "meaning" for reason in hit.why):
+        return True
+    return results.confidence >= _UNSURE and hit.score >= results.hits[0].score / 2
+
+
+def _entry(skill: Skill) -> dict[str, str]:
+    return {"id": skill.id, "name": skill.name, "description": skill.description}
+
+
+def _size(item: object) -> str:
+    return json.dumps(item, ensure_ascii=False)
+
+
+def _failed(message: str) -> Result:
+    return replace(Result.of({"error": message}), is_error=True)
