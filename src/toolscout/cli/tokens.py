@@ -1,0 +1,130 @@
+"""`toolscout tokens`: what tools cost in the context, whole and under each profile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..config import Config
+from ..disclosure.caching import Bill
+from ..disclosure.conversation import read_conversation
+from ..disclosure.profile import Profile
+from ..disclosure.profiles import EVERYTHING, names, profile
+from ..disclosure.replay import compare
+from ..errors import ConfigError
+from ..search.engine import Engine
+from ..tokens import counter
+from ..toolbox.costs import Scale
+from .catalogs import PATH, catalog_option, load_and_warn
+from .output import json_option, print_json, print_table, progress, say
+
+
+@click.command(name="tokens")
+@catalog_option
+@click.option("--profile", "chosen", metavar="NAME", help="Only this profile.  [default: all]")
+@click.option(
+    "--conversation",
+    type=PATH,
+    metavar="FILE",
+    help="A recorded conversation (JSON Lines): what it is billed on each surface.",
+)
+@click.option(
+    "--model",
+    default="plain",
+    show_default=True,
+    metavar="PROVIDER[:MODEL]",
+    help="Whom requests are for; a model's prices and caching rules go with it.",
+)
+@json_option
+def command(
+    *,
+    paths: tuple[Path, ...],
+    chosen: str | None,
+    conversation: Path | None,
+    model: str,
+    is_json: bool,
+) -> int:
+    """Count the tokens of tools: all of them loaded, and under each profile.
+
+    A profile is counted at the start of a conversation, after one search and after five, each with
+    everything that the model then reads: tools, instructions, searches and replies. The saving is
+    that of the first request. Searches here go by words alone.
+    """
+    engine = Engine(load_and_warn(paths))
+    by = counter(Config.read().counter)
+    scale = Scale(engine=engine, counter=by, target=model)
+    everything = scale.everything()
+    report: dict[str, Any] = {
+        "counter": by.name,
+        "is_exact": by.is_exact,
+        "tools": len(engine.catalog),
+        "everything": everything,
+        "profiles": _profiles(scale, _chosen(chosen), everything),
+    }
+    if conversation is not None:
+        steps = read_conversation(_text(conversation))
+        told = profile(chosen) if chosen else profile(Config.read().profile)
+        bills = compare(steps, target=model, engine=engine, profile=told, by=by)
+        report["conversation"] = {surface: _row(bill) for surface, bill in bills.items()}
+    print_json(report) if is_json else _show(report)
+    return 0
+
+
+def _chosen(name: str | None) -> list[Profile]:
+    wanted = [name] if name else [n for n in names() if n != EVERYTHING.name]
+    return [profile(n) for n in wanted]
+
+
+def _profiles(scale: Scale, profiles: list[Profile], everything: int) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    with progress() as step:
+        for done, wanted in enumerate(profiles):
+            step("profiles", done, len(profiles))
+            cost = scale.cost(wanted)
+            rows[wanted.name] = {
+                "start": cost.start,
+                "after_1": cost.after_1,
+                "after_5": cost.after_5,
+                "saved": cost.saved(everything),
+            }
+    return rows
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The conversation {path} cannot be read: {error}.", hint="Give a JSON Lines file."
+        ) from error
+
+
+def _row(bill: Bill) -> dict[str, Any]:
+    return {
+        "requests": bill.requests,
+        "cached": bill.cached,
+        "written": bill.written,
+        "plain": bill.plain,
+        "output": bill.output,
+        "billed": round(bill.total, 1),
+    }
+
+
+def _show(report: dict[str, Any]) -> None:
+    how = "counted with" if report["is_exact"] else "an estimate, not a count:"
+    say(f"{report['tools']} tools, {how} {report['counter']}")
+    rows = [("everything loaded", f"{report['everything']:,}", "", "", "")]
+    rows += [
+        (name, f"{r['start']:,}", f"{r['after_1']:,}", f"{r['after_5']:,}", f"{r['saved']:.1%}")
+        for name, r in report["profiles"].items()
+    ]
+    print_table(("profile", "start", "after 1 search", "after 5", "saved"), rows)
+    if "conversation" in report:
+        bills = report["conversation"].items()
+        columns = ("surface", "billed", "cached", "written", "plain", "output")
+        rows = [
+            (name, f"{b['billed']:,.0f}", *(f"{b[k]:,}" for k in columns[2:])) for name, b in bills
+        ]
+        print_table(columns, rows, title="The conversation, billed in plain input tokens")
