@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -38,7 +38,7 @@ class Listing:
 
     def covers(self, tool: Tool) -> bool:
         """Whether the tool is meant, by any of the three."""
-        return (
+        return bool(self.names or self.servers or self.categories) and (
             tool.name in self.names
             or tool.local_name in self.names
             or tool.server in self.servers
@@ -46,13 +46,39 @@ class Listing:
         )
 
 
+_BECAUSE: Mapping[Reason, tuple[bool, str]] = {
+    "discovery": (True, "is in view: discovery tools always are."),
+    "never_defer": (True, "is in view: the tool asks never to be deferred."),
+    "pinned": (True, "is in view: it is pinned by name, server or category."),
+    "loaded": (True, "is in view: this conversation has loaded it."),
+    "small": (True, "is in view: the catalog is small enough to show whole."),
+    "shown": (True, "is in view: it has been since the conversation began."),
+    "unlisted": (True, "is in view: no rule defers it."),
+    "lost": (True, "keeps its place in view, but its server is not connected now."),
+    "marked": (False, "is deferred: the tool asks to be."),
+    "listed": (False, "is deferred: its name, server or category is listed so."),
+    "served": (False, "is deferred: tools that come from a server are."),
+    "all": (False, "is deferred: every tool is, unless it is pinned or loaded."),
+    "unknown": (False, "is not in the catalog, or not allowed here."),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a tool stands, why, and the same as a sentence."""
+    """Where a tool stands, and the reason: as a value, and as a sentence."""
 
-    in_view: bool
+    name: str
     reason: Reason
-    sentence: str
+
+    @property
+    def in_view(self) -> bool:
+        """Whether the model sees its definition."""
+        return _BECAUSE[self.reason][0]
+
+    @property
+    def sentence(self) -> str:
+        """The reason in words."""
+        return f"{self.name} {_BECAUSE[self.reason][1]}"
 
     def __bool__(self) -> bool:
         return self.in_view
@@ -86,33 +112,22 @@ class Policy:
 
     def stand(self, tool: Tool, *, is_loaded: bool = False, is_small: bool = False) -> Standing:
         """Where a catalog tool stands now."""
+        return Standing(tool.name, self._reason(tool, is_loaded=is_loaded, is_small=is_small))
+
+    def _reason(self, tool: Tool, *, is_loaded: bool, is_small: bool) -> Reason:
         if tool.defer == "never":
-            return _shown(tool, "never_defer", "the tool asks never to be deferred")
+            return "never_defer"
         if self.pinned.covers(tool):
-            return _shown(tool, "pinned", "it is pinned by name, server or category")
+            return "pinned"
         if is_loaded:
-            return _shown(tool, "loaded", "this conversation has loaded it")
+            return "loaded"
         if tool.defer == "always" and (self.marks_ignore_threshold or not is_small):
-            return _hidden(tool, "marked", "the tool asks to be deferred")
-        if is_small:
-            return _shown(tool, "small", "the catalog is small enough to show whole")
-        return self._by_rule(tool)
+            return "marked"
+        return "small" if is_small else self._by_rule(tool)
 
-    def _by_rule(self, tool: Tool) -> Standing:
+    def _by_rule(self, tool: Tool) -> Reason:
         if self.rule != "none" and self.deferred.covers(tool):
-            return _hidden(tool, "listed", "its name, server or category is listed as deferred")
+            return "listed"
         if self.rule == "all":
-            return _hidden(tool, "all", "every tool waits unless it is pinned")
-        if self.rule == "served" and tool.server:
-            return _hidden(
-                tool, "served", f"tools of a server wait, and it is one of {tool.server}"
-            )
-        return _shown(tool, "unlisted", "no rule defers it")
-
-
-def _shown(tool: Tool, reason: Reason, because: str) -> Standing:
-    return Standing(in_view=True, reason=reason, sentence=f"{tool.name} is in view: {because}.")
-
-
-def _hidden(tool: Tool, reason: Reason, because: str) -> Standing:
-    return Standing(in_view=False, reason=reason, sentence=f"{tool.name} is deferred: {because}.")
+            return "all"
+        return "served" if self.rule == "served" and tool.server else "unlisted"

@@ -17,6 +17,7 @@ from ..tokens import Counter
 
 _GROUP_CAP = 60
 _NAME_CAP = 64
+_TOPICS_WORTH = 5
 _LOOSE = "other"
 _PLAIN_WORDS = (
     "add all apply call check clear copy create delete describe disable do download edit enable "
@@ -37,28 +38,18 @@ class Roster:
 
 def roster(tools: Iterable[Tool], *, budget_tokens: int, by: Counter) -> Roster:
     """As much about these tools as fits the budget."""
-    groups: dict[str, list[str]] = {}
-    for tool in tools:
-        groups.setdefault(group_of(tool), []).append(clean_line(tool.local_name, cap=_NAME_CAP))
-    known = {group: len(names) for group, names in groups.items()}
-    for text in (_names(groups, budget_tokens), _topics(groups, budget_tokens), _counts(known)):
+    groups = _grouped(tools)
+    known = {group: len(found) for group, found in groups.items()}
+    for level in (_names, _topics, _counts):
+        text = level(groups, budget_tokens)
         if text is not None and by.count(text) <= budget_tokens:
             return Roster(text, known)
     return Roster(_largest(known, budget_tokens=budget_tokens, by=by), known)
 
 
-def group_of(tool: Tool) -> str:
-    """The server a tool is of, else its category."""
-    return clean_line(tool.server or tool.category or _LOOSE, cap=_GROUP_CAP)
-
-
 def counts(tools: Iterable[Tool]) -> dict[str, int]:
     """How many tools each group has."""
-    known: dict[str, int] = {}
-    for tool in tools:
-        group = group_of(tool)
-        known[group] = known.get(group, 0) + 1
-    return known
+    return {group: len(found) for group, found in _grouped(tools).items()}
 
 
 def news(before: Mapping[str, int], now: Mapping[str, int], *, most: int = 8) -> str:
@@ -74,34 +65,50 @@ def news(before: Mapping[str, int], now: Mapping[str, int], *, most: int = 8) ->
     return f"Since the list above, {'; '.join(parts)}." if parts else ""
 
 
-def _names(groups: Mapping[str, list[str]], budget_tokens: int) -> str | None:
+def _grouped(tools: Iterable[Tool]) -> dict[str, list[Tool]]:
+    """Tools by server, else by category, under names fit to be read."""
+    raw: dict[str, list[Tool]] = {}
+    for tool in tools:
+        raw.setdefault(tool.server or tool.category or _LOOSE, []).append(tool)
+    groups: dict[str, list[Tool]] = {}
+    for group, found in raw.items():
+        groups.setdefault(clean_line(group, cap=_GROUP_CAP), []).extend(found)
+    return groups
+
+
+def _names(groups: Mapping[str, list[Tool]], budget_tokens: int) -> str | None:
     # No name is under a token, so a catalog with more names than tokens need not be written out.
-    if sum(len(names) for names in groups.values()) > budget_tokens:
+    if sum(map(len, groups.values())) > budget_tokens:
         return None
-    return "\n".join(f"{group}: {', '.join(names)}" for group, names in groups.items())
+    lines = (f"{g}: {', '.join(_local(t) for t in tools)}" for g, tools in groups.items())
+    return "\n".join(lines)
 
 
-def _topics(groups: Mapping[str, list[str]], budget_tokens: int) -> str | None:
+def _topics(groups: Mapping[str, list[Tool]], budget_tokens: int) -> str | None:
     """Each group with its count and what its tools are about."""
-    about = {group: _subjects(names) for group, names in groups.items()}
-    if sum(map(len, about.values())) > budget_tokens:
+    if sum(map(len, groups.values())) > _TOPICS_WORTH * budget_tokens:
         return None
+    about = {group: _subjects(tools) for group, tools in groups.items()}
     lines = (f"{g} ({len(groups[g])}): {', '.join(words)}" for g, words in about.items())
     return "\n".join(lines)
 
 
-def _subjects(names: Iterable[str]) -> list[str]:
+def _subjects(tools: Iterable[Tool]) -> list[str]:
     """The first word of each name that is not merely what is done; plurals count once."""
     found: dict[str, str] = {}
-    for name in names:
-        words = normalised(name).split("_")
+    for tool in tools:
+        words = normalised(_local(tool)).split("_")
         word = next((w for w in words if w not in _VERBS), words[0])
         found.setdefault(word.removesuffix("s"), word)
     return [*found.values()]
 
 
-def _counts(known: Mapping[str, int]) -> str:
-    return ", ".join(f"{group} ({count})" for group, count in known.items())
+def _local(tool: Tool) -> str:
+    return clean_line(tool.local_name, cap=_NAME_CAP)
+
+
+def _counts(groups: Mapping[str, list[Tool]], _: int) -> str:
+    return ", ".join(f"{group} ({len(tools)})" for group, tools in groups.items())
 
 
 def _largest(known: Mapping[str, int], *, budget_tokens: int, by: Counter) -> str:

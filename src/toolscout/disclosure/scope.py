@@ -77,8 +77,7 @@ class Scope:
         standing = self.policy.stand(tool, is_loaded=loaded, is_small=self.is_small)
         if standing or tool.name not in self.standing:
             return standing
-        text = f"{tool.name} is in view: it has been since the conversation began."
-        return Standing(in_view=True, reason="shown", sentence=text)
+        return Standing(tool.name, "shown")
 
     @cached_property
     def loaded(self) -> frozenset[str]:

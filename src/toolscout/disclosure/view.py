@@ -120,8 +120,7 @@ def why(
 ) -> Standing:
     """Where a tool stands in a conversation, and the reason as a value and as a sentence."""
     if any(m.name == name for m in profile.metatools):
-        said = f"{name} is in view: discovery tools always are."
-        return Standing(in_view=True, reason="discovery", sentence=said)
+        return Standing(name, "discovery")
     scope = Scope.of(profile.policy, catalog, session, allow)
     tool = next(iter(meant(name, scope, aliases=profile.aliases)), None)
     if tool is not None:
@@ -129,10 +128,8 @@ def why(
     snapshot = read(session)
     gone = snapshot.get(name) if snapshot else None
     if gone is not None and is_allowed(gone, allow):
-        said = f"{name} keeps its place in view, but its server is not connected now."
-        return Standing(in_view=True, reason="lost", sentence=said)
-    said = f"{name} is not in the catalog, or not allowed here."
-    return Standing(in_view=False, reason="unknown", sentence=said)
+        return Standing(name, "lost")
+    return Standing(name, "unknown")
 
 
 def _is_small(
