@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, zip_longest
 
 import numpy as np
@@ -110,7 +111,7 @@ def _hits(
     """The best, then what they say is related, as far as there is room."""
     index = request.index
     hits = [
-        Hit(index.tool(slot), round(float(score), 4), _why(rankings, slot))
+        Hit(index.tool(slot), round(float(score), 4), partial(_why, rankings, slot))
         for slot, score in zip(fused.slots[:limit].tolist(), fused.scores[:limit], strict=True)
     ]
     shown = {h.name for h in hits}
@@ -119,13 +120,17 @@ def _hits(
             slot = _seen(request, name)
             if len(hits) < limit and slot is not None and name not in shown:
                 shown.add(name)
-                hits.append(Hit(index.tool(slot), 0.0, (Reason("related", words=(hit.name,)),)))
+                hits.append(Hit(index.tool(slot), 0.0, _because("related", words=(hit.name,))))
     return tuple(hits)
 
 
 def _seen(request: Request, name: str) -> int | None:
     slot = request.index.slots.get(name)
     return slot if slot is not None and request.allowed[slot] else None
+
+
+def _because(arm: str, where: str = "", words: tuple[str, ...] = ()) -> Callable[[], tuple[Reason]]:
+    return lambda: (Reason(arm, where, words),)
 
 
 def _why(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
@@ -154,7 +159,7 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
             lacking.append(name)
         for slot in seen:
             tool = index.tool(slot)
-            hits.setdefault(tool.name, Hit(tool, 1.0, (Reason("name", "name", (name,)),)))
+            hits.setdefault(tool.name, Hit(tool, 1.0, _because("name", "name", (name,))))
     notes = (f"No tool is named {', '.join(lacking)}.",) if lacking else ()
     found = tuple(hits.values())
     return Results(query.text, found, confidence=float(bool(found)), notes=notes)
@@ -163,6 +168,6 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
 def _listed(index: Index, query: Query, mask: Mask, limit: int) -> Results:
     """A query of filters alone lists what they leave, by name."""
     tools = sorted((index.tool(s) for s in np.flatnonzero(mask).tolist()), key=lambda t: t.name)
-    hits = tuple(Hit(t, 0.0, (Reason("filter"),)) for t in tools[:limit])
+    hits = tuple(Hit(t, 0.0, _because("filter")) for t in tools[:limit])
     near = tuple(t.name for t in tools[limit : limit + _NEAR])
     return Results(query.text, hits, confidence=float(bool(hits)), near=near)

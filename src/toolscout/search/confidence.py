@@ -35,7 +35,7 @@ def evidence(rankings: Sequence[Ranking], fused: Fused) -> Evidence:
     for ranking in rankings:
         match ranking:
             case Meaning():
-                similarity = max(similarity, float(ranking.similarity(best)[0]))
+                similarity = max(similarity, float(ranking.similarity(best).max()))
                 meaning = max(meaning, float(ranking.at(best)[0]))
             case Words():
                 words = float(ranking.at(best)[0])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .needs import spread
 from .ranking import Floats, Fused, Ints, Ranking, Request
 
 SERVER_SHARE = 0.15
@@ -13,7 +14,7 @@ _FEWEST_SERVERS = 3
 
 
 def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
-    """Sum the arms, lean a little towards servers that fit, break ties by name."""
+    """Sum the arms, lean a little towards servers that fit, give every need its turn."""
     if not rankings:
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
     slots = np.unique(np.concatenate([r.candidates for r in rankings])).astype(np.int32)
@@ -21,7 +22,7 @@ def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
     for ranking in rankings:
         scores += np.float32(ranking.trust) * ranking.at(slots)
     scores = _with_servers(request, slots, scores)
-    return _ordered(request, slots, scores)
+    return spread(request, rankings, _ordered(request, slots, scores))
 
 
 def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
@@ -41,9 +42,9 @@ def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     order = np.argsort(-scores, kind="stable")
     slots, scores = slots[order], scores[order]
-    tied = np.flatnonzero(np.diff(scores) == 0)
-    if len(tied):
+    if (scores[1:] == scores[:-1]).any():
+        values = scores.tolist()
         names = [request.index.tool(s).name for s in slots.tolist()]
-        rows = sorted(range(len(slots)), key=lambda i: (-float(scores[i]), names[i]))
+        rows = sorted(range(len(names)), key=lambda i: (-values[i], names[i]))
         slots, scores = slots[rows], scores[rows]
     return Fused(slots, scores)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ..catalog.tool import Tool
 
@@ -28,7 +29,12 @@ class Hit:
 
     tool: Tool
     score: float
-    why: tuple[Reason, ...] = ()
+    reasons: Callable[[], tuple[Reason, ...]] = field(default=tuple[Reason, ...], compare=False)
+
+    @property
+    def why(self) -> tuple[Reason, ...]:
+        """What spoke for it, worked out when asked."""
+        return self.reasons()
 
     @property
     def name(self) -> str:

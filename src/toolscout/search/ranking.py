@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,7 @@ class Request:
     index: Index
     allowed: Mask
     terms: tuple[str, ...]
-    clauses: tuple[str, ...]
+    clauses: tuple[str, ...] = ()
     depth: int = 300
 
 
@@ -58,6 +58,15 @@ class Ranking(Protocol):
 
     def why(self, slot: int) -> Reason | None:
         """What speaks for a slot, if anything does."""
+        ...
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """A ranking that can also tell how each clause of a request sees the catalog."""
+
+    def parts(self, slots: Ints) -> Floats:
+        """Standardised scores, a row a clause and a column a slot, already weighed by trust."""
         ...
 
 

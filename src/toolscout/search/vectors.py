@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +13,16 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+
+# Spinning BLAS threads cost more than they bring on matrices of this size.
+_threadpools: Any = import_module("threadpoolctl")  # it brings no types
+_blas: Any = _threadpools.ThreadpoolController()
+
+
+def one_thread() -> AbstractContextManager[object]:
+    """Keep the matrix work inside on the calling thread."""
+    return _blas.limit(limits=1, user_api="blas")
+
 
 EXACT_UP_TO = 20_000
 LEADING = 128
@@ -103,19 +116,19 @@ class Vectors:
             count=self.count - len(slots),
         )
 
-    def spread(self, query: Floats) -> tuple[float, float]:
-        """Mean and standard deviation of a query's similarity to the catalog's tools."""
-        n = float(self.count)
-        mean = float(query @ self.total) / n if n else 0.0
-        square = float(query @ (self.gram @ query)) / n if n else 0.0
-        share = n / (n + _PRIOR_WEIGHT)
-        variance = share * max(0.0, square - mean * mean) + (1 - share) * _PRIOR_VARIANCE
-        return share * mean + (1 - share) * _PRIOR_MEAN, float(np.sqrt(variance))
+    def spread(self, queries: Floats) -> tuple[Floats, Floats]:
+        """Mean and standard deviation of each query's similarity to the catalog's tools."""
+        count = max(self.count, 1)
+        mean = queries @ self.total / count
+        square = np.einsum("ij,ij->i", queries @ self.gram, queries) / count
+        share = self.count / (self.count + _PRIOR_WEIGHT)
+        variance = share * np.maximum(0.0, square - mean * mean) + (1 - share) * _PRIOR_VARIANCE
+        centre = share * mean + (1 - share) * _PRIOR_MEAN
+        return centre.astype(np.float32), np.sqrt(variance).astype(np.float32)
 
-    def similarity(self, query: Floats, slots: Ints) -> Floats:
-        """The exact similarity of a query to some slots; zero where there is no vector."""
-        rows = self.rows[slots].astype(np.float32, copy=False)
-        return np.where(self.present[slots], rows @ query, np.float32(0.0))
+    def similarity(self, queries: Floats, slots: Ints) -> Floats:
+        """The exact similarity of some slots (rows) to some queries (columns)."""
+        return self.rows[slots].astype(np.float32, copy=False) @ queries.T
 
     def nearest(self, query: Floats, allowed: Mask, *, count: int) -> Ints:
         """The slots most similar to a query among those allowed, in no order."""

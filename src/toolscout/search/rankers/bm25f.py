@@ -13,6 +13,7 @@ from ..hit import Reason
 from ..index import Index
 from ..postings import Segment
 from ..ranking import Floats, Ints, Request
+from ..text import terms
 
 WEIGHT = 0.8
 BLINDNESS = 1.0
@@ -56,6 +57,7 @@ class BM25F:
             deviation=sqrt(max(sum(t.idf * t.idf * t.variance for t in known), _SMALL)),
             coverage=coverage,
             trust=self.weight * coverage**BLINDNESS,
+            clauses=tuple(frozenset(terms(c)) for c in request.clauses[1:] and request.clauses),
         )
 
 
@@ -74,18 +76,30 @@ class Words:
     deviation: float
     coverage: float
     trust: float
+    clauses: tuple[frozenset[str], ...] = ()
     arm: str = "words"
 
     def at(self, slots: Ints) -> Floats:
         """Standardised scores."""
         return (self.scores[slots] - np.float32(self.mean)) / np.float32(self.deviation)
 
+    def parts(self, slots: Ints) -> Floats:
+        """How the words of each clause alone see some slots."""
+        gains = {t.text: t.idf * _weights(t, slots) for t in self.terms}
+        rows: list[Floats] = []
+        for clause in self.clauses:
+            had = [t for t in self.terms if t.text in clause]
+            mean = sum(t.idf * t.mean for t in had)
+            spread = sqrt(max(sum(t.idf * t.idf * t.variance for t in had), _SMALL))
+            summed = np.sum([gains[t.text] for t in had], axis=0) if had else np.zeros(len(slots))
+            rows.append(np.float32(self.trust) * ((summed - mean) / spread).astype(np.float32))
+        return np.stack(rows)
+
     def share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
-        reason = self.why(slot)
-        had = reason.words if reason else ()
         mass = sum(t.idf for t in self.terms)
-        return self.coverage * sum(t.idf for t in self.terms if t.text in had) / mass
+        had = sum(t.idf for t in self.terms if any(_place(p, slot) is not None for p in t.parts))
+        return self.coverage * had / mass
 
     def why(self, slot: int) -> Reason | None:
         """The words a tool has, and the fields they stand in."""
@@ -93,16 +107,34 @@ class Words:
         fields = 0
         score = 0.0
         for term in self.terms:
-            for segment, start, end in term.parts:
-                place = start + int(np.searchsorted(segment.slots[start:end], slot))
-                if place < end and segment.slots[place] == slot:
+            for part in term.parts:
+                if (place := _place(part, slot)) is not None:
                     found.append(term.text)
-                    fields |= int(segment.fields[place])
-                    score += term.idf * float(segment.weights[place])
+                    fields |= int(part[0].fields[place])
+                    score += term.idf * float(part[0].weights[place])
         if not found:
             return None
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)
         return Reason(self.arm, field=named, words=tuple(found), score=round(score, 3))
+
+
+def _weights(term: Term, slots: Ints) -> Floats:
+    """The weight of a term in each of some slots."""
+    found = np.zeros(len(slots), np.float32)
+    for segment, start, end in term.parts:
+        held = segment.slots[start:end]
+        places = np.minimum(held.searchsorted(slots), end - start - 1)
+        found += np.where(held[places] == slots, segment.weights[start:end][places], np.float32(0))
+    return found
+
+
+def _place(part: tuple[Segment, int, int], slot: int) -> int | None:
+    """Where a slot stands in a term's postings."""
+    segment, start, end = part
+    if not segment.start <= slot < segment.end:
+        return None
+    place = start + int(segment.slots[start:end].searchsorted(slot))
+    return place if place < end and segment.slots[place] == slot else None
 
 
 def _scores(index: Index, terms: Sequence[Term]) -> Floats:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,10 +12,11 @@ from ..embedders.embedder import Embedder
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share
-from ..vectors import Vectors
+from ..vectors import Vectors, one_thread
 
 WHOLE = 0.5
 CLAUSE = 0.5
+_REMEMBERED = 512
 
 
 class Dense:
@@ -24,6 +25,7 @@ class Dense:
     def __init__(self, embedder: Embedder, *, weight: float = 1.0) -> None:
         self.embedder = embedder
         self.weight = weight
+        self._encode = lru_cache(maxsize=_REMEMBERED)(self._views)
 
     def rank(self, request: Request) -> Meaning | None:
         """Compare the request with every tool that has a vector."""
@@ -34,44 +36,50 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
-        parts = request.clauses if len(request.clauses) > 1 else (text,)
-        whole, *clauses = self.embedder.encode([without_values(text), *parts])
-        near = vectors.nearest(whole, request.allowed, count=request.depth)
-        return Meaning(vectors, whole, clauses, candidates=near, trust=trust)
+        views = self._encode((without_values(text), *(request.clauses or (text,))))
+        with one_thread():
+            near = vectors.nearest(views[0], request.allowed, count=request.depth)
+            mean, deviation = vectors.spread(views)
+        return Meaning(vectors, views, mean, deviation, candidates=near, trust=trust)
+
+    def _views(self, texts: tuple[str, ...]) -> Floats:
+        """A row a text, each different one encoded once."""
+        different = list(dict.fromkeys(texts))
+        rows = self.embedder.encode(different)
+        return rows[[different.index(t) for t in texts]]
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The semantic view of one request."""
+    """The semantic view of one request: first the whole without its values, then each clause."""
 
     vectors: Vectors
-    whole: Floats
-    clauses: Sequence[Floats]
+    views: Floats
+    mean: Floats
+    deviation: Floats
     candidates: Ints
     trust: float
     arm: str = "meaning"
 
     def at(self, slots: Ints) -> Floats:
         """Standardised similarity; zero, which is neutral, where a vector is still missing."""
-        score = WHOLE * self._standard(self.whole, slots)
-        best = self._standard(self.clauses[0], slots)
-        for clause in self.clauses[1:]:
-            best = np.maximum(best, self._standard(clause, slots))
-        present = self.vectors.present[slots]
-        return np.where(present, score + np.float32(CLAUSE) * best, np.float32(0))
+        standard = (self.similarity(slots) - self.mean) / self.deviation
+        score = WHOLE * standard[:, 0] + CLAUSE * standard[:, 1:].max(axis=1)
+        return np.where(self.vectors.present[slots], score, np.float32(0)).astype(np.float32)
+
+    def parts(self, slots: Ints) -> Floats:
+        """How each clause alone sees some slots."""
+        standard = (self.similarity(slots) - self.mean) / self.deviation
+        return np.float32(self.trust) * standard[:, 1:].T
 
     def similarity(self, slots: Ints) -> Floats:
-        """The plain cosine of the closest view of the request."""
-        views = [self.whole, *self.clauses]
-        return np.max([self.vectors.similarity(v, slots) for v in views], axis=0)
+        """The cosine of each slot (rows) with each view (columns)."""
+        with one_thread():
+            return self.vectors.similarity(self.views, slots)
 
     def why(self, slot: int) -> Reason | None:
         """How close a tool is."""
-        one = np.array([slot], np.int32)
         if not self.vectors.present[slot]:
             return None
-        return Reason(self.arm, score=round(float(self.similarity(one)[0]), 3))
-
-    def _standard(self, view: Floats, slots: Ints) -> Floats:
-        mean, deviation = self.vectors.spread(view)
-        return (self.vectors.similarity(view, slots) - np.float32(mean)) / np.float32(deviation)
+        closest = float(self.similarity(np.array([slot], np.int32)).max())
+        return Reason(self.arm, score=round(closest, 3))
