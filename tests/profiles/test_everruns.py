@@ -236,3 +236,10 @@ def test_hiding_schemas_cuts_the_list_by_a_wide_margin(talk, tool) -> None:
     count = default_counter().count
     shown = count(talk(with_threshold(100), tools).view().text)
     assert count(talk(EVERRUNS, tools).view().text) < shown / 5
+
+
+@pytest.mark.behaviour("D23", "D49")
+def test_a_search_with_no_tools_connected_is_an_error_that_says_so(talk) -> None:
+    result = talk(EVERRUNS).call("tool_search", query="file")
+    assert result.is_error
+    assert "No tools are connected" in result.text
