@@ -1,1 +1,5 @@
-"""The command line."""
+"""The command line: `toolscout`, with one module a command."""
+
+from .app import main
+
+__all__ = ["main"]

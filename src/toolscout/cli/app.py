@@ -1,0 +1,111 @@
+"""The `toolscout` command: which commands there are, and how a mistake is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module, metadata
+from io import TextIOWrapper
+
+import click
+
+from ..errors import QueryError, ToolscoutError
+from .output import tell_error
+
+USAGE = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command that is imported when it is asked for; its module has it as `command`."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "search": Command("search", "Find tools for a query, once or interactively."),
+    "serve": Command("serve", "Put many MCP servers behind one."),
+    "bench": Command("bench", "Measure search on labelled queries."),
+    "tokens": Command("tokens", "Count what tools cost in the context, profile by profile."),
+    "catalog": Command("catalog", "List, show and validate the tools of a catalog."),
+    "completion": Command("completion", "Print a shell's completion script."),
+}
+"""Every command, in the order of `--help`: one line adds one."""
+
+
+class LazyGroup(click.Group):
+    """Commands by name; only the one that runs is imported, so that `--help` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click calls it so
+        """The names, in their order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        known = COMMANDS.get(cmd_name)
+        if known is None:
+            near = get_close_matches(cmd_name, COMMANDS, n=1)
+            if near and not ctx.resilient_parsing:
+                ctx.fail(f"There is no command {cmd_name!r}. Did you mean {near[0]}?")
+            return None
+        module = import_module(f".{known.module}", __package__)
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  as above
+        """List commands by their summaries, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, known.summary) for name, known in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(metadata.version("toolscout"), prog_name="toolscout")
+def app() -> None:
+    """Give an agent ten thousand tools for the price of one.
+
+    Run `toolscout search` to try it on the embedded example catalog.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; mistakes are told, never thrown: the exit code is all that is left."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    is_json = "--json" in _before_dashes(arguments)
+    try:
+        code = app.main(list(arguments), prog_name="toolscout", standalone_mode=False)
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        tell_error("usage", error.format_message(), hint=_usage(error), is_json=is_json)
+        return error.exit_code
+    except ToolscoutError as error:
+        position = error.position if isinstance(error, QueryError) else None
+        message = error.message if is_json else str(error).removesuffix(error.hint).strip()
+        tell_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
+        return USAGE
+    return code if isinstance(code, int) else 0
+
+
+def _usage(error: click.ClickException) -> str:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return ""
+    if isinstance(error, click.NoSuchOption) and context.command.name == "search":
+        return f"See {context.command_path} --help. A query that begins with - goes after --."
+    return f"See {context.command_path} --help."
+
+
+def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:
+    return arguments[: list(arguments).index("--")] if "--" in arguments else arguments

@@ -1,0 +1,208 @@
+"""`toolscout bench`: how well and how fast search does on labelled queries."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import ConfigError, SourceError
+from ..evals.bench import FIGURES, Report, Scored, abstention, rss_mb, score, taken_out
+from ..evals.bootstrap import interval, paired
+from ..evals.dataset import (
+    Labelled,
+    Negative,
+    read_negatives,
+    read_queries,
+    resolved,
+    resolved_negatives,
+)
+from ..search.engine import Engine
+from .catalogs import PATH, embedder_options, engine_over, load_and_warn, warn_of
+from .output import json_option, print_json, print_table, progress, say
+
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run was asked to measure."""
+
+    tools: Path
+    queries: Path
+    negatives: Path | None
+    without_relevant: bool
+    reliability: bool
+    limit: int | None
+    rows: Path | None
+    against: Path | None
+    embedder: str
+    no_cache: bool
+    is_json: bool
+
+
+@click.command(name="bench")
+@click.option("--tools", type=PATH, required=True, metavar="FILE", help="The catalog to search.")
+@click.option("--queries", type=FILE, required=True, metavar="FILE", help="Labelled queries.")
+@click.option("--negatives", type=FILE, metavar="FILE", help="Queries that no tool offered fits.")
+@click.option("--without-relevant", is_flag=True, help="Also with the right tools taken out.")
+@click.option("--reliability", is_flag=True, help="Also how often confidence is right.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Only the first N queries and negatives."
+)
+@click.option("--rows", type=NEW_FILE, metavar="FILE", help="Write the figures of every query.")
+@click.option("--against", type=FILE, metavar="FILE", help="Compare with the rows of another run.")
+@embedder_options
+@json_option
+def command(**given: Any) -> None:
+    """Measure search on a catalog and its labelled queries."""
+    _bench(Asked(**given))
+
+
+def _bench(asked: Asked) -> None:
+    earlier = _read_rows(asked.against) if asked.against is not None else None
+    started = time.perf_counter()
+    catalog = load_and_warn((asked.tools,))
+    with engine_over(catalog, embedder=asked.embedder, no_cache=asked.no_cache) as engine:
+        report = _measured(engine, asked, build_s=time.perf_counter() - started)
+    if asked.rows is not None:
+        _write_rows(asked.rows, report.scored)
+    found = report.summary()
+    if asked.reliability:
+        found["reliability"] = _curve(report)
+    if earlier is not None:
+        found["against"] = _gains(report.scored, earlier)
+    if asked.is_json:
+        print_json(found)
+    else:
+        _show(report, found)
+
+
+def _measured(engine: Engine, asked: Asked, *, build_s: float) -> Report:
+    queries = _queries(engine, asked.queries)[: asked.limit]
+    negatives = _negatives(engine, asked.negatives)[: asked.limit] if asked.negatives else ()
+    with progress() as step:
+        scored = score(engine, queries, progress=step)
+        memory = rss_mb()
+        refused = abstention(engine, queries, negatives, progress=step) if negatives else None
+        missing = None
+        if asked.without_relevant:
+            missing = taken_out(engine, queries, scored, progress=step)
+    return Report(len(engine.catalog), scored, build_s, memory, refused, missing)
+
+
+def _queries(engine: Engine, path: Path) -> Sequence[Labelled]:
+    read = read_queries(path)
+    found = resolved(read.rows, engine.catalog)
+    warn_of((*read.problems, *found.problems))
+    if not found.rows:
+        raise SourceError(f"{path} has no query that can be read.", hint="Mend its rows.")
+    return found.rows
+
+
+def _negatives(engine: Engine, path: Path) -> Sequence[Negative]:
+    read = read_negatives(path)
+    found = resolved_negatives(read.rows, engine.catalog)
+    warn_of((*read.problems, *found.problems))
+    return found.rows
+
+
+def _write_rows(path: Path, scored: Sequence[Scored]) -> None:
+    try:
+        path.write_text("".join(f"{json.dumps(s.row())}\n" for s in scored), encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"Cannot write {path}: {error.strerror}.", hint="Name another file for --rows."
+        ) from error
+
+
+def _read_rows(path: Path) -> dict[str, dict[str, float]]:
+    """The figures of an earlier run, by query."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
+        return {str(row["id"]): {name: float(row[name]) for name in FIGURES} for row in rows}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConfigError(
+            f"{path} does not hold the rows of a run.",
+            hint="Make them with: toolscout bench … --rows FILE",
+        ) from error
+
+
+def _gains(scored: Sequence[Scored], earlier: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """What changed on the queries that both runs have, with intervals of 95 %."""
+    shared = [s for s in scored if s.id in earlier]
+    gains: dict[str, Any] = {"queries": len(shared)}
+    for name in FIGURES:
+        gain = paired([s.figures[name] for s in shared], [earlier[s.id][name] for s in shared])
+        gains[name] = {
+            "gain": round(gain.mean, 4),
+            "low": round(gain.low, 4),
+            "high": round(gain.high, 4),
+            "is_clear": gain.is_clear,
+        }
+    return gains
+
+
+def _curve(report: Report) -> dict[str, Any]:
+    found = report.reliability
+    bins = [
+        {
+            "from": b.low,
+            "to": b.high,
+            "count": b.count,
+            "confidence": round(b.confidence, 4),
+            "right": round(b.right, 4),
+        }
+        for b in found.bins
+    ]
+    return {"ece": round(found.error, 4), "bins": bins}
+
+
+def _show(report: Report, found: dict[str, Any]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for name in FIGURES:
+        span = interval([s.figures[name] for s in report.scored])
+        rows.append((name, f"{span.mean:.4f}", f"{span.low:.4f} to {span.high:.4f}"))
+    rows += [(key, f"{found[key]:g}", "") for key in ("build_s", "p50_ms", "p95_ms", "rss_mb")]
+    for name in ("abstain", "without_relevant"):
+        rows += [
+            (f"{name} {key}", f"{value:.4f}", "") for key, value in found.get(name, {}).items()
+        ]
+    say(f"{found['tools']} tools, {found['queries']} queries")
+    print_table(("figure", "value", "95 % interval"), rows)
+    if "reliability" in found:
+        say(f"confidence is off by {found['reliability']['ece']:.4f} on average")
+        print_table(
+            ("confidence", "searches", "mean", "right"),
+            [
+                (
+                    f"{b['from']:g} to {b['to']:g}",
+                    str(b["count"]),
+                    f"{b['confidence']:.3f}",
+                    f"{b['right']:.3f}",
+                )
+                for b in found["reliability"]["bins"]
+            ],
+        )
+    if "against" in found:
+        gains: dict[str, Any] = found["against"]
+        say(f"against the other run, on {gains['queries']} queries")
+        print_table(
+            ("figure", "gain", "95 % interval", ""),
+            [
+                (
+                    name,
+                    f"{gains[name]['gain']:+.4f}",
+                    f"{gains[name]['low']:+.4f} to {gains[name]['high']:+.4f}",
+                    "clear" if gains[name]["is_clear"] else "may be chance",
+                )
+                for name in FIGURES
+            ],
+        )

@@ -1,0 +1,114 @@
+"""`toolscout catalog`: what tools there are, one of them in full, and what is wrong with them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from ..catalog.card import first_sentence, full
+from ..catalog.catalog import Catalog
+from ..catalog.lint import lint
+from ..catalog.validation import validate as check
+from ..errors import UnknownTool
+from .catalogs import PATH, catalog_option, load, load_and_warn, only
+from .nearest import nearest
+from .output import json_option, print_json, print_table, say, tell_error
+
+FOUND_PROBLEMS = 1
+UNKNOWN = 1
+
+
+@click.group(name="catalog")
+def command() -> None:
+    """List, show and validate the tools of a catalog."""
+
+
+@command.command(name="list")
+@catalog_option
+@click.option("--server", "servers", multiple=True, help="Only tools of this server.")
+@click.option("--category", "categories", multiple=True, help="Only tools of this category.")
+@json_option
+def list_tools(
+    *,
+    paths: tuple[Path, ...],
+    servers: tuple[str, ...],
+    categories: tuple[str, ...],
+    is_json: bool,
+) -> None:
+    """List the tools of a catalog."""
+    catalog = load_and_warn(paths)
+    passes = only(catalog, servers, ())
+    tools = [
+        tool
+        for tool in catalog
+        if (passes is None or passes(tool)) and (not categories or tool.category in categories)
+    ]
+    if is_json:
+        kept = ("name", "description", "server", "category")
+        print_json([{key: getattr(tool, key) for key in kept} for tool in tools])
+        return
+    print_table(
+        ("tool", "server", "category", "what it does"),
+        [(t.name, t.server, t.category, first_sentence(t.description)) for t in tools],
+        title=f"{len(tools)} tools",
+    )
+
+
+@command.command(name="show")
+@click.argument("name")
+@catalog_option
+@json_option
+def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
+    """Show one tool in full; NAME may be in any case style or without its server."""
+    catalog = load_and_warn(paths)
+    names = catalog.resolve(name)
+    if not names:
+        tell_error(
+            UnknownTool.code,
+            f"No tool is named {name!r}.",
+            hint=_suggestion(catalog, name),
+            is_json=is_json,
+        )
+        return UNKNOWN
+    if is_json:
+        rows = [catalog[n].row() for n in names]
+        print_json(rows[0] if len(rows) == 1 else rows)
+    else:
+        say("\n\n".join(full(catalog[n]) for n in names))
+    return 0
+
+
+def _suggestion(catalog: Catalog, name: str) -> str:
+    near = nearest(catalog, name)
+    return f"Near: {', '.join(near)}." if near else "List all with: toolscout catalog list"
+
+
+@command.command(name="validate")
+@click.argument("files", nargs=-1, type=PATH)
+@catalog_option
+@click.option("--strict", is_flag=True, help="Let warnings count as errors.")
+@json_option
+def validate(
+    *, files: tuple[Path, ...], paths: tuple[Path, ...], strict: bool, is_json: bool
+) -> int:
+    """Tell every problem in FILES and how to mend it.
+
+    The exit code is 1 if there is an error; warnings are advice, unless --strict is given.
+    """
+    loaded = load((*files, *paths))
+    report = check(loaded.catalog.tools)
+    advice = lint(loaded.catalog)
+    problems = (*loaded.problems, *report.errors, *report.warnings, *advice)
+    fatal = [p for p in problems if strict or p.severity == "error"]
+    if is_json:
+        rows = [asdict(problem) for problem in problems]
+        print_json({"valid": not fatal, "tools": len(loaded.catalog), "problems": rows})
+    else:
+        for problem in problems:
+            say(f"{problem.severity}: {problem}", style="red" if problem in fatal else "yellow")
+        errors = sum(p.severity == "error" for p in problems)
+        warnings = len(problems) - errors
+        say(f"{len(loaded.catalog)} tools, {errors} errors, {warnings} warnings.")
+    return FOUND_PROBLEMS if fatal else 0
