@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,6 @@ from toolscout.search.engine import Engine
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.exact import Exact
 from toolscout.telemetry.arms import timed
-from toolscout.telemetry.silence import Silence
 from toolscout.telemetry.tally import Tally
 from toolscout.toolbox.box import Toolbox
 
@@ -48,12 +47,12 @@ class Forgetful:
         message = "no room"
         raise MemoryError(message)
 
-    def render(self, section: str | None) -> str:
+    def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         return ""
 
 
-@pytest.mark.behaviour("E111", "E112")
-async def test_a_memory_that_breaks_costs_no_result_and_is_noticed() -> None:
+@pytest.mark.behaviour("E111")
+async def test_a_memory_that_breaks_costs_no_result_and_is_told() -> None:
     told: list[Event] = []
     office = Office()
     model = ScriptedModel([calls(search("send an email")), MAIL, MAIL, "Sent."])
@@ -61,13 +60,12 @@ async def test_a_memory_that_breaks_costs_no_result_and_is_noticed() -> None:
         office.tools,
         profile="cms",
         store="memory",
-        sink=Silence(told.append),
+        sink=told.append,
         memory=Forgetful(),
     ) as box:
         run = await Agent(box, model=model).run("Mail a")
     assert (run.text, len(office.done)) == ("Sent.", 2)
-    silent = [e.facts for e in told if e.kind == "memory_silent"]
-    assert silent == [{"results": 2, "processed": 0}]
+    assert [e.facts["feature"] for e in told if e.kind == "feature_failed"] == ["memory"] * 2
 
 
 class House:

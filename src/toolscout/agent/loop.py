@@ -72,6 +72,7 @@ class Loop:
             raise
         finally:
             await self._save()
+            await self.handle.finish()
         self._emit_end(halt.reason)
         run = self._run(halt)
         self.tell(Finished(run))

@@ -14,7 +14,6 @@ _PRIVATE = frozenset({"arguments", "queries", "text"})
 _WARNINGS = frozenset(
     {
         "feature_failed",
-        "memory_silent",
         "model_failed",
         "model_retry",
         "source_failed",
@@ -24,7 +23,7 @@ _WARNINGS = frozenset(
         "tool_refused",
     }
 )
-_DETAILS = frozenset({"memory_stats", "search_arm", "step_start"})
+_DETAILS = frozenset({"search_arm", "step_start"})
 
 
 def level_of(kind: str) -> int:

@@ -75,6 +75,15 @@ class Knows(Protocol):
 
 
 @runtime_checkable
+class LooksBack(Protocol):
+    """Wants to know when a turn of the conversation is over."""
+
+    def finish(self, section: str | None) -> str:
+        """The section after the turn."""
+        ...
+
+
+@runtime_checkable
 class Forgets(Protocol):
     """Keeps something of a conversation that must go when the conversation does."""
 

@@ -17,7 +17,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event
 from .calling import Caller
-from .features import MEMORY, Forgets
+from .features import MEMORY, Forgets, LooksBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,12 @@ class Handle:
         if memory is None:
             return ""
         return memory.render(state.sections.get(MEMORY), discovered=state.loaded)
+
+    async def finish(self) -> None:
+        """Say that a turn is over, so that the memory can look back on it."""
+        memory = self._caller.features.memory
+        if isinstance(memory, LooksBack) and MEMORY in self.state.sections:
+            await self.keep(MEMORY, memory.finish)
 
     def tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that this conversation may have."""
