@@ -13,6 +13,7 @@ from toolscout.config import Config
 from toolscout.disclosure.profile import Profile
 from toolscout.events import Event
 from toolscout.models.scripted import Asked, ScriptedModel, Turn
+from toolscout.search.engine import Engine
 from toolscout.toolbox.box import Toolbox
 
 
@@ -116,8 +117,16 @@ def open_office(
     """A toolbox over the office's tools."""
     config = Config.read(environment={}, call_timeout_seconds=timeout, context_window_tokens=window)
     events = seen if seen is not None else []
+    # Words alone find tools at once and always the same ones; vectors join while tests run.
+    engine = Engine()
     return Toolbox(
-        office.tools, profile=profile, store=store, sink=events.append, config=config, **more
+        office.tools,
+        profile=profile,
+        store=store,
+        sink=events.append,
+        config=config,
+        engine=engine,
+        **more,
     )
 
 

@@ -11,6 +11,7 @@ from toolscout.catalog.sources.functions import FunctionSource, tool
 from toolscout.catalog.tool import Extraction
 from toolscout.memory.memory import Memory
 from toolscout.models.scripted import ScriptedModel
+from toolscout.search.engine import Engine
 from toolscout.toolbox.box import Toolbox
 from toolscout.toolbox.features import MEMORY
 
@@ -29,7 +30,9 @@ async def page_box(memory: Memory, *, is_broken: bool = False) -> Toolbox:
         """Get a page."""
         return "nonsense" if is_broken else {"page": {"id": number, "title": f"Page {number}"}}
 
-    return Toolbox(FunctionSource([get_page]), profile="cms", store="memory", memory=memory)
+    return Toolbox(
+        FunctionSource([get_page]), profile="cms", store="memory", memory=memory, engine=Engine()
+    )
 
 
 @pytest.mark.behaviour("E89", "E90", "E91", "E97", "E118")

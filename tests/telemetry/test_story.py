@@ -62,6 +62,7 @@ async def test_a_memory_that_breaks_costs_no_result_and_is_told() -> None:
         store="memory",
         sink=told.append,
         memory=Forgetful(),
+        engine=Engine(),
     ) as box:
         run = await Agent(box, model=model).run("Mail a")
     assert (run.text, len(office.done)) == ("Sent.", 2)
@@ -93,7 +94,11 @@ async def test_several_sinks_hear_the_same() -> None:
     first: list[Event] = []
     second: list[Event] = []
     async with Toolbox(
-        Office().tools, profile="cms", store="memory", sink=to_all(first.append, second.append)
+        Office().tools,
+        profile="cms",
+        store="memory",
+        sink=to_all(first.append, second.append),
+        engine=Engine(),
     ) as box:
         await Agent(box, model=ScriptedModel(["Hi."])).run("Hi")
     assert first == second
