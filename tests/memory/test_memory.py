@@ -194,6 +194,23 @@ def test_results_of_which_none_is_processed_raise_a_warning_with_their_number(
     assert caplog.text == ""
 
 
+@pytest.mark.behaviour("E112")
+def test_nobody_needs_to_end_a_turn_for_the_silence_to_be_noticed(
+    caplog: pytest.LogCaptureFixture,
+):
+    memory = Memory()
+    for _ in range(8):
+        memory.observe(None, GET_PAGE, Result.of("not what was declared"), now=NOW)
+    silent = [r for r in caplog.records if "none was processed" in r.getMessage()]
+    assert [r.args[0] for r in silent if r.args] == [5]
+    caplog.clear()
+    lively = Memory()
+    lively.observe(None, DELETE, Result.of("fine"), now=NOW)
+    for _ in range(8):
+        lively.observe(None, GET_PAGE, Result.of("not what was declared"), now=NOW)
+    assert "none was processed" not in caplog.text
+
+
 @pytest.mark.behaviour("E112", "E113")
 def test_a_turn_with_anything_processed_is_only_noted_for_developers(
     caplog: pytest.LogCaptureFixture,

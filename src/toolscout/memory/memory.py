@@ -20,6 +20,7 @@ from .usage import used
 
 _log = logging.getLogger(__name__)
 _SUMMARY_CAP = 4_000
+_SILENT_AFTER = 5
 
 Status = Literal["ok", "degraded", "error"]
 
@@ -85,12 +86,7 @@ class Memory:
         state = self._read(section)
         _log.debug("Processed %d of %d tool results.", state.processed, state.results)
         if state.results and not state.processed:
-            _log.warning(
-                "%d tool results arrived and none was processed: entity extraction may be broken. "
-                "Failing: %s",
-                state.results,
-                "; ".join(f"{name}: {why}" for name, why in self._failing.items()) or "unknown",
-            )
+            self._warn_of_silence(state.results)
         return replace(state, results=0, processed=0).to_json()
 
     def summarise(self, section: str | None, summary: str) -> str:
@@ -158,8 +154,19 @@ class Memory:
                 self._failing[name] = extracted.problem
             else:
                 self._failing.pop(name, None)
+            is_silent = self._results == _SILENT_AFTER and not self._processed
         if extracted.problem:
             self._warn(name, extracted.problem)
+        if is_silent:
+            self._warn_of_silence(_SILENT_AFTER)
+
+    def _warn_of_silence(self, results: int) -> None:
+        failing = "; ".join(f"{name}: {why}" for name, why in self._failing.items())
+        _log.warning(
+            "%d tool results arrived and none was processed: entity extraction may be broken (%s).",
+            results,
+            failing or "no tool is known to fail",
+        )
 
     def _warn(self, name: str, problem: str) -> None:
         with self._lock:

@@ -1,0 +1,67 @@
+"""The shelf in its place: behind every call, with its tool in view."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolscout import Engine, Toolbox, tool
+from toolscout.offload.shelf import Shelf
+
+
+@tool(category="reports")
+def export_rows(count: int) -> dict[str, Any]:
+    """Export rows of the ledger."""
+    return {"rows": [{"id": n, "city": f"Zürich {n}"} for n in range(count)]}
+
+
+@pytest.mark.behaviour("B36", "B41", "B42", "B44", "B45")
+async def test_a_large_result_is_previewed_and_read_back_by_any_of_the_three_names(tmp_path: Path):
+    shelf = Shelf(tmp_path / "outputs")
+    store = tmp_path / "s.db"
+    async with Toolbox([export_rows], offload=shelf, engine=Engine(), store=store) as box:
+        session = await box.session("ann")
+        names = [t["name"] for t in session.view("anthropic").tools]
+        assert "search_large_output" in names
+        assert not {"read_large_output", "query_large_output"} & set(names)
+        small = await session.call("export_rows", {"count": 2})
+        assert small.value["rows"][1]["city"] == "Zürich 1"
+        large = await session.call("export_rows", {"count": 3_000})
+        assert ".rows array (3,000 elements)" in large.text
+        name = re.findall(r"tool_\S+?\.json", large.text)[0]
+        calls: list[tuple[str, dict[str, Any], str]] = [
+            (
+                "search_large_output",
+                {"operation": "search", "pattern": "zürich 2999"},
+                "Zürich 2999",
+            ),
+            ("query_large_output", {"query": ".rows[7].city", "raw": True}, "Zürich 7"),
+            ("read_large_output", {"start": 1, "end": 8}, '{"rows":'),
+        ]
+        for called, arguments, expected in calls:
+            reply = await session.call(called, {"filename": name, **arguments})
+            assert expected in reply.text
+            assert not reply.is_error
+        other = await box.session("bob")
+        stolen = await other.call("read_large_output", {"filename": name, "start": 1, "end": 8})
+        assert stolen.is_error
+        assert "Zürich" not in stolen.text
+        await session.forget()
+        gone = await session.call("read_large_output", {"filename": name, "start": 1, "end": 8})
+        assert gone.is_error
+
+
+@pytest.mark.behaviour("B36", "B46")
+async def test_while_keeping_is_off_the_tool_is_absent_and_the_cap_still_holds(tmp_path: Path):
+    async with Toolbox(
+        [export_rows], offload=Shelf(None), engine=Engine(), store=tmp_path / "s.db"
+    ) as box:
+        session = await box.session("ann")
+        assert "large_output" not in str(session.view("anthropic").tools)
+        reply = await session.call("export_rows", {"count": 20_000})
+        assert "too large" in reply.text
+        assert len(reply.text) < 5_000
+        assert not reply.is_error
