@@ -215,7 +215,7 @@ class Toolbox:
     def _learn(self, catalog: Catalog) -> None:
         """Let features know of the tools there are now."""
         complaints: dict[str, Sequence[str]] = {}
-        for name, feature in self._features.named.items():
+        for name, feature in self._features.reporting.items():
             if isinstance(feature, Knows):
                 try:
                     complaints[name] = [str(problem) for problem in feature.know(catalog)]

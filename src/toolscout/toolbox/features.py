@@ -108,6 +108,17 @@ class Features:
         return {name: feature for name, feature in places.items() if feature is not None}
 
     @property
+    def reporting(self) -> Mapping[str, object]:
+        """Every feature by the name it reports under: its place, else its kind."""
+        placed = dict(self.named)
+        for feature in self.others:
+            if all(feature is not known for known in placed.values()):
+                kind = type(feature).__name__.lower()
+                same = sum(name.split(" ")[0] == kind for name in placed)
+                placed[f"{kind} {same + 1}" if same else kind] = feature
+        return placed
+
+    @property
     def all(self) -> tuple[object, ...]:
         """Every feature there is."""
         return (*self.named.values(), *self.others)

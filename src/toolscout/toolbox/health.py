@@ -60,7 +60,7 @@ async def examine(
 ) -> Health:
     """Look at every part; one that cannot be looked at is an error and hides no other."""
     parts = {"catalog": _catalog(live), "index": _index(live.engine), "store": await _store(store)}
-    for name, feature in features.named.items():
+    for name, feature in features.reporting.items():
         parts[name] = _with(_reported(feature), complaints.get(name, ()))
     return Health(parts)
 
