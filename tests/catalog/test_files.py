@@ -344,6 +344,42 @@ async def test_a_file_is_a_source_that_lists_but_cannot_run(tmp_path):
     await source.close()
 
 
+KEYS = [
+    *Tool.__dataclass_fields__,
+    "type",
+    "policy",
+    "inputSchema",
+    "hints",
+    "deferrable",
+    "function",
+    "tools",
+    "result",
+]
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["", "auto", "x", "{}", "namespace"]),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(["type", "path", "name", "readOnlyHint", "title"]), inner, max_size=3
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(row=st.dictionaries(st.sampled_from(KEYS), VALUES))
+def test_whatever_a_row_holds_it_gives_tools_or_problems(row, tmp_path_factory):
+    path = tmp_path_factory.mktemp("row") / "t.jsonl"
+    path.write_text(json.dumps(row))
+    loaded = read_tools(path)
+    assert all(p.where.endswith("t.jsonl:1") and p.remedy for p in loaded.problems)
+    if isinstance(row.get("name"), str) and row.get("type") != "namespace":
+        assert len(loaded.tools) + len(loaded.problems) == 1
+
+
 def told(path: Path) -> list[Problem]:
     try:
         return list(read_tools(path).problems)

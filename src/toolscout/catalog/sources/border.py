@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from sys import intern
 from typing import Any, cast
 
@@ -11,7 +11,7 @@ from ...errors import CatalogError, SchemaError
 from ..clean import NAME_CAP, clean, clean_line
 from ..frozen import Unfreezable, frozen
 from ..schema import Schema
-from ..tool import DEFERRALS, RISKS, Annotations, Extraction, Tool
+from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
 
 _ALIASES = {
     "title": "title display_name displayName",
@@ -26,7 +26,7 @@ _ALIASES = {
     "annotations": "annotations hints",
 }
 """What others call our fields."""
-_PLAIN = "name description server category phrases tags usage extraction metadata local policy type"
+_PLAIN = "name description server category phrases tags usage extraction metadata local policy"
 _OURS = {name: name for name in _PLAIN.split()} | {
     alias: ours for ours, aliases in _ALIASES.items() for alias in aliases.split()
 }
@@ -37,7 +37,12 @@ _HINTS = {
     "open_world": ("open_world", "openWorldHint", "openWorld"),
 }
 _WISHES: dict[object, str] = {"automatic": "auto", True: "always", False: "auto"}
-_KINDS = frozenset({"function", "custom", "tool"})
+_EXTRACTION = {
+    "path": "path",
+    "type": "type",
+    "name_field": "nameField",
+    "id_field": "idField",
+}
 
 
 def tool_from(row: object) -> Tool:
@@ -61,109 +66,118 @@ class _Reading:
             ours = _OURS.get(key)
             value = self._schema_or_words(raw) if ours == "parameters" else raw
             if ours is None or (ours == "output" and not isinstance(value, dict)):
-                self._extra[key] = value
+                if key != "type" or not _is_plain_type(value):
+                    self._extra[key] = value
             elif value is not None and (ours not in self._known or key == "full_parameters"):
                 self._known[ours] = value
 
     def tool(self) -> Tool:
         """The tool, or one error with all faults."""
-        name = self._name()
-        annotations, title = self._annotations()
-        tool = Tool(
-            name=name,
-            title=self._line("title") or title,
-            description=self._prose("description"),
-            parameters=self._schema("parameters"),
-            output=self._schema("output") if "output" in self._known else None,
-            server=intern(self._line("server")),
-            category=intern(self._line("category")),
-            phrases=self._lines("phrases"),
-            tags=self._lines("tags"),
-            related=self._lines("related"),
-            usage=self._prose("usage"),
-            skill=self._line("skill"),
-            risk=self._choice("risk", RISKS, None),
-            requires_confirmation=self._flag("requires_confirmation") or self._needs_approval(),
-            defer=self._choice("defer", DEFERRALS, "auto"),
-            annotations=annotations,
-            extraction=self._extraction(),
-            local=self._line("local"),
-            metadata=self._metadata(),
-        )
+        known = self._known
+        fields: dict[str, Any] = {"name": self._name(known.get("name"))}
+        for key, read in _READERS.items():
+            if key in known:
+                fields[key] = read(self, key, known[key])
+        if "annotations" in known:
+            self._annotate(fields, self._object("annotations", known["annotations"]))
+        if "policy" in known:
+            self._apply_policy(fields, known["policy"])
+        if self._extra or "metadata" in known:
+            fields["metadata"] = self._metadata(known.get("metadata", {}))
         if self._faults:
+            name = fields["name"]
             raise CatalogError(
                 " ".join([f"{name!r}:", *self._faults] if name else self._faults),
                 hint="Mend the row, or delete it.",
             )
-        return tool
+        return Tool(**fields)
 
-    def _name(self) -> str:
-        given = self._known.get("name")
-        name = clean_line(given, cap=NAME_CAP + 1) if isinstance(given, str) else ""
-        if isinstance(self._known.get("type"), str) and not self._is_described():
+    def _name(self, given: object) -> str:
+        if self._is_hosted():
             self._faults.append(
-                f"{self._known['type']!r} is run by the model's provider: leave it out."
+                f"{self._extra['type']!r} is run by the model's provider: leave it out."
             )
-        elif given is None or (isinstance(given, str) and not name):
-            self._faults.append('It has no name: add "name".')
-        elif not isinstance(given, str):
+        elif given is not None and not isinstance(given, str):
             self._faults.append(f"Its name must be text, not {_kind(given)}.")
-        elif len(name) > NAME_CAP:
+        name = clean_line(given, cap=NAME_CAP + 1) if isinstance(given, str) else ""
+        if not name and not self._faults:
+            self._faults.append('It has no name: add "name".')
+        if len(name) > NAME_CAP:
             self._faults.append(f"Its name has more than {NAME_CAP} characters: shorten it.")
-            name = clean_line(name, cap=40)
+            return clean_line(name, cap=40)
         return name
 
-    def _is_described(self) -> bool:
-        """Whether this may be a tool of ours: hosted tools have a type and nothing more."""
-        kind = self._known.get("type")
-        return kind in _KINDS or not self._known.keys().isdisjoint(("description", "parameters"))
+    def _is_hosted(self) -> bool:
+        """Whether the provider runs this: such tools have a type of their own and little more."""
+        return isinstance(self._extra.get("type"), str) and self._known.keys().isdisjoint(
+            ("description", "parameters")
+        )
 
-    def _typed(self, key: str, kind: type, wanted: str) -> Any:
-        value = self._known.get(key)
-        if value is None or isinstance(value, kind):
-            return value
+    def _is(self, key: str, value: object, kind: type, wanted: str) -> bool:
+        if isinstance(value, kind):
+            return True
         self._faults.append(f"Its {key} must be {wanted}, not {_kind(value)}.")
-        return None
+        return False
 
-    def _object(self, key: str) -> dict[str, Any]:
-        return cast("dict[str, Any]", self._typed(key, dict, "an object")) or {}
+    def _object(self, key: str, value: object) -> dict[str, Any]:
+        is_one = self._is(key, value, dict, "an object")
+        return cast("dict[str, Any]", value) if is_one else {}
 
-    def _line(self, key: str) -> str:
-        value = self._typed(key, str, "text") if key in self._known else None
-        return clean_line(value) if value else ""
+    def line(self, key: str, value: Any) -> str:
+        """A text on one line; equal ones are kept once."""
+        return intern(clean_line(value)) if self._is(key, value, str, "text") else ""
 
-    def _prose(self, key: str) -> str:
-        value = self._typed(key, str, "text") if key in self._known else None
-        return clean(value) if value else ""
+    def prose(self, key: str, value: Any) -> str:
+        """A text of several lines."""
+        return clean(value) if self._is(key, value, str, "text") else ""
 
-    def _flag(self, key: str) -> bool:
-        return bool(self._typed(key, bool, "true or false"))
-
-    def _lines(self, key: str) -> tuple[str, ...]:
-        if key not in self._known:
-            return ()
-        value = self._known[key]
+    def lines(self, key: str, value: Any) -> tuple[str, ...]:
+        """Several texts, each once; a single one may stand alone."""
         items: list[Any] = [value] if isinstance(value, str) else value
         if not _is_texts(items):
             self._faults.append(f"Its {key} must be a list of texts.")
             return ()
         return tuple(dict.fromkeys(text for item in items if (text := clean_line(item))))
 
-    def _choice(self, key: str, allowed: tuple[Any, ...], default: Any) -> Any:
-        value = self._known.get(key, default)
-        if value is default:
-            return default
-        value = _WISHES.get(value, value) if isinstance(value, str | bool) else value
-        if value not in allowed:
-            self._faults.append(f"Its {key} {value!r} is not known: use {', '.join(allowed)}.")
-            return default
-        return value
+    def flag(self, key: str, value: Any) -> bool:
+        """True or false."""
+        return self._is(key, value, bool, "true or false") and value
 
-    def _needs_approval(self) -> bool:
-        policy = self._known.get("policy")
-        if policy not in (None, "auto", "requires_approval"):
-            self._extra["policy"] = policy
-        return policy == "requires_approval"
+    def risk(self, key: str, value: Any) -> Risk | None:
+        """How dangerous it is."""
+        return value if self._is_known(key, value, RISKS) else None
+
+    def deferral(self, key: str, value: Any) -> Deferral:
+        """Whether it is kept out of view; others say so with true and false."""
+        spelled: Any = _WISHES.get(value, value) if isinstance(value, str | bool) else value
+        return spelled if self._is_known(key, spelled, DEFERRALS) else "auto"
+
+    def _is_known(self, key: str, value: object, allowed: tuple[str, ...]) -> bool:
+        if value in allowed:
+            return True
+        self._faults.append(f"Its {key} {value!r} is not known: use {', '.join(allowed)}.")
+        return False
+
+    def schema(self, key: str, value: Any) -> Schema:
+        """A JSON schema."""
+        try:
+            return Schema.of(_lowered(value) if _is_loud(value) else value)
+        except SchemaError as error:
+            self._faults.append(f"Its {key}: {error}")
+            return Schema()
+
+    def extraction(self, key: str, value: Any) -> Extraction | None:
+        """Where entities are found in its results."""
+        row = self._object(key, value)
+        texts: dict[str, str] = {}
+        for ours, theirs in _EXTRACTION.items():
+            text = row.get(ours, row.get(theirs, "id" if ours == "id_field" else None))
+            if not _is_text(text):
+                self._faults.append(f"Its extraction needs {ours!r} as text.")
+                return None
+            texts[ours] = clean_line(text)
+        is_array = row.get("is_array", row.get("isArray", False))
+        return Extraction(**texts, is_array=is_array is True)
 
     def _schema_or_words(self, value: object) -> object:
         """A schema; words for a reader in its place are kept beside it."""
@@ -174,63 +188,53 @@ class _Reading:
             self._extra["arguments"] = clean(value)
         return decoded
 
-    def _schema(self, key: str) -> Schema:
-        value = self._known.get(key)
-        try:
-            return Schema.of(_lowered(value) if _is_loud(value) else value)
-        except SchemaError as error:
-            self._faults.append(f"Its {key}: {error}")
-            return Schema()
-
-    def _annotations(self) -> tuple[Annotations | None, str]:
-        if "annotations" not in self._known:
-            return None, ""
-        rest = dict(self._object("annotations"))
+    def _annotate(self, fields: dict[str, Any], given: dict[str, Any]) -> None:
+        rest = dict(given)
         title = rest.pop("title", None)
+        if isinstance(title, str) and not fields.get("title"):
+            fields["title"] = clean_line(title)
         said: dict[str, bool] = {}
         for ours, spellings in _HINTS.items():
             for spelling in spellings:
                 value = rest.pop(spelling, None)
-                if isinstance(value, bool):
+                if value is not None and self.flag(f"annotation {spelling}", value) is value:
                     said[ours] = value
-                elif value is not None:
-                    self._faults.append(f"Its annotation {spelling} must be true or false.")
+        fields["annotations"] = Annotations(**said) if said else None
         if rest:
             self._extra["annotations"] = rest
-        return Annotations(**said) if said else None, clean_line(title if _is_text(title) else "")
 
-    def _extraction(self) -> Extraction | None:
-        row = self._object("extraction")
-        if not row:
-            return None
-        texts = {
-            ours: row.get(ours, row.get(theirs, default))
-            for ours, theirs, default in (
-                ("path", "path", None),
-                ("type", "type", None),
-                ("name_field", "nameField", None),
-                ("id_field", "idField", "id"),
-            )
-        }
-        for key, value in texts.items():
-            if not _is_text(value):
-                self._faults.append(f"Its extraction needs {key!r} as text.")
-                return None
-        is_array = row.get("is_array", row.get("isArray", False))
-        return Extraction(**texts, is_array=is_array is True)
+    def _apply_policy(self, fields: dict[str, Any], policy: object) -> None:
+        if policy == "requires_approval":
+            fields["requires_confirmation"] = True
+        elif policy != "auto":
+            self._extra["policy"] = policy
 
-    def _metadata(self) -> str:
-        given = self._object("metadata")
-        kind = self._known.get("type")
-        if kind is not None and kind not in _KINDS:
-            self._extra.setdefault("type", kind)
-        if not given and not self._extra:
-            return "{}"
+    def _metadata(self, given: object) -> str:
         try:
-            return frozen(self._extra | given)
+            return frozen(self._extra | self._object("metadata", given))
         except Unfreezable as error:
             self._faults.append(f"Its metadata {error}.")
             return "{}"
+
+
+_READERS: dict[str, Callable[[_Reading, str, Any], object]] = {
+    "title": _Reading.line,
+    "description": _Reading.prose,
+    "parameters": _Reading.schema,
+    "output": _Reading.schema,
+    "server": _Reading.line,
+    "category": _Reading.line,
+    "phrases": _Reading.lines,
+    "tags": _Reading.lines,
+    "related": _Reading.lines,
+    "usage": _Reading.prose,
+    "skill": _Reading.line,
+    "risk": _Reading.risk,
+    "requires_confirmation": _Reading.flag,
+    "defer": _Reading.deferral,
+    "extraction": _Reading.extraction,
+    "local": _Reading.line,
+}
 
 
 def _kind(value: object) -> str:
@@ -250,6 +254,11 @@ def _kind(value: object) -> str:
             return "an object"
         case _:
             return type(value).__name__
+
+
+def _is_plain_type(value: object) -> bool:
+    """Whether a type says only that this is a tool."""
+    return value in ("function", "custom", "tool")
 
 
 def _is_text(value: object) -> bool:
