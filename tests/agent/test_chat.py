@@ -10,20 +10,21 @@ import pty
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from tests.agent.office import Agent, Office, calls, open_office
 from tests.wire.server import Wire
 from tests.wire.turns import Hang, Say
 
-from toolscout.cli.chat import Asking, Chat, chat
+from toolscout.cli.app import run
+from toolscout.cli.chat import Asking, Chat
 from toolscout.cli.screen import Plain
 from toolscout.models.scripted import ScriptedModel
 
-PROGRAM = [sys.executable, "-c", "from toolscout.cli.chat import chat; chat()"]
+PROGRAM = [sys.executable, "-m", "toolscout.cli", "chat"]
 WARSAW = [
     {
         "say": "Let me look. ",
@@ -106,34 +107,55 @@ async def test_a_conversation_by_pipe_is_lines_and_is_gone_on_with_by_its_id(pla
         ("google:gemini-x", "GEMINI_API_KEY"),
     ],
 )
-def test_without_a_key_it_says_exactly_what_to_set(model: str, variable: str) -> None:
-    without = {f"{name}_API_KEY": None for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE")}
-    ran = CliRunner(env={**without, "OPENAI_BASE_URL": None}).invoke(chat, ["--model", model])
-    assert ran.exit_code == 2
-    assert f"Set {variable}" in ran.stderr
+def test_without_a_key_it_says_exactly_what_to_set(
+    model: str,
+    variable: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE"):
+        monkeypatch.delenv(f"{name}_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    assert run(["chat", "--model", model]) == 2
+    assert f"Set {variable}" in capsys.readouterr().err
 
 
-def test_an_answer_that_failed_is_told_and_shows_in_the_exit_code(place: Path) -> None:
-    script = place / "script.json"
-    script.write_text('[{"error": {"status": 400, "message": "too odd"}}, "Hi."]')
-    runner = CliRunner(env={"TOOLSCOUT_HOME": str(place / "home")})
-    ran = runner.invoke(chat, ["--model", f"scripted:{script}"], input="Odd?\nHello?\n")
-    assert "error: The script answered 400: too odd." in ran.output
-    assert "assistant: Hi." in ran.output
-    assert ran.exit_code == 1
+@pytest.fixture
+def typed(
+    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """Run the chat in this process: what is typed, and the options, to the code and the output."""
+    monkeypatch.setenv("TOOLSCOUT_HOME", str(place / "home"))
+    monkeypatch.chdir(place)
+
+    def go(lines: str, *options: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+        code = run(["chat", "--model", "scripted:script.json", *options])
+        return code, capsys.readouterr().out
+
+    return go
 
 
-def test_a_server_that_is_not_there_is_told_and_the_rest_works(place: Path) -> None:
+def test_an_answer_that_failed_is_told_and_shows_in_the_exit_code(
+    place: Path, typed: Callable[..., tuple[int, str]]
+) -> None:
+    (place / "script.json").write_text('[{"error": {"status": 400, "message": "too odd"}}, "Hi."]')
+    code, output = typed("Odd?\nHello?\n")
+    assert "error: The script answered 400: too odd." in output
+    assert "assistant: Hi." in output
+    assert code == 1
+
+
+def test_a_server_that_is_not_there_is_told_and_the_rest_works(
+    place: Path, typed: Callable[..., tuple[int, str]]
+) -> None:
     server = {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}
-    config, script = place / "gone.json", place / "script.json"
-    config.write_text(json.dumps({"mcpServers": {"gone": server}}))
-    script.write_text('["Hello."]')
-    runner = CliRunner(env={"TOOLSCOUT_HOME": str(place / "home")})
-    options = ["--config", str(config), "--model", f"scripted:{script}"]
-    ran = runner.invoke(chat, options, input="Hi\n")
-    assert "error: gone is not there" in ran.output
-    assert "assistant: Hello." in ran.output
-    assert ran.exit_code == 0
+    (place / "mcp.json").write_text(json.dumps({"mcpServers": {"gone": server}}))
+    (place / "script.json").write_text('["Hello."]')
+    code, output = typed("Hi\n", "--config", "mcp.json")
+    assert "error: gone is not there" in output
+    assert "assistant: Hello." in output
+    assert code == 0
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of this kind are POSIX")

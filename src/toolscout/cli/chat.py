@@ -28,7 +28,7 @@ from ..agent.steps import Ran, Run
 from ..disclosure.profiles import profile as named
 from ..disclosure.session import Session
 from ..disclosure.view import view
-from ..errors import ConfigError, MissingExtra, ToolscoutError
+from ..errors import ToolscoutError
 from ..events import Event
 from ..models.deltas import Usage
 from ..models.model import Model
@@ -43,7 +43,7 @@ _SHOWN = 300
 _HELP = "/tools · /why NAME · /tokens · /quit"
 
 
-@click.command()
+@click.command("chat")
 @click.option(
     "--config",
     "configs",
@@ -65,23 +65,18 @@ _HELP = "/tools · /why NAME · /tokens · /quit"
     metavar="URL",
     help="Where the model service is, if not where it usually is.",
 )
-def chat(
+def command(
     configs: tuple[str, ...], model: str, session: str, profile: str | None, base_url: str | None
-) -> None:
+) -> int:
     """Talk with a model that finds its tools.
 
     Discoveries and calls are shown as they happen, and calls that need a yes are asked for. In the
     conversation, /tools lists what is in view, /why NAME says why a tool is or is not, /tokens
-    what it all costs, /quit ends it. Ctrl-C stops an answer.
+    what it all costs, /quit ends it. Ctrl-C stops an answer. Exits 1 if an answer failed.
     """
-    try:
-        opened = open_model(model, base_url=base_url, count=default_counter().count)
-        failed = asyncio.run(_talk(configs, opened, session or uuid4().hex[:12], profile, screen()))
-    except ToolscoutError as error:
-        click.echo(f"Error: {error}", err=True)
-        raise SystemExit(2 if isinstance(error, ConfigError | MissingExtra) else 1) from error
-    if failed:
-        raise SystemExit(1)
+    opened = open_model(model, base_url=base_url, count=default_counter().count)
+    name = session or uuid4().hex[:12]
+    return int(asyncio.run(_talk(configs, opened, name, profile, screen())))
 
 
 async def _talk(
