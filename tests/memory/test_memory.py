@@ -234,7 +234,7 @@ def test_extractors_that_fit_no_tool_or_double_a_schema_are_named():
     tools = [GET_PAGE, DELETE, Tool(name="deep", extraction=Extraction("a.b", "x", "name"))]
     memory = Memory(extractors={"get_page": nothing, "delete_page": nothing, "ghost": nothing})
     problems = {p.where: str(p) for p in memory.know(tools)}
-    assert [*problems] == ["get_page", "ghost", "deep"]
+    assert sorted(problems) == ["deep", "get_page", "ghost"]
     assert "both" in problems["get_page"]
     assert "no such tool" in problems["ghost"]
     assert "a.b" in problems["deep"]

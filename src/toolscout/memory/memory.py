@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal
@@ -12,9 +12,10 @@ from ..catalog.clean import clean
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..catalog.validation import Expectations, validate
 from . import rendering
 from .entities import WINDOW, Entity, merge, moment
-from .extraction import ROOT, Extracted, Extractor, Missed, extract, found
+from .extraction import Extracted, Extractor, Missed, extract, found
 from .state import State, Unreadable, read
 from .usage import used
 
@@ -106,7 +107,9 @@ class Memory:
     def know(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
         """Learn which tools there are, and say what does not fit them."""
         self._tools = {tool.name: tool for tool in tools}
-        return tuple(self._problems())
+        concerned = [t for t in self._tools.values() if t.extraction or t.name in self._extractors]
+        report = validate(concerned, Expectations(extractors=[*self._extractors]))
+        return tuple(p for p in report.errors if p.code.startswith("extract"))
 
     def health(self) -> tuple[Status, dict[str, Any]]:
         """How extraction is, by its probes and by what calls have shown so far."""
@@ -174,21 +177,6 @@ class Memory:
             self._told.add(name)
         if is_new:
             _log.warning("No entities from %s: %s.", name or "a session", problem)
-
-    def _problems(self) -> Iterator[Problem]:
-        for name in self._extractors:
-            tool = self._tools.get(name)
-            if tool is None:
-                remedy = "Remove it, or mend the name."
-                yield Problem(name, "has an extractor, but there is no such tool.", remedy)
-            elif tool.extraction is not None:
-                remedy = "Keep one of them."
-                yield Problem(name, "has both an extraction schema and an extractor.", remedy)
-        for name, tool in self._tools.items():
-            path = tool.extraction.path if tool.extraction else ROOT
-            if not path or "." in path or "[" in path:
-                remedy = f"Name a top-level key, or {ROOT}."
-                yield Problem(name, f"has the extraction path {path!r}.", remedy)
 
     def _probe(self, probe: Probe) -> tuple[Status, str]:
         tool = self._tools.get(probe.tool)
