@@ -12,6 +12,7 @@ import pytest
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.events import Event
+from toolscout.guidance.rules import Rules
 from toolscout.memory.memory import Memory as RealMemory
 from toolscout.offload.limits import Limits
 from toolscout.offload.shelf import Shelf
@@ -19,16 +20,6 @@ from toolscout.offload.shelf import Shelf
 
 def names(view: Any) -> list[str]:
     return [t["name"] for t in view.tools]
-
-
-class Rules:
-    """One rule a category, given once a conversation."""
-
-    def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
-        given: list[str] = json.loads(section or "[]")
-        owed = [c for c in dict.fromkeys(t.category for t in tools) if c not in given]
-        text = "\n".join(f"Rule of {c}." for c in owed)
-        return text, json.dumps([*given, *owed])
 
 
 class Memory:
@@ -68,12 +59,13 @@ class Broken:
 
 
 async def test_rules_come_with_the_tools_found_and_once_a_conversation(open_box: Any):
-    session = await (await open_box(rules=Rules())).session("s")
-    first = await session.call("tool_search", {"query": "send_email", "limit": 1})
-    again = await session.call("tool_search", {"query": "send_email", "limit": 1})
-    assert "Rule of mail." in first.text
-    assert "Rule of mail." not in again.text
-    assert json.loads(session.state.sections["rules"]) == ["mail"]
+    rules = Rules(categories={"mail": "Never write to everybody."})
+    session = await (await open_box(rules=rules)).session("s")
+    asked = ("tool_search", {"query": "send_email", "limit": 1})
+    assert "Never write to everybody." in (await session.call(*asked)).text
+    assert "Never write to everybody." not in (await session.call(*asked)).text
+    await session.compacted()
+    assert "Never write to everybody." in (await session.call(*asked)).text
 
 
 async def test_memory_sees_every_result_and_is_kept_with_the_session(open_box: Any, file: Path):

