@@ -1,0 +1,68 @@
+"""An agent that looks things up in documentation it has not read, with tools it has not seen.
+
+The model is scripted, so that this runs anywhere: python examples/documentation.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from toolscout import Agent, Toolbox, tool
+from toolscout.agent.happenings import Called, Calling, Finished, Loaded
+from toolscout.models.scripted import Asked, ScriptedModel, Turn
+
+PAGES = {
+    "retries": "Requests are tried again after 0.5, 1 and 2 seconds when the service is busy.",
+    "sessions": "A session is kept for thirty days after its last use.",
+    "profiles": "A profile is a named set of choices about what a model sees.",
+}
+
+
+@tool(category="documentation", phrases=["look something up in the documentation"])
+async def search_documentation(words: str) -> list[str]:
+    """Search the documentation and return the names of fitting pages."""
+    return [name for name, text in PAGES.items() if words.lower() in f"{name} {text}".lower()]
+
+
+@tool(category="documentation", phrases=["read a page"])
+async def read_documentation(page: str) -> str:
+    """Read one page of the documentation."""
+    return PAGES[page]
+
+
+@tool(category="weather")
+async def get_weather(city: str) -> str:
+    """Tell the weather of a city."""
+    return f"It rains in {city}."
+
+
+SCRIPT = [
+    Turn(calls=(Asked("search_tools", {"query": "documentation"}),)),
+    Turn(
+        calls=(Asked("add_tool", {"tool_names": ["search_documentation", "read_documentation"]}),)
+    ),
+    Turn(calls=(Asked("search_documentation", {"words": "session"}),)),
+    Turn(calls=(Asked("read_documentation", {"page": "sessions"}),)),
+    "Thirty days after you last used it.",
+]
+
+
+async def main() -> None:
+    tools = [search_documentation, read_documentation, get_weather]
+    async with Toolbox(tools, profile="mcpagent", store="memory") as box:
+        agent = Agent(box, model=ScriptedModel(SCRIPT))
+        async for happening in agent.stream("How long is a session kept?"):
+            match happening:
+                case Calling(call):
+                    print(f"→ {call.name} {call.arguments}")
+                case Called(ran):
+                    print(f"← {ran.result.text.splitlines()[0]}")
+                case Loaded(names):
+                    print(f"+ {', '.join(names)}")
+                case Finished(run):
+                    print(run.text)
+                case _:
+                    pass
+
+
+asyncio.run(main())
