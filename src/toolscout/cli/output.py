@@ -30,9 +30,9 @@ def is_terminal() -> bool:
     return Console().is_terminal
 
 
-def print_json(value: object) -> None:
-    """Print a value for a script."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+def print_json(value: object, *, is_line: bool = False) -> None:
+    """Print a value for a script; one of many goes on a line of its own."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=None if is_line else 2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:

@@ -39,6 +39,11 @@ class Asked:
     is_json: bool
 
     @property
+    def is_many(self) -> bool:
+        """Whether queries are read line by line."""
+        return self.interactive or not self.texts
+
+    @property
     def texts(self) -> list[str]:
         """The queries: all words of the command line are one, and each `--also` is another."""
         return [*([" ".join(self.query)] if self.query else []), *self.also]
@@ -80,6 +85,7 @@ def command(**given: Any) -> int:
 
 
 def _search(asked: Asked) -> int:
+    read = parse_all(asked.texts, mode=asked.mode)  # a bad query is told before any work
     catalog = load_and_warn(asked.paths)
     allow = only(catalog, asked.servers, asked.tools)
     with engine_over(
@@ -92,10 +98,10 @@ def _search(asked: Asked) -> int:
             _print(results, wanted, asked)
             return results
 
-        if asked.interactive or not asked.texts:
+        if asked.is_many:
             converse(catalog, ask, first=asked.texts)
             return 0
-        if engine.embedders and any(q.words for q in parse_all(asked.texts, mode=asked.mode)):
+        if engine.embedders and any(query.words for query in read):
             engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
         return 0 if ask(asked.texts).answered else NOT_ANSWERED
 
@@ -103,7 +109,8 @@ def _search(asked: Asked) -> int:
 def _print(results: Results, wanted: str | Sequence[str], asked: Asked) -> None:
     read = [q.render() for q in parse_all(wanted, mode=asked.mode)] if asked.explain else []
     if asked.is_json:
-        print_json(as_json(results, explain=asked.explain, read=read))
+        found = as_json(results, explain=asked.explain, read=read)
+        print_json(found, is_line=asked.is_many)
     else:
         show(results, explain=asked.explain, read=read, cut=asked.cut)
 

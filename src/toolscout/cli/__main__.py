@@ -1,0 +1,6 @@
+"""`python -m toolscout.cli`: the same as `toolscout`."""
+
+from .app import main
+
+if __name__ == "__main__":
+    main()

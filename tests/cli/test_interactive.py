@@ -1,0 +1,87 @@
+"""Searching line by line."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+PLAIN = ("--embedder", "none")
+
+
+def test_piped_lines_are_answered_one_by_one(shell) -> None:
+    done = shell("search", *PLAIN, lines="weather forecast\n\nrefund a payment\n")
+
+    assert done.code == 0
+    first, _, second = done.out.partition("# confidence")
+    assert first.startswith("weather_forecast\t")
+    assert "\nrefund_payment\t" in second
+
+
+def test_without_anything_to_read_a_few_searches_are_shown(shell) -> None:
+    done = shell("search", "--interactive", *PLAIN)
+
+    assert done.code == 0
+    assert done.out.count("search> ") >= 3
+    assert "send_email" in done.out
+
+
+def test_commands_show_help_list_and_single_tools(shell) -> None:
+    lines = ":help\n:show sendEmail\n:show send_emial\n:list\n:nonsense\n"
+    done = shell("search", "-i", *PLAIN, lines=lines)
+
+    assert done.code == 0
+    assert "server:name" in done.out
+    assert "the text of the message" in done.out
+    assert "No tool is named 'send_emial'. Near: send_email" in done.out
+    assert "\nfetch_page\n" in done.out
+    assert "There is no :nonsense" in done.out
+
+
+def test_quit_ends_and_a_bad_query_does_not(shell) -> None:
+    done = shell("search", *PLAIN, lines="/(/\nget_menu\n:quit\nget_page\n")
+
+    assert done.code == 0
+    assert "missing )" in done.err
+    assert done.out.startswith("get_menu\t")
+    assert not done.out.startswith("get_page\t")
+    assert "\nget_page\t" not in done.out.partition("# confidence")[2]
+
+
+def test_a_first_query_may_stand_on_the_command_line(shell) -> None:
+    done = shell("search", "-i", "weather forecast", *PLAIN, lines="refund a payment")
+
+    assert done.out.startswith("weather_forecast\t")
+    assert "refund_payment\t" in done.out
+
+
+def test_a_person_at_a_terminal_is_greeted_and_answered(home: Path) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "toolscout.cli", "search", *PLAIN],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TOOLSCOUT_HOME": str(home), "TERM": "xterm", "COLUMNS": "100"},
+    )
+    os.close(theirs)
+    os.write(ours, b"weather forecast\n:quit\n")
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not chunk:
+            break
+        seen += chunk
+    os.close(ours)
+
+    assert child.wait() == 0
+    text = seen.decode()
+    assert "81 tools" in text
+    assert "search>" in text
+    assert "weather_forecast" in text
+    assert "━" in text
