@@ -13,6 +13,7 @@ from .mcpagent import MCPAGENT
 from .solaris import SOLARIS
 
 __all__ = [
+    "BUILT_IN",
     "CMS",
     "COMPACT",
     "CORTEX",
@@ -30,8 +31,19 @@ __all__ = [
 WORTHWHILE = 30
 """From so many tools on, searching for them costs less than showing them all."""
 
-_BUILT_IN = (DEFAULT, COMPACT, SOLARIS, MCPAGENT, CORTEX, EVERRUNS, CMS, EVERYTHING)
-_PROFILES: dict[str, Profile] = {p.name: p for p in _BUILT_IN}
+BUILT_IN: tuple[Profile, ...] = (
+    DEFAULT,
+    COMPACT,
+    SOLARIS,
+    MCPAGENT,
+    CORTEX,
+    EVERRUNS,
+    CMS,
+    EVERYTHING,
+)
+"""The profiles that come with Toolscout."""
+
+_PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
 
 
 def profile(name: str) -> Profile:
@@ -47,7 +59,7 @@ def profile(name: str) -> Profile:
 
 def register(own: Profile) -> Profile:
     """Make a profile known by its name; the built-in ones cannot be replaced."""
-    if any(own.name == p.name for p in _BUILT_IN):
+    if any(own.name == p.name for p in BUILT_IN):
         raise ConfigError(
             f"{own.name!r} is a built-in profile.",
             hint="Give yours another name: dataclasses.replace(profile, name='mine').",

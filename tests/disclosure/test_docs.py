@@ -1,0 +1,70 @@
+"""What the pages say is so: their examples run, their tables are those of the code."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from toolscout.disclosure.profile import Profile
+from toolscout.disclosure.profiles import BUILT_IN
+from toolscout.disclosure.providers import PROVIDERS
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("profiles", "providers", "prompt-caching")
+
+
+def blocks() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        text = (DOCS / f"{page}.md").read_text()
+        for number, code in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
+            found.append((f"{page}-{number}", code))
+    return found
+
+
+@pytest.mark.parametrize("code", [pytest.param(code, id=name) for name, code in blocks()])
+def test_every_example_runs(code: str) -> None:
+    exec(compile(code, "example", "exec"), {"__name__": "example"})
+
+
+def test_every_profile_and_every_choice_of_one_is_documented() -> None:
+    text = (DOCS / "profiles.md").read_text()
+    for profile in BUILT_IN:
+        assert f"| `{profile.name}` |" in text
+    for field in Profile.__dataclass_fields__:
+        assert f"`{field}`" in text or field in ("name", "summary")
+
+
+def test_every_provider_is_documented_with_its_limits() -> None:
+    text = (DOCS / "providers.md").read_text()
+    for name, provider in PROVIDERS.items():
+        row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
+        if provider.most_tools:
+            assert f"{provider.most_tools:,}" in row
+
+
+@pytest.mark.behaviour("B86")
+def test_the_names_of_the_go_design_lead_to_something() -> None:
+    text = (DOCS / "profiles.md").read_text()
+    table = text.split("Where the names of the Go design went")[1]
+    rows = re.findall(r"^\| (`.*?`) \| `(.*?)` \|$", table, re.MULTILINE)
+    there = {name for names, _ in rows for name in re.findall(r"`(\w+)`", names)}
+    assert len(there) == 13
+    for _, dotted in rows:
+        parts = dotted.split(".")
+        depth = next(i for i in range(len(parts), 0, -1) if _is_module(".".join(parts[:i])))
+        thing = import_module(".".join(parts[:depth]))
+        for part in parts[depth:]:
+            thing = getattr(thing, part)
+        assert thing is not None
+
+
+def _is_module(name: str) -> bool:
+    try:
+        import_module(name)
+    except ImportError:
+        return False
+    return True
