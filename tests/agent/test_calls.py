@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, shown
@@ -12,11 +13,12 @@ from toolscout.agent.calls import Limits
 from toolscout.agent.hooks import Hooks
 from toolscout.agent.steps import Progress
 from toolscout.catalog.result import Result
+from toolscout.catalog.sources.functions import FunctionSource, tool
 from toolscout.catalog.tool import Annotations, Tool
 from toolscout.events import Event
 from toolscout.models.messages import Call
 from toolscout.models.model import Request
-from toolscout.models.scripted import ScriptedModel
+from toolscout.models.scripted import Asked, ScriptedModel, Turn
 from toolscout.toolbox.approval import Answer, Approval
 
 EVERYTHING = "everything"
@@ -115,8 +117,6 @@ async def test_an_argument_of_five_megabytes_is_refused_and_not_sent_back() -> N
 
 
 async def test_arguments_cut_off_by_the_token_limit_are_told_as_unreadable() -> None:
-    from toolscout.models.scripted import Asked, Turn
-
     cut = Turn(calls=(Asked("send_email", '{"to": "ann@ex'),), reason="length")
     model = ScriptedModel([cut, "Again."])
     async with open_office(Office(), profile=EVERYTHING) as box:
@@ -204,8 +204,6 @@ async def test_a_hook_can_change_view_instructions_and_choice_of_every_request()
         numbers.append(progress.number)
         if progress.number:
             return None
-        from dataclasses import replace
-
         return replace(request, tools=request.tools[:1], instructions="Be brief.", choice="none")
 
     model = ScriptedModel([calls("rate"), "Ok."])
@@ -217,6 +215,26 @@ async def test_a_hook_can_change_view_instructions_and_choice_of_every_request()
     assert len(shown(model, 1)) > 5
     assert model.requests[1].instructions.startswith("Base.")
     assert numbers == [0, 1]
+
+
+@pytest.mark.behaviour("S12")
+async def test_a_hook_can_tell_how_to_use_the_tools_in_view_and_only_those() -> None:
+    @tool(category="fax", phrases=["send a fax"], usage="Dial 0 first.")
+    async def fax(number: str) -> str:
+        """Send a fax."""
+        return "faxed"
+
+    async with open_office(Office(), profile="cms") as box:
+        await box.add(FunctionSource([fax], name="fax"))
+
+        async def brief(request: Request, progress: Progress) -> Request:
+            active = [box.catalog.get(t["name"]) for t in request.tools]
+            usage = "\n".join(f"{t.name}: {t.usage}" for t in active if t and t.usage)
+            return replace(request, instructions=f"{request.instructions}\n{usage}")
+
+        model = ScriptedModel([calls(("tool_search", {"query": "send a fax"})), "Ready."])
+        await Agent(box, model=model, hooks=Hooks(before_model=brief)).run("Fax it")
+    assert ["Dial 0 first." in r.instructions for r in model.requests] == [False, True]
 
 
 @pytest.mark.behaviour("E130", "E132")
@@ -284,8 +302,6 @@ async def test_no_more_calls_run_at_a_time_than_allowed() -> None:
 
 async def test_results_go_back_under_the_names_the_model_used() -> None:
     """Long or odd names are shortened for a provider; the model must see its own again."""
-    from toolscout.catalog.sources.functions import FunctionSource, tool
-
     name = "a.very long name / with odd characters in it, much longer than sixty-four of them"
 
     @tool(name=name)

@@ -158,3 +158,73 @@ async def test_gpt_loads_what_our_search_finds_by_definition() -> None:
     output = wire.seen[1].body["input"][2]
     assert (output["type"], output["call_id"]) == ("tool_search_output", "call_s")
     assert "send_email" in [tool["name"] for tool in output["tools"]]
+
+
+async def test_claude_s_own_search_and_what_it_finds_pass_through_the_loop() -> None:
+    found = (
+        {
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "tool_search_tool_bm25",
+            "input": {"query": "send an email"},
+        },
+        {
+            "type": "tool_search_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": {
+                "type": "tool_search_tool_search_result",
+                "tool_references": [{"type": "tool_reference", "tool_name": "send_email"}],
+            },
+        },
+    )
+    office = Office()
+    hosted = replace(NATIVE, native=Native(by="provider"))
+    async with Wire() as wire, open_office(office, profile=hosted) as box:
+        model = AnthropicModel(
+            "claude-opus-4-5", api_key="k", base_url=wire.url, transport="direct"
+        )
+        wire.then(Say(natives=found, calls=(MAIL,)), Say("Sent."))
+        run = await Agent(box, model=model).run("Mail Ann")
+        await model.close()
+    assert (run.text, len(office.done)) == ("Sent.", 1)
+    first = wire.seen[0].body["tools"]
+    assert first[0]["name"] == "tool_search_tool_bm25"
+    assert all(tool["defer_loading"] for tool in first[1:])
+    assert wire.seen[1].body["messages"][1]["content"][:2] == [*found]
+
+
+async def test_gpt_s_own_search_and_calls_in_a_namespace_pass_through_the_loop() -> None:
+    called = {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "execution": "server",
+        "status": "completed",
+        "call_id": None,
+        "arguments": {"paths": ["mail"]},
+    }
+    in_mail = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": MAIL[0],
+        "arguments": MAIL[1],
+        "namespace": "mail",
+        "status": "completed",
+    }
+    office = Office()
+    hosted = replace(NATIVE, native=Native(by="provider"))
+    async with Wire() as wire, open_office(office, profile=hosted) as box:
+        model = ResponsesModel(
+            "gpt-5.4", api_key="k", base_url=f"{wire.url}/v1", transport="direct"
+        )
+        wire.then(Say(natives=(called, in_mail)), Say("Sent."))
+        run = await Agent(box, model=model).run("Mail Ann")
+        await model.close()
+    assert (run.text, len(office.done)) == ("Sent.", 1)
+    tools = wire.seen[0].body["tools"]
+    assert "mail" in [t["name"] for t in tools if t["type"] == "namespace"]
+    assert tools[-1] == {"type": "tool_search"}
+    search, call, output = wire.seen[1].body["input"][1:]
+    assert search == called
+    assert (call["namespace"], call["id"]) == ("mail", "fc_1")
+    assert output["call_id"] == "call_1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from ..disclosure.target import Transport
@@ -65,8 +66,9 @@ class Retrying:
         attempt = 1
         while True:
             try:
-                async for delta in self._model.stream(request):
-                    yield delta
+                async with aclosing(self._model.stream(request)) as stream:
+                    async for delta in stream:
+                        yield delta
             except ModelError as error:
                 if not error.is_transient or attempt >= self._backoff.attempts:
                     raise
