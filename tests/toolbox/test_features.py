@@ -83,7 +83,7 @@ async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
     assert (await (await open_box()).session("s")).recall() == ""
 
 
-@pytest.mark.behaviour("B72", "B73")
+@pytest.mark.behaviour("B31", "B72", "B73")
 async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stands_in_view(
     open_box: Any, tmp_path: Path
 ):
@@ -98,6 +98,8 @@ async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stand
     session = await box.session("s")
     shown = names(session.view())
     assert shown == ["search_tools", "add_tool", "show_all_tools", "search_large_output"]
+    await session.call("add_tool", {"tool_names": ["long_story"]})
+    assert names(session.view()) == [*shown, "long_story"]
     kept = await session.call("long_story", {})
     assert "line 499" not in kept.text
     assert [e.facts["tool"] for e in heard if e.kind == "offload"] == ["long_story"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import sqlite3
 import subprocess
@@ -247,6 +248,7 @@ async def test_nothing_is_written_before_a_session_is_opened(tmp_path: Path):
 async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path):
     async with Toolbox((await open_box()).catalog, store=file) as box:
         (await box.session("s")).view("anthropic")
+        gc.collect()
     kept = await (await open_box(store=file)).session("s")
     assert "view" in kept.state.sections
 

@@ -77,6 +77,7 @@ class Toolbox:
         self._store_given = store
         self._store: Store | None = None
         self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
+        self._waiting: set[Kept] = set()
 
     async def __aenter__(self) -> Self:
         await self._live.start(self._given, wait_seconds=self._config.start_timeout_seconds)
@@ -92,7 +93,7 @@ class Toolbox:
 
     async def close(self) -> None:
         """Save what is not saved, and let go of sources and of the store."""
-        for kept in list(self._kept.values()):
+        for kept in list(self._waiting):
             await asyncio.to_thread(kept.save)
         await self._live.close()
         if self._owns_engine:
@@ -191,7 +192,11 @@ class Toolbox:
             await asyncio.to_thread(known.refresh)
             return known
         kept = await asyncio.to_thread(
-            Kept, id, store, on_failure=lambda error: self._store_failed(id, error)
+            Kept,
+            id,
+            store,
+            on_failure=lambda error: self._store_failed(id, error),
+            waiting=self._waiting,
         )
         # Another task may have opened it meanwhile; there is one state a conversation here.
         return self._kept.setdefault(id, kept)

@@ -22,7 +22,8 @@ class Kept:
 
     A move is done on the newest state known and written with its version; where another writer
     was first, the state is read again and the move done over on that, so nothing is lost. When
-    the store fails, the move holds in memory and is written with the next.
+    the store fails, the move holds in memory and is written with the next; as long as there is
+    such a move, this is one of `waiting`, so that nobody lets go of it.
     """
 
     def __init__(
@@ -31,9 +32,11 @@ class Kept:
         store: Store,
         *,
         on_failure: Callable[[StoreError], None],
+        waiting: set[Kept],
     ) -> None:
         self._store = store
         self._on_failure = on_failure
+        self._waiting = waiting
         self._lock = Lock()
         self._unsaved: list[Callable[[Session], Session]] = []
         self._session = _read(store, id) or Session(id)
@@ -54,8 +57,7 @@ class Kept:
         with self._lock:
             after, value = move(self._session)
             if after != self._session:
-                self._unsaved.append(lambda s: move(s)[0])
-                self._session = after
+                self._hold(after, move)
             return value
 
     def change(self, move: Move[T]) -> T:
@@ -70,8 +72,7 @@ class Kept:
                     after, value = move(self._session)
                 raise _crowded(self._session.id)
             except StoreError as error:
-                self._session = after
-                self._unsaved.append(lambda s: move(s)[0])
+                self._hold(after, move)
                 self._on_failure(error)
             return value
 
@@ -83,15 +84,24 @@ class Kept:
         """Remove the conversation from the store; what is left here starts anew."""
         with self._lock:
             self._store.delete(self._session.id)
-            self._unsaved.clear()
             self._session = Session(self._session.id)
+            self._let_go()
 
     def _put(self, after: Session) -> bool:
         record = self._store.put(after.id, after.to_json(), expected=self._session.version)
         if record is not None:
-            self._unsaved.clear()
             self._session = after.at(record.version)
+            self._let_go()
         return record is not None
+
+    def _hold(self, after: Session, move: Move[T]) -> None:
+        self._session = after
+        self._unsaved.append(lambda s: move(s)[0])
+        self._waiting.add(self)
+
+    def _let_go(self) -> None:
+        self._unsaved.clear()
+        self._waiting.discard(self)
 
     def _take_over(self) -> None:
         """The newest state of all writers, with the moves that only this one knows on top.

@@ -1,0 +1,162 @@
+"""Whatever a model writes and whatever state a file is in, the answer says what to do next."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolscout.catalog.tool import Tool
+from toolscout.disclosure.profiles import names, profile
+from toolscout.disclosure.session import Session
+from toolscout.errors import StoreError, ToolscoutError
+from toolscout.store.sqlite import SqliteStore
+from toolscout.toolbox.box import Toolbox
+
+PROFILES = [n for n in names() if profile(n).tool_for("search")]
+INTERNAL = ToolscoutError.code
+QUERIES: list[Any] = [
+    {},
+    {"query": None},
+    {"query": 5},
+    {"query": ""},
+    {"query": " \n "},
+    {"query": []},
+    {"query": [1, {}, None]},
+    {"query": {"text": "mail"}},
+    {"query": "x" * 1_000_000},
+    {"query": ["mail"] * 10_000},
+    {"query": "\ud800 half a pair"},
+    {"query": "mail\x00\x1b[31m"},
+    {"query": "mail", "limit": "many"},
+    {"query": "mail", "limit": -3},
+    {"query": "mail", "limit": 10**30},
+    {"query": "mail", "limit": float("inf")},
+    {"query": "mail", "max_results": [1]},
+    {"query": "mail", "colour": "red"},
+    {"query": "("},
+    {"query": "select:"},
+    {"query": "+"},
+]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+async def test_every_search_gets_an_answer_whatever_was_written(open_box: Any, name: str):
+    box = await open_box(profile=name)
+    session = await box.session("s")
+    search = box.profile.tool_for("search").name
+    for arguments in QUERIES:
+        result = await session.call(search, arguments)
+        assert result.code != INTERNAL, result.text
+        assert result.text
+        assert len(result.text) < 30_000
+    assert Session.from_json(session.state.to_json()).loaded == session.state.loaded
+
+
+@pytest.mark.parametrize("name", PROFILES)
+async def test_every_discovery_tool_answers_to_nothing_at_all(open_box: Any, name: str):
+    box = await open_box(profile=name)
+    session = await box.session("s")
+    for metatool in box.profile.metatools:
+        for arguments in (None, {}, {"names": 3}, {"tool_names": [None]}, "{", []):
+            result = await session.call(metatool.name, arguments)
+            assert result.code != INTERNAL, result.text
+            assert result.text
+
+
+async def test_a_megabyte_of_query_is_refused_in_a_few_words_and_not_kept(open_box: Any):
+    session = await (await open_box()).session("s")
+    result = await session.call("tool_search", {"query": "x" * 1_000_000})
+    assert result.is_error
+    assert len(result.text) < 3_000
+    assert len(session.state.to_json()) < 10_000
+
+
+@pytest.mark.parametrize("name", ["", " ", "\ud800", "x" * 100_000, "../../etc/passwd", "a\0b"])
+async def test_a_name_that_is_none_is_an_unknown_tool(open_box: Any, name: str):
+    session = await (await open_box()).session("s")
+    result = await session.call(name, {})
+    assert (result.is_error, result.code) == (True, "unknown_tool")
+    assert len(result.text) < 1_000
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(["query", "names", "tool_names", "name", "arguments", "limit", "id"])
+CALLS = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["tool_search", "describe_tools", "call_tool", "unload_tools", "add_tool", "t1", "t9"]
+        ),
+        st.dictionaries(KEYS, JSON | st.sampled_from(["t1", "t2", ["t1", "t3"]]), max_size=3),
+    ),
+    max_size=6,
+)
+
+
+@given(CALLS, st.sampled_from(PROFILES))
+@settings(max_examples=40)
+def test_no_sequence_of_calls_raises_or_spoils_the_session(
+    calls: list[tuple[str, dict[str, Any]]], name: str
+):
+    async def play() -> None:
+        tools = [Tool(name=f"t{n}", description=f"Thing number {n}") for n in range(20)]
+        async with Toolbox(tools, store="memory", profile=name) as box:
+            session = await box.session("s")
+            for tool, arguments in calls:
+                result = await session.call(tool, arguments)
+                assert result.code != INTERNAL, result.text
+                assert result.content
+                session.view("anthropic")
+            kept = (await box.session("s")).state
+            assert Session.from_json(kept.to_json(), version=kept.version) == kept
+
+    asyncio.run(play())
+
+
+# Stores in a bad way
+
+
+def newer(path: Path) -> None:
+    SqliteStore(path).close()
+    raw = sqlite3.connect(path)
+    raw.execute("PRAGMA user_version = 99")
+    raw.commit()
+    raw.close()
+
+
+def foreign(path: Path) -> None:
+    path.write_text("no database, but long enough that it could be taken for one " * 20)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (newer, "Upgrade toolscout"),
+        (foreign, "Move it away"),
+        (folder, "Check that its folder exists"),
+    ],
+)
+async def test_a_store_that_cannot_be_used_is_told_when_a_session_is_opened(
+    open_box: Any, file: Path, spoil: Any, told: str
+):
+    spoil(file)
+    box = await open_box(store=file)
+    assert box.search("send_email").names
+    with pytest.raises(StoreError, match=told) as caught:
+        await box.session("s")
+    assert str(file) in str(caught.value)
