@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.discovery import discover
+from toolscout.disclosure.matching.matcher import Domain, Matches
 from toolscout.disclosure.policy import Listing
 from toolscout.disclosure.profiles import (
     COMPACT,
@@ -148,8 +149,11 @@ def test_exact_names_and_select_lists_load_just_those(talk, tools) -> None:
     talk = talk(LOAD, tools)
     talk.call("tool_search", query="update_photo")
     assert talk.session.loaded == ("update_photo",)
-    talk.call("tool_search", query="select:list_photo,list_playlist")
-    assert set(talk.session.loaded) >= {"update_photo", "list_photo"}
+    listed = ["list_photo", "list_playlist", "list_invoice"]
+    text = talk.call("tool_search", query=f"select:{','.join(listed)},list_fotos").text
+    assert talk.session.loaded == ("update_photo", *listed)
+    assert "list_fotos" in text
+    assert "Near: " in text
 
 
 def test_nothing_found_is_said_plainly_and_loads_nothing(talk, tools) -> None:
@@ -158,6 +162,35 @@ def test_nothing_found_is_said_plainly_and_loads_nothing(talk, tools) -> None:
     assert "No tool fits" in result.text
     assert not result.is_error
     assert talk.session.loaded == ()
+
+
+@dataclass(frozen=True)
+class Unsure:
+    """Finds the first tools and does not believe in them."""
+
+    def match(self, query: str, domain: Domain, *, limit: int | None) -> Matches:
+        found = domain.tools[:limit]
+        return Matches(tools=found, scores=(1.0,) * len(found), confidence=0.01)
+
+
+@pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
+def test_what_is_likely_wrong_is_shown_as_such_and_not_loaded(talk, tools, chosen) -> None:
+    talk = talk(replace(chosen, matcher=Unsure()), tools)
+    text = talk.call("tool_search", query="book a flight").text
+    assert "Nothing fits well" in text.splitlines()[0]
+    assert "list_invoice(id): List a invoice." in text
+    assert "properties" not in text
+    assert talk.session.loaded == ()
+
+
+def test_on_native_the_next_best_are_loaded_too_since_nothing_else_is_seen(talk, tools) -> None:
+    talk = talk(DEFAULT, tools, target="claude-opus-4-5")
+    assert talk.view().surface == "native"
+    talk.call("tool_search", query="create some calendar event")
+    assert talk.session.loaded[0] == "create_calendar_event"
+    assert len(talk.session.loaded) == 3
+    talk.call("tool_search", query="list_photo")
+    assert talk.session.loaded[3:] == ("list_photo",)
 
 
 def test_rules_of_the_found_tools_come_with_the_reply(tools) -> None:

@@ -34,8 +34,8 @@ def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Findin
     answers = _answers(profile, asked, scope, engine)
     tools = _interleaved(answers)
     already = tuple(t.name for t in tools if scope.stand(t))
-    chosen = dict.fromkeys(t.name for a in answers for t in profile.loading(a))
-    loaded = tuple(n for n in chosen if n not in already)
+    surface = surface_of(profile, scope.session)
+    loaded = tuple(n for n in _chosen(profile, answers, surface) if n not in already)
     session = scope.session.searched(*(q for q in asked.queries if q.strip()))
     session = session.load(*loaded, at_most=profile.limits.loaded)
     named = tuple(dict.fromkeys(n for a in answers for n in a.missing))
@@ -51,11 +51,23 @@ def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Findin
         notes=_distinct(n for a in answers for n in a.notes),
         confidence=max((a.confidence for a in answers), default=0.0) if tools else 0.0,
         is_fuzzy=any(a.is_fuzzy for a in answers),
-        surface=surface_of(profile, session),
+        surface=surface,
         after=replace(scope, session=session),
         hint=Hint() if tools else _hint(profile, asked, scope),
     )
     return _with_news(profile, found, scope, session)
+
+
+def _chosen(profile: Profile, answers: Sequence[Matches], surface: Surface) -> tuple[str, ...]:
+    """What is loaded: as the profile says; and more where the model sees nothing else."""
+    most = max(1, profile.native.most // len(answers)) if surface == "native" else 0
+    names: list[str] = []
+    for answer in answers:
+        picked = profile.loading(answer)
+        is_sure = not picked or answer.is_named or answer.confidence >= 1
+        more = () if is_sure or not most else answer.tools[:most]
+        names += [t.name for t in (*picked, *more)]
+    return _distinct(names)
 
 
 def surface_of(profile: Profile, session: Session) -> Surface:

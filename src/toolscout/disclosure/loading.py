@@ -36,7 +36,9 @@ def strong(matches: Matches) -> tuple[Tool, ...]:
 
 
 def best(matches: Matches) -> tuple[Tool, ...]:
-    """The first hit, and a second that is as good as it, unless they are likely both wrong."""
+    """What was asked for by name; else the first hit and a second as good, if not likely wrong."""
+    if matches.is_named:
+        return matches.tools
     if matches.confidence < SURE:
         return ()
     floor = CLOSE * max(matches.scores, default=0)

@@ -52,13 +52,15 @@ class Native:
     """How the provider's own tool search is used where a profile's surface is `native`.
 
     `by` is whose ranking finds tools: ours through the provider's client-executed search, or the
-    provider's. `variant` is Anthropic's kind of hosted search. A model that has neither falls
-    back to our own discovery tools, or, with `everything`, gets all definitions.
+    provider's. `variant` is Anthropic's kind of hosted search. `most` is how many hits of ours are
+    loaded, since the model sees no others. A model that has neither falls back to our own
+    discovery tools, or, with `everything`, gets all definitions.
     """
 
     by: Literal["us", "provider"] = "us"
     variant: Literal["bm25", "regex"] = "bm25"
     fallback: Literal["ours", "everything"] = "ours"
+    most: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

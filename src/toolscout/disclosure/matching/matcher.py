@@ -39,7 +39,8 @@ class Matches:
     """The tools that fit one query, best first.
 
     `scores` go with `tools` and mean something only within one answer; `missing` are names that
-    were asked for and do not exist; `is_fuzzy` says that a looser way had to be taken.
+    were asked for and do not exist; `is_fuzzy` says that a looser way had to be taken, `is_named`
+    that all of them were asked for by their names.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -49,6 +50,7 @@ class Matches:
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
     is_fuzzy: bool = False
+    is_named: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
