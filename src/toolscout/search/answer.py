@@ -21,6 +21,7 @@ from .scope import narrowed
 from .typos import Spellings, repair
 
 _NEAR = 8
+_DEPTH = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
         return _selected(index, query, mask)
     mask = narrowed(index, query, mask)
     if query.pattern is not None:
-        found = _ranked(method, _request(index, query, mask, ()), limit, arms=(Regex(),))
+        found = _ranked(method, _request(index, query, mask, (), limit), arms=(Regex(),))
         if found.hits or not query.is_guess:
             return found
     if not query.words:
@@ -49,7 +50,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     notes = tuple(f"Read {wrong!r} as {right!r}." for wrong, right in mended.items())
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
-    return _ranked(method, _request(index, query, mask, terms), limit, notes=notes)
+    return _ranked(method, _request(index, query, mask, terms, limit), notes=notes)
 
 
 def merged(found: Sequence[Results], *, limit: int) -> Results:
@@ -71,14 +72,15 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
     )
 
 
-def _request(index: Index, query: Query, mask: Mask, terms: Sequence[str]) -> Request:
-    return Request(query, index, mask, tuple(terms), clauses(query.words))
+def _request(index: Index, query: Query, mask: Mask, terms: Sequence[str], limit: int) -> Request:
+    """A request that looks further where a caller wants more."""
+    parts = clauses(query.words)
+    return Request(query, index, mask, tuple(terms), parts, limit, depth=max(_DEPTH, 3 * limit))
 
 
 def _ranked(
     method: Method,
     request: Request,
-    limit: int,
     *,
     arms: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
@@ -95,7 +97,7 @@ def _ranked(
     fused = method.fusion(request, rankings)
     if not len(fused.slots):
         return Results(query=request.query.text, notes=notes)
-    hits = _hits(request, rankings, fused, limit)
+    hits = _hits(request, rankings, fused)
     return Results(
         query=request.query.text,
         hits=hits,
@@ -105,11 +107,9 @@ def _ranked(
     )
 
 
-def _hits(
-    request: Request, rankings: Sequence[Ranking], fused: Fused, limit: int
-) -> tuple[Hit, ...]:
+def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[Hit, ...]:
     """The best, then what they say is related, as far as there is room."""
-    index = request.index
+    index, limit = request.index, request.limit
     hits = [
         Hit(index.tool(slot), round(float(score), 4), partial(_why, rankings, slot))
         for slot, score in zip(fused.slots[:limit].tolist(), fused.scores[:limit], strict=True)
@@ -125,7 +125,7 @@ def _hits(
 
 
 def _seen(request: Request, name: str) -> int | None:
-    slot = request.index.slots.get(name)
+    slot = request.index.slot(name)
     return slot if slot is not None and request.allowed[slot] else None
 
 
@@ -152,7 +152,7 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
     hits: dict[str, Hit] = {}
     lacking: list[str] = []
     for name in query.select:
-        exact = index.slots.get(name)
+        exact = index.slot(name)
         slots = [exact] if exact is not None else index.named(name)
         seen = [s for s in slots if mask[s]]
         if not seen:

@@ -10,17 +10,18 @@ _CAP = 2_000
 
 _JOINTS = re.compile(
     r"""
-      [.!?。！？؟…]+["'”’)\]]*(?:\s+|$)            # sentence ends
-    | [;；؛\n\r•·▪‣]+                              # semicolons, lines, bullets
-    | (?:^|\s)(?:[-*–—]|\d{1,2}[.)])\s+            # list marks
-    | [,，、،]?\s+(?:and\s+then|and\s+also|after\s+that|afterwards|then|also|additionally
-        |furthermore|finally|next|and|as\s+well\s+as
-        |und\s+dann|und|danach|außerdem|anschließend
-        |et\s+ensuite|et|puis|ensuite|y\s+luego|luego|después|además|y|e\s+depois|depois|além\s+disso
-        |e\s+poi|poi|inoltre|i\s+potem|następnie|oraz|potem|ve\s+sonra|sonra|ayrıca|en\s+dan|daarna
-        |и\s+затем|затем|потом|также|и|а\s+также
-        |ثم|وبعد\s+ذلك|بعد\s+ذلك|وأيضا|أيضا|كذلك|و
-        |그리고|그런\s+다음|그\s+후)\s+
+      (?<![.!?؟…])[.!?؟…]++["'”’)\]]*+(?=\s|$)    # sentence ends
+    | [。！？]["'”’」』)\]]*                         # and where no space follows them
+    | (?:^|\s)(?:[-*–—]|\d{1,2}[.)])\s            # list marks
+    | [;；؛\n•·▪‣]+                                # semicolons, lines, bullets
+    | [,，、،]?\s(?:and\sthen|and\salso|after\sthat|afterwards|then|also|additionally
+        |furthermore|finally|next|and|as\swell\sas
+        |und\sdann|und|danach|außerdem|anschließend
+        |et\sensuite|et|puis|ensuite|y\sluego|luego|después|además|y|e\sdepois|depois|além\sdisso
+        |e\spoi|poi|inoltre|i\spotem|następnie|oraz|potem|ve\ssonra|sonra|ayrıca|en\sdan|daarna
+        |и\sзатем|затем|потом|также|и|а\sтакже
+        |ثم|وبعد\sذلك|بعد\sذلك|وأيضا|أيضا|كذلك|و
+        |그리고|그런\s다음|그\s후)\s
     | [，、،]                                       # commas that part clauses
     | 然后|並且|并且|以及|同时|接着|另外|還有|还有
     | それから|そして|その後|また
@@ -31,8 +32,8 @@ _VALUES = re.compile(
     r"""
       "[^"\n]{1,120}" | “[^”\n]{1,120}” | «[^»\n]{1,120}» | 「[^」\n]{1,120}」 | `[^`\n]{1,120}`
     | (?<!\w)'[^'\n]{1,120}'(?!\w) | ‘[^’\n]{1,120}’(?!\w)
-    | https?://\S+ | \S+@\S+\.\S+
-    | \b[\w-]*\d[\w.,:%/-]*
+    | https?://\S+ | (?<!\S)[^\s@]++@[^\s.]*+\.\S+
+    | (?<![\w-])[\w-]*\d[\w.,:%/-]*
     """,
     re.VERBOSE,
 )
@@ -42,7 +43,9 @@ _SPACE = re.compile(r"\s+")
 def clauses(text: str) -> tuple[str, ...]:
     """The parts of a request that may each need a tool; one part if it cannot be taken apart."""
     parts: list[str] = []
-    for piece in _JOINTS.split(text[: 4 * _CAP]):
+    # Single blanks keep the patterns linear: none looks at a stretch of text twice.
+    lines = (" ".join(line.split()) for line in text[: 4 * _CAP].splitlines())
+    for piece in _JOINTS.split("\n".join(lines)):
         piece = piece.strip()
         if not piece:
             continue

@@ -152,15 +152,11 @@ class Engine:
         """Put vectors where their tools are now; a tool that has changed since is passed over."""
         with self._writing:
             now = self._now
-            slots = [now.index.slots.get(t.name, -1) for t in tools]
-            kept = [
-                i
-                for i, (slot, tool) in enumerate(zip(slots, tools, strict=True))
-                if slot >= 0 and now.index.tool(slot) is tool
-            ]
-            if kept:
-                places = np.array([slots[i] for i in kept], np.int32)
-                index = now.index.with_vectors(embedder.id, places, vectors[kept])
+            found = [(i, slot) for i, t in enumerate(tools) if (slot := now.index.holds(t)) >= 0]
+            if found:
+                rows, slots = zip(*found, strict=True)
+                places = np.array(slots, np.int32)
+                index = now.index.with_vectors(embedder.id, places, vectors[list(rows)])
                 self._now = replace(now, index=index)
 
     def _notes(self, index: Index) -> Sequence[str]:

@@ -11,13 +11,15 @@ from .ranking import Floats, Fused, Ints, Ranking, Request
 
 SERVER_SHARE = 0.15
 _FEWEST_SERVERS = 3
+_BEYOND = 40
 
 
 def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
     """Sum the arms, lean a little towards servers that fit, give every need its turn."""
     if not rankings:
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
-    slots = np.unique(np.concatenate([r.candidates for r in rankings])).astype(np.int32)
+    offered = [r.candidates for r in rankings]
+    slots = offered[0] if len(offered) == 1 else np.unique(np.concatenate(offered))
     scores = np.zeros(len(slots), np.float32)
     for ranking in rankings:
         scores += np.float32(ranking.trust) * ranking.at(slots)
@@ -42,6 +44,10 @@ def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     order = np.argsort(-scores, kind="stable")
     slots, scores = slots[order], scores[order]
+    seen = min(len(scores), request.limit + _BEYOND)
+    if seen < len(scores):  # whatever ties with the last one seen may belong before it
+        seen = int((scores >= scores[seen]).sum())
+    slots, scores = slots[:seen], scores[:seen]
     if (scores[1:] == scores[:-1]).any():
         values = scores.tolist()
         names = [request.index.tool(s).name for s in slots.tolist()]

@@ -11,13 +11,14 @@ import numpy.typing as npt
 from ..catalog.names import normalised
 from ..catalog.tool import Tool
 from .fields import weigh
-from .postings import Segment, Vocabulary, build, settle
+from .postings import Entry, Segment, Vocabulary, build, settle
 from .vectors import Vectors
 
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
 
 _SLACK = 256
+_CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Shared:
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     tools: list[Tool] = field(default_factory=list[Tool])
-    spellings: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    names: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    spellings: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     servers: dict[str, int] = field(default_factory=dict[str, int])
     categories: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -44,7 +46,7 @@ class Index:
     """
 
     shared: Shared = field(default_factory=Shared)
-    slots: Mapping[str, int] = field(default_factory=dict[str, int])
+    count: int = 0
     alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -55,7 +57,7 @@ class Index:
     vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
 
     def __len__(self) -> int:
-        return len(self.slots)
+        return self.count
 
     @property
     def size(self) -> int:
@@ -71,55 +73,58 @@ class Index:
         """The tool in a slot."""
         return self.shared.tools[slot]
 
+    def slot(self, name: str) -> int | None:
+        """The slot of the tool of exactly this name."""
+        return next(iter(self._living(self.shared.names.get(name, ()))), None)
+
+    def holds(self, tool: Tool) -> int:
+        """The slot of this very tool, or -1 if it has gone or changed."""
+        slot = self.slot(tool.name)
+        return slot if slot is not None and self.tool(slot) is tool else -1
+
     def named(self, spelling: str) -> list[int]:
         """The living slots whose name is spelled so, in any case style, with or without server."""
-        found = self.shared.spellings.get(normalised(spelling), ())
-        return [s for s in found if s < self.size and self.alive[s]]
+        return self._living(self.shared.spellings.get(normalised(spelling), ()))
 
     def with_tools(self, tools: Sequence[Tool]) -> Index:
         """Index more tools; the cost follows their number, not the catalog's."""
         if not tools:
             return self
-        shared, start = self.shared, self.size
-        slots = dict(self.slots)
-        documents: list[dict[int, tuple[float, int]]] = []
-        add = shared.vocabulary.add
-        for slot, tool in enumerate(tools, start):
-            shared.tools.append(tool)
-            slots[tool.name] = slot
-            for spelling in {normalised(tool.name), normalised(tool.local_name)}:
-                shared.spellings.setdefault(spelling, []).append(slot)
-            documents.append({add(term): entry for term, entry in weigh(tool).items()})
-        servers = _numbers(shared.servers, (t.server for t in tools))
-        categories = _numbers(shared.categories, (t.category for t in tools))
-        end = start + len(tools)
+        start, end = self.size, self.size + len(tools)
+        segments = list(self.segments)
+        del self.shared.tools[start:]  # what an update that failed half-way may have left
+        for first in range(0, len(tools), _CHUNK):
+            some = tools[first : first + _CHUNK]
+            segments.append(build(start + first, [self._enter(tool) for tool in some]))
+            segments = list(settle(segments))
+        known = self.shared
+        servers = _numbers(known.servers, (t.server for t in tools))
+        categories = _numbers(known.categories, (t.category for t in tools))
         return replace(
             self,
-            slots=slots,
+            count=self.count + len(tools),
             alive=np.concatenate([self.alive, np.ones(len(tools), np.bool_)]),
             server=np.concatenate([self.server, servers]),
             category=np.concatenate([self.category, categories]),
-            segments=settle((*self.segments, build(start, documents))),
+            segments=tuple(segments),
             vectors={name: v.sized(end) for name, v in self.vectors.items()},
         )
 
     def without(self, names: Iterable[str]) -> Index:
         """Take tools out; their postings stay until the index is built anew, unseen."""
-        gone = [self.slots[n] for n in names if n in self.slots]
+        gone = [slot for n in dict.fromkeys(names) if (slot := self.slot(n)) is not None]
         if not gone:
             return self
-        slots, lost, alive = dict(self.slots), dict(self.lost), self.alive.copy()
+        lost, alive = dict(self.lost), self.alive.copy()
         for slot in gone:
-            tool = self.shared.tools[slot]
-            del slots[tool.name]
             alive[slot] = False
-            for term, (weight, _) in weigh(tool).items():
+            for term, (weight, _) in weigh(self.shared.tools[slot]).items():
                 number = self.shared.vocabulary.add(term)
                 count, total, squares = lost.get(number, (0, 0.0, 0.0))
                 lost[number] = (count + 1, total + weight, squares + weight * weight)
         dead = np.array(gone, np.int32)
         vectors = {name: v.drop(dead) for name, v in self.vectors.items()}
-        return replace(self, slots=slots, lost=lost, alive=alive, vectors=vectors)
+        return replace(self, count=self.count - len(gone), lost=lost, alive=alive, vectors=vectors)
 
     def with_vectors(self, name: str, slots: Ints, vectors: npt.NDArray[np.float32]) -> Index:
         """Fill in vectors of one embedder."""
@@ -148,6 +153,20 @@ class Index:
                 rows = old.rows[living[places]].astype(np.float32)
                 after = after.with_vectors(name, places, rows)
         return after
+
+    def _living(self, slots: tuple[int, ...]) -> list[int]:
+        return [s for s in slots if s < self.size and self.alive[s]]
+
+    def _enter(self, tool: Tool) -> dict[int, Entry]:
+        """Give a tool the next slot, and say what its words weigh."""
+        shared = self.shared
+        slot = len(shared.tools)
+        shared.tools.append(tool)
+        shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
+        for spelling in {normalised(tool.name), normalised(tool.local_name)}:
+            shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
+        add = shared.vocabulary.add
+        return {add(term): entry for term, entry in weigh(tool).items()}
 
 
 def _numbers(known: dict[str, int], names: Iterable[str]) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,15 +29,59 @@ class Segment:
     slots: Ints
     weights: Floats
     fields: Bytes
+    sums: Floats
+    squares: Floats
 
-    def find(self, terms: Ints) -> list[tuple[int, int]]:
-        """For each term the bounds of its postings; equal bounds if it has none."""
-        places = np.searchsorted(self.terms, terms)
-        inside = np.minimum(places, len(self.terms) - 1)
-        known = self.terms[inside] == terms
-        starts = np.where(known, self.offsets[inside], 0)
-        ends = np.where(known, self.offsets[inside + 1], 0)
-        return list(zip(starts.tolist(), ends.tolist(), strict=True))
+    def find(self, terms: Ints) -> list[Posting | None]:
+        """For each term its postings here, if it has any."""
+        places = np.minimum(self.terms.searchsorted(terms), len(self.terms) - 1)
+        return [
+            Posting(self, a, b, total, square) if known else None
+            for known, a, b, total, square in zip(
+                (self.terms[places] == terms).tolist(),
+                self.offsets[places].tolist(),
+                self.offsets[places + 1].tolist(),
+                self.sums[places].tolist(),
+                self.squares[places].tolist(),
+                strict=True,
+            )
+        ]
+
+
+class Posting(NamedTuple):
+    """A term's postings in one segment: where they stand, and the sums of what they weigh."""
+
+    segment: Segment
+    start: int
+    end: int
+    total: float
+    squares: float
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    @property
+    def slots(self) -> Ints:
+        """The slots that have the term, in order."""
+        return self.segment.slots[self.start : self.end]
+
+    @property
+    def weights(self) -> Floats:
+        """What it weighs in each of them."""
+        return self.segment.weights[self.start : self.end]
+
+    def at(self, slots: Ints) -> Floats:
+        """What it weighs in each of some slots."""
+        held = self.slots
+        places = np.minimum(held.searchsorted(slots), len(held) - 1)
+        return self.weights[places] * (held[places] == slots)
+
+    def place(self, slot: int) -> int | None:
+        """Where a slot stands in the segment, if it has the term."""
+        if not self.segment.start <= slot < self.segment.end:
+            return None
+        place = self.start + int(self.slots.searchsorted(slot))
+        return place if place < self.end and self.segment.slots[place] == slot else None
 
 
 def build(start: int, documents: Sequence[Mapping[int, Entry]]) -> Segment:
@@ -79,14 +124,24 @@ def settle(segments: Sequence[Segment], *, ratio: int = 6) -> tuple[Segment, ...
 def _sorted(
     start: int, end: int, terms: Ints, slots: Ints, weights: Floats, fields: Bytes
 ) -> Segment:
+    if not len(terms):  # a term that no word has keeps the arrays from being empty
+        terms, slots = np.array([-1], np.int32), np.array([start], np.int32)
+        weights, fields = np.zeros(1, np.float32), np.zeros(1, np.uint8)
     order = np.argsort(terms, kind="stable")
-    terms = terms[order]
-    firsts = np.flatnonzero(np.r_[True, terms[1:] != terms[:-1]]) if len(terms) else np.empty(0)
-    offsets = np.r_[firsts, len(terms)].astype(np.int32)
-    unique = terms[firsts.astype(np.int64)] if len(terms) else np.array([-1], np.int32)
-    if not len(terms):
-        offsets = np.array([0, 0], np.int32)
-    return Segment(start, end, unique, offsets, slots[order], weights[order], fields[order])
+    terms, weights = terms[order], weights[order]
+    firsts = np.flatnonzero(np.concatenate([[True], terms[1:] != terms[:-1]]))
+    offsets = np.append(firsts, len(terms)).astype(np.int32)
+    return Segment(
+        start=start,
+        end=end,
+        terms=terms[firsts],
+        offsets=offsets,
+        slots=slots[order],
+        weights=weights,
+        fields=fields[order],
+        sums=np.add.reduceat(weights, firsts),
+        squares=np.add.reduceat(weights * weights, firsts),
+    )
 
 
 class Vocabulary:

@@ -23,7 +23,7 @@ class Request:
     """A query over one snapshot, for one caller.
 
     `allowed` says of each slot whether this caller may see it; a ranker never returns another.
-    `depth` is how many candidates an arm should offer.
+    `limit` is how many hits are wanted; `depth` is how many candidates an arm should offer.
     """
 
     query: Query
@@ -31,6 +31,7 @@ class Request:
     allowed: Mask
     terms: tuple[str, ...]
     clauses: tuple[str, ...] = ()
+    limit: int = 5
     depth: int = 300
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable
 
 import numpy as np
@@ -26,7 +25,7 @@ def allowed(index: Index, allow: Allow | None) -> Mask:
     if callable(allow):
         chosen = [s for s in np.flatnonzero(index.alive).tolist() if allow(index.tool(s))]
     else:
-        chosen = [s for n in allow if (s := index.slots.get(n)) is not None]
+        chosen = [s for n in allow if (s := index.slot(n)) is not None]
     mask[chosen] = True
     return mask
 
@@ -53,7 +52,7 @@ def _grouped(known: dict[str, int], numbers: np.ndarray, wanted: Iterable[str]) 
 def _having(index: Index, word: str, mask: Mask) -> Mask:
     """The slots whose name or description has a word, in any case."""
     slots = np.flatnonzero(mask)
-    pattern = Pattern.of(re.escape(word)[:200])
+    pattern = Pattern.literal(word)
     tools = (index.tool(s) for s in slots.tolist())
     found = Haystack.of((t.name, t.description) for t in tools).matching(pattern)
     having = np.zeros(index.size, np.bool_)

@@ -83,8 +83,8 @@ def _is_seen(index: Index, term: str, allowed: Mask) -> bool:
         return number is not None
     wanted = np.array([number], np.int32)
     for segment in index.segments:
-        ((start, end),) = segment.find(wanted)
-        if start < end and bool(allowed[segment.slots[start:end]].any()):
+        (posting,) = segment.find(wanted)
+        if posting is not None and bool(allowed[posting.slots].any()):
             return True
     return False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 
@@ -11,24 +11,32 @@ import numpy as np
 from ..fields import FIELDS
 from ..hit import Reason
 from ..index import Index
-from ..postings import Segment
+from ..postings import Posting
 from ..ranking import Floats, Ints, Request
 from ..text import terms
 
 WEIGHT = 0.8
-BLINDNESS = 1.0
 _SMALL = 1e-6
+_AT_MOST = 20_000
+"""How many postings are summed for all tools; of commoner words only what can matter is read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of the query as the index knows it."""
+    """A word of the query as the index knows it, with the spread of its weight over the catalog."""
 
     text: str
     idf: float
-    parts: tuple[tuple[Segment, int, int], ...]
+    postings: tuple[Posting, ...]
+    count: int
     mean: float
     variance: float
+
+    def at(self, slots: Ints) -> Floats:
+        """What it gives each of some slots."""
+        weights = [p.at(slots) for p in self.postings]
+        summed = weights[0] if len(weights) == 1 else np.sum(weights, axis=0)
+        return np.float32(self.idf) * summed
 
 
 class BM25F:
@@ -38,26 +46,25 @@ class BM25F:
         self.weight = weight
 
     def rank(self, request: Request) -> Words | None:
-        """Score every tool that has a word of the query."""
+        """Score the tools that have words of the query."""
         index = request.index
         texts = list(dict.fromkeys(request.terms))
         known = _look_up(index, texts)
         if not known:
             return None
-        unknown = len(texts) - len(known)
         rarest = log(1 + (len(index) + 0.5) / 0.5)
         mass = sum(t.idf for t in known)
-        coverage = mass / (mass + unknown * rarest)
-        scores = _scores(index, known)
+        coverage = mass / (mass + (len(texts) - len(known)) * rarest)
+        scores, rest, best = _scan(request, known)
+        clauses = request.clauses if len(request.clauses) > 1 else ()
         return Words(
             terms=known,
+            rest=rest,
             scores=scores,
-            candidates=_best(request, known, scores),
-            mean=sum(t.idf * t.mean for t in known),
-            deviation=sqrt(max(sum(t.idf * t.idf * t.variance for t in known), _SMALL)),
+            candidates=best,
             coverage=coverage,
-            trust=self.weight * coverage**BLINDNESS,
-            clauses=tuple(frozenset(terms(c)) for c in request.clauses[1:] and request.clauses),
+            trust=self.weight * coverage,
+            clauses=tuple(frozenset(terms(c)) for c in clauses),
         )
 
 
@@ -65,41 +72,42 @@ class BM25F:
 class Words:
     """The lexical view of one request.
 
-    `mean` and `deviation` are over the whole catalog, as if words came independently; `coverage`
-    is the share of the query's words, by rarity, that the catalog knows.
+    `scores` has every tool's sum over the rarer words, `rest` are the words left out of it;
+    `coverage` is the share of the query's words, by rarity, that the catalog knows.
     """
 
     terms: Sequence[Term]
+    rest: Sequence[Term]
     scores: Floats
     candidates: Ints
-    mean: float
-    deviation: float
     coverage: float
     trust: float
     clauses: tuple[frozenset[str], ...] = ()
     arm: str = "words"
 
     def at(self, slots: Ints) -> Floats:
-        """Standardised scores."""
-        return (self.scores[slots] - np.float32(self.mean)) / np.float32(self.deviation)
+        """Standardised scores, the spread taken as if words came independently."""
+        summed = self.scores[slots]
+        for term in self.rest:
+            summed = summed + term.at(slots)
+        return _standard(summed, self.terms)
 
     def parts(self, slots: Ints) -> Floats:
         """How the words of each clause alone see some slots."""
-        gains = {t.text: t.idf * _weights(t, slots) for t in self.terms}
+        gains = {t.text: t.at(slots) for t in self.terms}
+        nothing = np.zeros(len(slots), np.float32)
         rows: list[Floats] = []
         for clause in self.clauses:
             had = [t for t in self.terms if t.text in clause]
-            mean = sum(t.idf * t.mean for t in had)
-            spread = sqrt(max(sum(t.idf * t.idf * t.variance for t in had), _SMALL))
-            summed = np.sum([gains[t.text] for t in had], axis=0) if had else np.zeros(len(slots))
-            rows.append(np.float32(self.trust) * ((summed - mean) / spread).astype(np.float32))
+            summed = sum((gains[t.text] for t in had), nothing)
+            rows.append(np.float32(self.trust) * _standard(summed, had))
         return np.stack(rows)
 
     def share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
         mass = sum(t.idf for t in self.terms)
-        had = sum(t.idf for t in self.terms if any(_place(p, slot) is not None for p in t.parts))
-        return self.coverage * had / mass
+        had = (t for t in self.terms if any(p.place(slot) is not None for p in t.postings))
+        return self.coverage * sum(t.idf for t in had) / mass
 
     def why(self, slot: int) -> Reason | None:
         """The words a tool has, and the fields they stand in."""
@@ -107,94 +115,93 @@ class Words:
         fields = 0
         score = 0.0
         for term in self.terms:
-            for part in term.parts:
-                if (place := _place(part, slot)) is not None:
+            for posting in term.postings:
+                if (place := posting.place(slot)) is not None:
                     found.append(term.text)
-                    fields |= int(part[0].fields[place])
-                    score += term.idf * float(part[0].weights[place])
+                    fields |= int(posting.segment.fields[place])
+                    score += term.idf * float(posting.segment.weights[place])
         if not found:
             return None
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)
         return Reason(self.arm, field=named, words=tuple(found), score=round(score, 3))
 
 
-def _weights(term: Term, slots: Ints) -> Floats:
-    """The weight of a term in each of some slots."""
-    found = np.zeros(len(slots), np.float32)
-    for segment, start, end in term.parts:
-        held = segment.slots[start:end]
-        places = np.minimum(held.searchsorted(slots), end - start - 1)
-        found += np.where(held[places] == slots, segment.weights[start:end][places], np.float32(0))
-    return found
+def _standard(summed: Floats, terms: Iterable[Term]) -> Floats:
+    mean = variance = 0.0
+    for term in terms:
+        mean += term.idf * term.mean
+        variance += term.idf * term.idf * term.variance
+    return (summed - np.float32(mean)) / np.float32(sqrt(max(variance, _SMALL)))
 
 
-def _place(part: tuple[Segment, int, int], slot: int) -> int | None:
-    """Where a slot stands in a term's postings."""
-    segment, start, end = part
-    if not segment.start <= slot < segment.end:
-        return None
-    place = start + int(segment.slots[start:end].searchsorted(slot))
-    return place if place < end and segment.slots[place] == slot else None
+def _scan(request: Request, known: Sequence[Term]) -> tuple[Floats, Sequence[Term], Ints]:
+    """Sum the rarer words over all tools, and the commoner ones over the best of those.
 
-
-def _scores(index: Index, terms: Sequence[Term]) -> Floats:
-    """The score of every slot, allowed or not."""
-    slots = [s.slots[a:b] for t in terms for s, a, b in t.parts]
-    gains = [s.weights[a:b] * np.float32(t.idf) for t in terms for s, a, b in t.parts]
-    summed = np.bincount(np.concatenate(slots), np.concatenate(gains), minlength=index.size)
-    return summed.astype(np.float32)
-
-
-def _best(request: Request, terms: Sequence[Term], scores: Floats) -> Ints:
-    """The best slots by words alone.
-
-    The rarest word's tools give a bound that makes a sort over all tools needless.
+    Where a long request meets a large catalog, most postings belong to words that nearly every
+    tool has; a tool with none of the rarer words is never among the best.
     """
-    depth = request.depth
-    scores = np.where(request.allowed, scores, np.float32(0))
-    rare = max(terms, key=lambda t: t.idf)
-    bound = _bound(np.concatenate([scores[s.slots[a:b]] for s, a, b in rare.parts]), depth)
-    chosen = np.flatnonzero(scores >= bound if bound > 0 else scores > 0)
+    ordered = sorted(known, key=lambda t: (-t.idf, t.text))
+    read, cut = 0, 0
+    while cut < len(ordered) and (not cut or read + ordered[cut].count <= _AT_MOST):
+        read += ordered[cut].count
+        cut += 1
+    rare, rest = ordered[:cut], ordered[cut:]
+    scores = _sum(request.index, rare)
+    best = _best(request, rare, scores, depth=2 * request.depth if rest else request.depth)
+    if rest and len(best) > request.depth:
+        summed = scores[best] + sum((t.at(best) for t in rest), np.zeros(len(best), np.float32))
+        best = best[np.argpartition(summed, len(best) - request.depth)[-request.depth :]]
+    return scores, rest, best
+
+
+def _sum(index: Index, terms: Sequence[Term]) -> Floats:
+    """Every slot's sum over some words."""
+    postings = [(t.idf, p) for t in terms for p in t.postings]
+    slots = np.concatenate([p.slots for _, p in postings])
+    gains = np.concatenate([p.weights * np.float32(idf) for idf, p in postings])
+    return np.bincount(slots, gains, minlength=index.size).astype(np.float32)
+
+
+def _best(request: Request, terms: Sequence[Term], scores: Floats, *, depth: int) -> Ints:
+    """The best slots a caller may see; the rarest words' tools bound them, so few are sorted."""
+    allowed = request.allowed
+    bound = 0.0
+    held = np.zeros(0, np.int32)
+    for term in terms:
+        held = np.concatenate([held, *(p.slots for p in term.postings)])
+        if len(held) > depth and len(held := np.unique(held[allowed[held]])) > depth:
+            some = scores[held]
+            bound = float(np.partition(some, len(some) - depth)[len(some) - depth])
+            break
+    chosen = np.flatnonzero(scores >= bound if bound > 0 else scores)
+    chosen = chosen[allowed[chosen]]
     if len(chosen) > depth:
-        best = np.argpartition(scores[chosen], len(chosen) - depth)[-depth:]
-        chosen = chosen[best]
+        chosen = chosen[np.argpartition(scores[chosen], len(chosen) - depth)[-depth:]]
     return chosen.astype(np.int32)
 
 
-def _bound(scores: Floats, depth: int) -> float:
-    """A score that at least `depth` tools reach; zero if the rarest word has too few tools."""
-    if len(scores) <= depth:
-        return 0.0
-    return float(np.partition(scores, len(scores) - depth)[len(scores) - depth])
-
-
-def _look_up(index: Index, texts: list[str]) -> list[Term]:
+def _look_up(index: Index, texts: Sequence[str]) -> list[Term]:
     """The words that living tools have, with statistics as if the dead had never been."""
     numbers = [(t, n) for t in texts if (n := index.shared.vocabulary.get(t)) is not None]
     if not numbers or not len(index):
         return []
     wanted = np.array([n for _, n in numbers], np.int32)
-    bounds = [(segment, segment.find(wanted)) for segment in index.segments]
-    found: list[Term] = []
-    for place, (text, number) in enumerate(numbers):
-        parts = tuple((s, *b[place]) for s, b in bounds if b[place][0] < b[place][1])
-        if term := _term(index, text, parts, index.lost.get(number, (0, 0.0, 0.0))):
-            found.append(term)
-    return found
+    columns = zip(*(segment.find(wanted) for segment in index.segments), strict=True)
+    found = (
+        _term(len(index), text, [p for p in column if p is not None], index.lost.get(number))
+        for (text, number), column in zip(numbers, columns, strict=True)
+    )
+    return [term for term in found if term is not None]
 
 
 def _term(
-    index: Index,
-    text: str,
-    parts: tuple[tuple[Segment, int, int], ...],
-    lost: tuple[int, float, float],
+    size: int, text: str, postings: Sequence[Posting], lost: tuple[int, float, float] | None
 ) -> Term | None:
-    count = sum(b - a for _, a, b in parts) - lost[0]
+    gone, less, fewer = lost or (0, 0.0, 0.0)
+    count = sum(p.end - p.start for p in postings) - gone
     if count <= 0:
         return None
-    size = len(index)
-    total = sum(float(s.weights[a:b].sum()) for s, a, b in parts) - lost[1]
-    squares = sum(float(s.weights[a:b] @ s.weights[a:b]) for s, a, b in parts) - lost[2]
-    mean = total / size
+    mean = (sum(p.total for p in postings) - less) / size
+    square = (sum(p.squares for p in postings) - fewer) / size
     idf = log(1 + (size - count + 0.5) / (count + 0.5))
-    return Term(text, idf, parts, mean=mean, variance=max(0.0, squares / size - mean * mean))
+    return Term(text, idf, tuple(postings), count, mean, max(0.0, square - mean * mean))

@@ -10,7 +10,6 @@ import numpy as np
 
 from ...catalog.names import normalised
 from ..hit import Reason
-from ..index import Index
 from ..ranking import Floats, Ints, Request
 
 WHOLE = 100.0
@@ -36,7 +35,7 @@ class Exact:
         if len(text) <= _LONGEST:
             for slot in request.index.named(word or text):
                 found[slot] = (WHOLE, word or text)
-            if (slot := request.index.slots.get(word or text)) is not None:
+            if (slot := request.index.slot(word or text)) is not None:
                 found[slot] = (WHOLE + 1, word or text)
         found = {s: v for s, v in found.items() if request.allowed[s]}
         return Names(found) if found else None
@@ -71,6 +70,12 @@ class Names:
 def _beginning(request: Request, word: str) -> list[int]:
     """The slots whose name begins with a word, alphabetically."""
     start = normalised(word)
-    index: Index = request.index
-    names = [n for n in index.slots if normalised(n).startswith(start)]
-    return [index.slots[n] for n in sorted(names)[: request.depth]]
+    spellings = list(request.index.shared.spellings.items())
+    found = {
+        slot
+        for name, slots in spellings
+        if name.startswith(start)
+        for slot in slots
+        if slot < len(request.allowed) and request.allowed[slot]
+    }
+    return sorted(found, key=lambda s: request.index.tool(s).name)[: request.depth]
