@@ -115,6 +115,15 @@ def test_below_the_cut_a_search_is_not_answered_and_says_so(shell, tools: Path) 
     assert json.loads(shell(*base, "--json").out)["answered"] is True
 
 
+@pytest.mark.behaviour("S11")
+def test_below_a_least_confidence_the_answer_is_advice_on_what_to_ask(shell) -> None:
+    done = shell("search", lines="send an email\nwhy did the roman empire fall\n")
+
+    capability, content = done.out.split("# confidence")[1:]
+    assert "Perhaps nothing fits. Say what the tool should do" in content
+    assert "Perhaps" not in capability
+
+
 def test_nothing_found_is_an_answer_too(shell, tools: Path) -> None:
     done = shell("search", "/zzz/", "--catalog", str(tools), *PLAIN)
 
