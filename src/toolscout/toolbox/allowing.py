@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from ..catalog.filters import Filter
 from ..catalog.tool import Tool
 from ..disclosure.scope import is_allowed
 from ..search.engine import Allow
+
+Rule = Allow | Filter
+"""Names, a rule over tools, or a choice of servers and tools."""
+
+
+def rule(given: Rule | None) -> Allow | None:
+    """What was given, as something that says yes or no to a tool."""
+    return given.allows if isinstance(given, Filter) else given
 
 
 def both(first: Allow | None, second: Allow | None) -> Allow | None:

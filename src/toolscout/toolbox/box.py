@@ -20,12 +20,12 @@ from ..errors import StoreError
 from ..events import Event, Sink, guarded, ignore
 from ..search.embedders import load
 from ..search.embedders.cache import VectorCache
-from ..search.engine import Allow, Engine
+from ..search.engine import Engine
 from ..search.hit import Results
 from ..search.query import Mode
 from ..store.contract import Record, Store
 from ..store.opening import open_store
-from .allowing import both
+from .allowing import Rule, both, rule
 from .approval import Approver, Caution, Consent, careful
 from .calling import Caller
 from .features import Features, Guides, Keeps, Knows, Offers, Remembers
@@ -53,7 +53,7 @@ class Toolbox:
         store: Store | str | Path | None = None,
         engine: Engine | None = None,
         sink: Sink = ignore,
-        allow: Allow | None = None,
+        allow: Rule | None = None,
         approver: Approver | None = None,
         caution: Caution = careful,
         rules: Guides | None = None,
@@ -69,7 +69,7 @@ class Toolbox:
         self._live = Live(engine or _engine(self._config), sink=self._sink, learn=self._learn)
         self._rim = Rim(self._live.changed, self._config)
         self._given = read_sources(sources, rim=self._rim)
-        self._allow = allow
+        self._allow = rule(allow)
         self._consent = Consent(caution=caution, approver=approver)
         self._features = Features(rules, memory, offload, tuple(offers))
         self._complaints: Mapping[str, Sequence[str]] = {}
@@ -121,11 +121,11 @@ class Toolbox:
         query: str | Sequence[str],
         *,
         limit: int = 5,
-        allow: Allow | None = None,
+        allow: Rule | None = None,
         mode: Mode = "auto",
     ) -> Results:
         """The best tools for a query, or for several at once."""
-        allowed = both(self._allow, allow)
+        allowed = both(self._allow, rule(allow))
         return self._live.engine.search(query, limit=limit, allow=allowed, mode=mode)
 
     async def session(
@@ -133,7 +133,7 @@ class Toolbox:
         id: str,  # noqa: A002 - as users say it
         *,
         messages: Iterable[object] | None = None,
-        allow: Allow | None = None,
+        allow: Rule | None = None,
         approver: Approver | None = None,
     ) -> Handle:
         """A conversation by its id, new or as it was left.
@@ -152,7 +152,7 @@ class Toolbox:
                 live=self._live,
                 profile=self._profile,
                 features=self._features,
-                allow=both(self._allow, allow),
+                allow=both(self._allow, rule(allow)),
                 consent=replace(consent, approver=approver) if approver else consent,
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
