@@ -143,6 +143,12 @@ def test_what_models_write_as_patterns_works_as_it_is(
     assert set(engine.search(query, mode="regex").names) == names
 
 
+def test_a_pattern_is_sure_of_what_it_matches(engine: Engine) -> None:
+    assert engine.search("/weather/").confidence == 1.0
+    assert engine.search("get_.*").confidence == 1.0
+    assert engine.search("/zzz/").confidence == 0.0
+
+
 def test_a_match_in_the_name_comes_before_one_in_the_description(engine: Engine) -> None:
     found = engine.search("/mail/").names + engine.search("/query|channel/").names
 

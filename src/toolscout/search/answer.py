@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, zip_longest
 
@@ -42,8 +42,8 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     mask = narrowed(index, query, mask)
     if query.pattern is not None:
         found = _ranked(method, _request(index, query, mask, (), limit), arms=(Regex(),))
-        if found.hits or not query.is_guess:
-            return found
+        if found.hits or not query.is_guess:  # what matches is what was asked for
+            return replace(found, confidence=float(bool(found.hits)))
     if not query.words:
         return _listed(index, query, mask, limit)
     terms, mended = repair(index, method.spellings, query.words, mask)
