@@ -1,0 +1,124 @@
+"""The content system as a whole: opened, checked, and put into a toolbox."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from toolscout import Toolbox
+from toolscout.catalog.sources.functions import tool_of
+from toolscout.catalog.tool import Tool
+from toolscout.catalog.validation import Expectations, Report, validate
+from toolscout.guidance.rules import Rules
+from toolscout.memory.memory import Memory
+
+from .database import Database
+from .entries import Entries
+from .fetching import Fetching
+from .images import Images
+from .meaning import Meaning
+from .navigation import Navigation
+from .pages import Pages
+from .pexels import Pexels
+from .planning import Planning
+from .posts import Posts
+from .remembering import EXTRACTORS, PROBES
+from .research import Research
+from .search import Search
+from .sections import Sections
+from .seed import seed
+from .standins import standing_in
+
+_log = logging.getLogger(__name__)
+RULES = Path(__file__).with_name("rules")
+CATEGORIES = (
+    *("pages", "sections", "images", "posts", "navigation", "entries"),
+    *("search", "research", "pexels", "http", "planning"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cms:
+    """An open site: its tools as functions, and what goes with them."""
+
+    database: Database
+    uploads: Path
+    functions: tuple[Callable[..., Any], ...]
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools with their metadata, as the catalog knows them."""
+        return tuple(tool_of(function) for function in self.functions)
+
+    def toolbox(self, **options: Any) -> Toolbox:
+        """A toolbox with the site's tools, rules and memory, in the profile `cms`."""
+        given: dict[str, Any] = {
+            "profile": "cms",
+            "rules": Rules(RULES),
+            "memory": Memory(extractors=EXTRACTORS, probes=PROBES),
+            **options,
+        }
+        return Toolbox(self.functions, **given)
+
+
+def check(tools: tuple[Tool, ...]) -> Report:
+    """Whether every tool is described in full and everything fits together."""
+    return validate(
+        {tool.name: tool for tool in tools},
+        Expectations(
+            callable_names=[tool.name for tool in tools],
+            extractors=[*EXTRACTORS],
+            categories=CATEGORIES,
+            fields=("description", "category", "phrases", "risk"),
+        ),
+    )
+
+
+@asynccontextmanager
+async def open_cms(folder: Path | str) -> AsyncGenerator[Cms, None]:
+    """Open the site kept in a folder, a new one if it is empty; InvalidCatalog before anything runs
+    if its tools do not fit together."""
+    root = Path(folder)
+    uploads = root / "uploads" / "images"
+    uploads.mkdir(parents=True, exist_ok=True)
+    database = Database(root / "site.db")
+    try:
+        seed(database, uploads)
+        with standing_in() as (photos, web):
+            cms = Cms(database, uploads, _functions(database, uploads, photos, web))
+            report = check(cms.tools).required()
+            _log.info(
+                "The site has %d tools and %d custom extractors.",
+                report.tool_count,
+                report.custom_extractor_count,
+            )
+            yield cms
+    finally:
+        database.close()
+
+
+def _functions(
+    database: Database, uploads: Path, photos: str, web: str
+) -> tuple[Callable[..., Any], ...]:
+    meaning = Meaning()
+    fetching = Fetching({url.removeprefix("http://") for url in (photos, web)})
+    sections = Sections(database)
+    images = Images(database, sections, meaning, uploads)
+    parts = (
+        Pages(database, sections),
+        sections,
+        images,
+        Posts(database),
+        Navigation(database),
+        Entries(database),
+        Search(database, meaning),
+        fetching,
+        Research(fetching, web),
+        Pexels(fetching, images, photos),
+        Planning(),
+    )
+    return tuple(function for part in parts for function in part.tools)
