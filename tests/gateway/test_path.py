@@ -13,6 +13,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+SERVE = ("serve", "--stdio", "--wait", "60")
+
 
 def text(result: CallToolResult) -> str:
     return "\n".join(c.text for c in result.content if isinstance(c, TextContent))
@@ -38,7 +40,9 @@ async def gateway(tmp_path: Path, repository: Path) -> AsyncIterator[Client]:
     }
     config.write_text(json.dumps({"mcpServers": servers}))
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "toolscout.gateway", str(config)]
+        command=str(Path(sys.executable).with_name("toolscout")),
+        args=[*SERVE, "--config", str(config)],
+        env={"TOOLSCOUT_HOME": str(tmp_path / "home")},
     )
     async with Client(command) as client:
         yield client
@@ -49,7 +53,7 @@ async def test_two_servers_are_searched_described_and_called_through_three_tools
 ) -> None:
     async with gateway(tmp_path, repository) as client:
         listed = [t.name for t in (await client.list_tools()).tools]
-        assert listed == ["tool_search", "describe_tools", "call_tool"]
+        assert listed == ["tool_search", "describe_tools", "call_tool", "search_large_output"]
 
         found = await client.call_tool("tool_search", {"query": "current time in a timezone"})
         assert "time__get_current_time" in text(found)

@@ -25,6 +25,8 @@ def tools() -> list[dict[str, Any]]:
     match FAULT:
         case "many":
             return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(10_000)]
+        case "several":
+            return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(40)]
         case "huge":
             big = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
             return [tool("small"), tool("huge", schema=big)]

@@ -1,128 +1,128 @@
-"""The gateway's own MCP server: three tools before all the others."""
+"""The gateway as an MCP server, over stdio or HTTP."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+import socket
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, cast
+from importlib.metadata import version
+from typing import Any
 
-import jsonschema
 from fastmcp import FastMCP
-from fastmcp.tools import ToolResult
-from mcp_types import TextContent
-from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from ..catalog.catalog import Catalog
-from ..catalog.result import Result
-from ..catalog.schema import Schema
-from ..catalog.source import Source
-from ..errors import SourceError
-from ..search.engine import Engine
+from ..errors import ConfigError
+from .auth import check_exposure, is_loopback, provider_of
+from .gateway import Gateway
+from .setup import Setup
+from .surface import Greeting, Surface
+from .watching import watch
 
-
-class Gateway:
-    """Many sources behind one search, one description and one call."""
-
-    def __init__(self, sources: Sequence[Source]) -> None:
-        self._sources = {s.name: s for s in sources}
-        self._engine = Engine()
-        self.problems: dict[str, str] = {}
-
-    async def start(self) -> None:
-        """List the tools of every source; one that fails is noted and the rest go on."""
-        await asyncio.gather(*(self._list(s) for s in self._sources.values()))
-
-    async def _list(self, source: Source) -> None:
-        try:
-            tools = await source.tools()
-        except SourceError as error:
-            self.problems[source.name] = str(error)
-            return
-        self._engine.update(self.catalog.with_source(source.name, tools))
-
-    async def close(self) -> None:
-        """Let go of every source."""
-        await asyncio.gather(*(s.close() for s in self._sources.values()))
-
-    @property
-    def catalog(self) -> Catalog:
-        """All tools known now."""
-        return self._engine.catalog
-
-    def search(self, query: str | list[str], limit: int) -> str:
-        """The best tools for a query, as text for a model."""
-        results = self._engine.search(query, limit=limit)
-        lines = [f"{h.name}: {h.tool.description}" for h in results.hits]
-        return "\n".join(lines) or f"No tool fits {query!r}. Nearest: {', '.join(results.near)}"
-
-    def describe(self, names: Sequence[str]) -> str:
-        """The full definitions of tools, or what to do about an unknown name."""
-        return "\n".join(self._describe(name) for name in names)
-
-    def _describe(self, name: str) -> str:
-        found = self.catalog.resolve(name)
-        if not found:
-            return self._unknown(name)
-        return "\n".join(json.dumps(self.catalog[n].row(), ensure_ascii=False) for n in found)
-
-    def _unknown(self, name: str) -> str:
-        near = self._engine.search(name.replace("_", " "), limit=3).names
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
-        return f"There is no tool named {name!r}.{hint} Use tool_search to find tools."
-
-    async def call(self, name: str, arguments: Mapping[str, Any]) -> Result:
-        """Run the tool of that name, once its arguments fit."""
-        tool = self.catalog.get(name)
-        if tool is None:
-            return Result.error(self._unknown(name))
-        said = _misfits(tool.parameters, arguments)
-        if said:
-            return Result.error(
-                f"The arguments do not fit {name}: {said}. Its schema: {tool.parameters.text}"
-            )
-        try:
-            return await self._sources[tool.server].call(tool, arguments)
-        except SourceError as error:
-            return Result.error(str(error))
+PATH = "/mcp"
+_BACKLOG = 2_048
+_UNAVAILABLE = 503
+_UNAUTHORISED = 401
 
 
-def _misfits(schema: Schema, arguments: Mapping[str, Any]) -> str:
-    validator = jsonschema.Draft202012Validator(schema.value)
-    errors = cast("Iterator[jsonschema.ValidationError]", validator.iter_errors(arguments))  # pyright: ignore[reportUnknownMemberType] -- the stub leaves one overload untyped
-    return "; ".join(e.message for e in errors)
-
-
-def serve(gateway: Gateway) -> FastMCP[Any]:
-    """The gateway as an MCP server."""
+def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> FastMCP[Any]:
+    """The gateway as an MCP server, which starts and stops it; `again` reads it anew."""
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[None]:
         await gateway.start()
+        watcher = asyncio.create_task(watch(gateway, again)) if again else None
         try:
             yield
         finally:
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.gather(watcher, return_exceptions=True)
             await gateway.close()
 
-    app = FastMCP[Any]("toolscout", lifespan=lifespan)
+    auth = provider_of(
+        gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
+    )
+    app = FastMCP[Any](
+        "toolscout",
+        version=version("toolscout"),
+        lifespan=lifespan,
+        providers=[Surface(gateway)],
+        middleware=[Greeting(gateway)],
+        auth=auth,
+        dereference_schemas=False,
+    )
+    _add_routes(app, gateway)
+    return app
 
-    @app.tool(output_schema=None)
-    def tool_search(query: str | list[str], limit: Annotated[int, Field(ge=1, le=50)] = 5) -> str:
-        """Find tools by what you need done; ask several short queries at once if you like."""
-        return gateway.search(query, limit)
 
-    @app.tool(output_schema=None)
-    def describe_tools(names: list[str]) -> str:
-        """The full definitions of tools, with their parameters."""
-        return gateway.describe(names)
+def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
+    async def is_known(request: Request) -> bool:
+        if app.auth is None:
+            return True
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and await app.auth.verify_token(token) is not None
 
-    @app.tool(output_schema=None)
-    async def call_tool(name: str, arguments: dict[str, Any] | None = None) -> ToolResult:
-        """Run a tool that a search found."""
-        result = await gateway.call(name, arguments or {})
-        return ToolResult(
-            content=[TextContent(type="text", text=result.text)], is_error=result.is_error
+    @app.custom_route("/health", ["GET"])
+    async def health(request: Request) -> Response:
+        report = gateway.report()
+        if not await is_known(request):
+            report = {key: report[key] for key in ("status", "live", "ready")}
+        return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
+
+    @app.custom_route("/health/live", ["GET"])
+    async def live(_: Request) -> Response:
+        return PlainTextResponse("live")
+
+    @app.custom_route("/metrics", ["GET"])
+    async def metrics(request: Request) -> Response:
+        if not await is_known(request):
+            return PlainTextResponse("Say who you are.", status_code=_UNAUTHORISED)
+        return PlainTextResponse(gateway.metrics())
+
+    _ = (health, live, metrics)
+
+
+async def serve_stdio(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> None:
+    """Serve one client over stdin and stdout, until it goes."""
+    await build(gateway, again=again).run_stdio_async(show_banner=False, log_level="WARNING")
+
+
+async def serve_http(
+    gateway: Gateway, listener: socket.socket, *, again: Callable[[], Setup] | None = None
+) -> None:
+    """Serve many clients over Streamable HTTP on a bound socket, until stopped."""
+    options = gateway.setup.options
+    host, port = listener.getsockname()[:2]
+    hosts = list(options.allowed_hosts) or ([host] if is_loopback(host) else ["*"])
+    with listener:
+        check_exposure(host, gateway.setup.settings.auth)
+        await build(gateway, again=again).run_http_async(
+            show_banner=False,
+            host=host,
+            port=port,
+            path=PATH,
+            log_level="WARNING",
+            host_origin_protection=True,
+            allowed_hosts=hosts,
+            allowed_origins=list(options.allowed_origins),
+            sockets=[listener],
         )
 
-    return app
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens on that address, or the reason why not."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            f"Cannot serve on {host}:{port}: {error.strerror}.",
+            hint="Stop what uses the port, or choose another with --http HOST:PORT.",
+        ) from error
+    return listener

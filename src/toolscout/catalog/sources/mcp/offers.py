@@ -145,7 +145,7 @@ def definitions(server: Server, listed: Iterable[types.Tool]) -> Iterable[wire.D
         if not server.admits(item.name):
             continue
         try:
-            definition = wire.define(server.name, item, taken=taken)
+            definition = wire.define(server, item, taken=taken)
         except SchemaError:
             continue
         taken.add(definition.tool.name)

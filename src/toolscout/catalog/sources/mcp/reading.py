@@ -27,7 +27,8 @@ _FOREIGN = (
 )
 _PLACE = ("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers")
 _CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
-_KNOWN = frozenset((*_PLACE, *_CHOICES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
+_NAMES = ("prefix",)
+_KNOWN = frozenset((*_PLACE, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
 _TYPES: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -180,6 +181,7 @@ class _Entry:
             allow=self.texts(*_ALLOW),
             deny=self.texts(*_DENY),
             pinned=self.texts("pinned"),
+            is_prefixed=self.flag("prefix", default=True),
             allows_private=self.flag("allow_private"),
             limits=self.limits(),
             secrets=tuple(dict.fromkeys(self.secrets)),

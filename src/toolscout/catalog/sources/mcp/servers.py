@@ -43,6 +43,7 @@ class Server:
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()
+    is_prefixed: bool = True
     allows_private: bool = False
     limits: Limits = Limits()
     problem: str = ""
@@ -61,6 +62,7 @@ class Server:
             self.url,
             sorted(self.headers.items()),
             self.protocol,
+            self.is_prefixed,
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 

@@ -15,6 +15,7 @@ from ...names import qualified, wire_name
 from ...result import Content, Result
 from ...schema import Schema
 from ...tool import Annotations, Tool
+from .servers import Server
 
 _LARGEST_META = 2_000
 
@@ -29,9 +30,10 @@ class Definition:
     raw: types.Tool
 
 
-def define(server: str, item: types.Tool, *, taken: Container[str] = ()) -> Definition:
+def define(server: Server, item: types.Tool, *, taken: Container[str] = ()) -> Definition:
     """One listed tool, under its canonical name and with its text cleaned."""
-    name = wire_name(qualified(server, clean_line(item.name)))
+    prefix = server.name if server.is_prefixed else ""
+    name = wire_name(qualified(prefix, clean_line(item.name)))
     if name in taken:
         name = wire_name(f"{name} {item.name}")
     digest = hash_of(item)
@@ -42,7 +44,8 @@ def define(server: str, item: types.Tool, *, taken: Container[str] = ()) -> Defi
         description=clean(item.description or ""),
         parameters=Schema.of(item.input_schema),
         output=Schema.of(item.output_schema) if item.output_schema is not None else None,
-        server=server,
+        server=server.name,
+        defer="never" if server.pins(item.name) else "auto",
         annotations=_annotations(item.annotations),
         local=item.name,
         metadata=_metadata(item, digest),

@@ -1,0 +1,106 @@
+"""Who may connect over HTTP: bearer tokens, JSON Web Tokens, or one of FastMCP's providers."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from ipaddress import ip_address
+from typing import Any
+
+from fastmcp.server.auth import AccessToken, AuthProvider, JWTVerifier, MultiAuth, TokenVerifier
+
+from ..errors import ConfigError
+from .settings import Auth
+
+_PROVIDERS = "fastmcp.server.auth."
+_SHORTEST_TOKEN = 16
+
+
+class Bearers(TokenVerifier):
+    """Tokens by principal, as the configuration has them at this moment."""
+
+    def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """The principal of a token; every token is compared, so time tells nothing."""
+        found: str | None = None
+        for principal, secret in self._tokens().items():
+            if hmac.compare_digest(token.encode(), secret.encode()):
+                found = principal
+        if found is None:
+            return None
+        return AccessToken(token=token, client_id=found, scopes=[], claims={"sub": found})
+
+
+def provider_of(auth: Auth, *, tokens: Callable[[], Mapping[str, str]]) -> AuthProvider | None:
+    """What FastMCP asks who somebody is; nothing where nobody has to say."""
+    for principal, token in auth.tokens.items():
+        if len(token) < _SHORTEST_TOKEN:
+            raise ConfigError(
+                f"The token of {principal!r} is too short.",
+                hint=f"Use at least {_SHORTEST_TOKEN} random characters.",
+            )
+    verifiers: list[TokenVerifier] = []
+    if auth.tokens:
+        verifiers.append(Bearers(tokens))
+    if auth.jwt is not None:
+        verifiers.append(_jwt(auth))
+    server = _provider(auth) if auth.provider else None
+    if server is None and len(verifiers) == 1:
+        return verifiers[0]
+    if server is not None and not verifiers:
+        return server
+    return MultiAuth(server=server, verifiers=verifiers) if verifiers else None
+
+
+def _jwt(auth: Auth) -> JWTVerifier:
+    assert auth.jwt is not None
+    if not auth.jwt.audience or not auth.jwt.issuer:
+        raise ConfigError(
+            "A JWT must be checked for its audience and its issuer.",
+            hint="Set audience and issuer in [auth.jwt]: a token for another service is no token.",
+        )
+    given = {k: v for k, v in auth.jwt.model_dump().items() if v is not None}
+    try:
+        return JWTVerifier(**given)
+    except ValueError as error:
+        raise ConfigError(f"[auth.jwt] is wrong: {error}.") from error
+
+
+def _provider(auth: Auth) -> AuthProvider:
+    path = auth.provider if "." in auth.provider else f"{_PROVIDERS}providers.{auth.provider}"
+    module, _, name = path.rpartition(".")
+    if not path.startswith(_PROVIDERS):
+        raise ConfigError(
+            f"{auth.provider!r} is not one of FastMCP's providers.",
+            hint="For example: fastmcp.server.auth.providers.github.GitHubProvider",
+        )
+    try:
+        made: Any = getattr(import_module(module), name)(**auth.options)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(f"The provider {auth.provider!r} cannot be used: {error}.") from error
+    if not isinstance(made, AuthProvider):
+        raise ConfigError(f"{auth.provider!r} is not an authentication provider.")
+    return made
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_exposure(host: str, auth: Auth) -> None:
+    """Refuse to serve anybody who can reach this machine without asking who they are."""
+    if not is_loopback(host) and not auth.is_set:
+        raise ConfigError(
+            f"Serving on {host} needs authentication.",
+            hint="Set TOOLSCOUT_TOKEN, or [auth] in the configuration; or serve on 127.0.0.1.",
+        )

@@ -1,0 +1,134 @@
+"""How the gateway is: live, ready, each server; and its figures, for Prometheus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from threading import Lock
+from typing import Any
+
+from ..catalog.sources.mcp.source import State
+from ..events import Event
+
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_UP = ("ready", "asleep", "starting")
+
+
+class Meters:
+    """Counts events; a sink, safe from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._buckets: Counter[tuple[str, float]] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._observed: Counter[str] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        facts = event.facts
+        with self._lock:
+            match event.kind:
+                case "tool_call":
+                    outcome = "error" if facts.get("is_error") else "ok"
+                    self._count("calls", server=str(facts.get("server", "")), outcome=outcome)
+                    self._time("call", float(facts.get("took_ms", 0.0)))
+                case "tool_discovery_result":
+                    found = "yes" if facts.get("names") else "no"
+                    self._count("searches", found=found)
+                    self._time("search", float(facts.get("took_ms", 0.0)))
+                case "tool_refused" | "tool_not_found":
+                    self._count("refusals", code=str(facts.get("code", "unknown_tool")))
+                case "tool_held":
+                    self._count("held", server=str(facts["server"]))
+                case kind if kind.startswith("upstream_"):
+                    what = kind.removeprefix("upstream_")
+                    self._count("upstream_events", server=str(facts["server"]), event=what)
+                case _:
+                    pass
+
+    def add(self, name: str, amount: int) -> None:
+        """Add to a figure that is not an event."""
+        with self._lock:
+            self._counts[name, ()] += amount
+
+    def total(self, name: str) -> int:
+        """All of one figure, whatever its labels."""
+        with self._lock:
+            return sum(n for (counted, _), n in self._counts.items() if counted == name)
+
+    def _count(self, name: str, **labels: str) -> None:
+        self._counts[name, tuple(sorted(labels.items()))] += 1
+
+    def _time(self, name: str, milliseconds: float) -> None:
+        seconds = milliseconds / 1_000
+        self._observed[name] += 1
+        self._seconds[name] += seconds  # pyright: ignore[reportArgumentType] -- a Counter of floats
+        for bound in _BOUNDS:
+            if seconds <= bound:
+                self._buckets[name, bound] += 1
+
+    def text(self, states: Iterable[State], gauges: Mapping[str, float]) -> str:
+        """Everything in Prometheus' text form."""
+        with self._lock:
+            lines = [*self._counters(), *self._histograms()]
+        lines += _states(states)
+        for name, value in gauges.items():
+            lines += [f"# TYPE toolscout_{name} gauge", f"toolscout_{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+    def _counters(self) -> Iterator[str]:
+        named = ""
+        for (name, labels), value in sorted(self._counts.items()):
+            if name != named:
+                yield f"# TYPE toolscout_{name}_total counter"
+                named = name
+            yield f"toolscout_{name}_total{_labels(dict(labels))} {value}"
+
+    def _histograms(self) -> Iterator[str]:
+        for name, count in sorted(self._observed.items()):
+            metric = f"toolscout_{name}_seconds"
+            yield f"# TYPE {metric} histogram"
+            for bound in _BOUNDS:
+                yield f'{metric}_bucket{{le="{bound:g}"}} {self._buckets[name, bound]}'
+            yield f'{metric}_bucket{{le="+Inf"}} {count}'
+            yield f"{metric}_sum {self._seconds[name]:g}"
+            yield f"{metric}_count {count}"
+
+
+def _states(states: Iterable[State]) -> Iterator[str]:
+    yield "# TYPE toolscout_upstream_up gauge"
+    for state in states:
+        labels = _labels({"server": state.server, "status": state.status})
+        yield f"toolscout_upstream_up{labels} {int(state.status in _UP)}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{k}="{_escaped(v)}"' for k, v in labels.items()) + "}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def report(
+    states: Iterable[State], *, is_ready: bool, tools: int, held: Mapping[str, int]
+) -> dict[str, Any]:
+    """The answer to `GET /health`: `status` is for people, `live` and `ready` for probes."""
+    servers = {s.server: _server(s, held.get(s.server, 0)) for s in states}
+    is_well = all(s["status"] in _UP and not s["held"] for s in servers.values())
+    return {
+        "status": ("ok" if is_well else "degraded") if is_ready else "starting",
+        "live": True,
+        "ready": is_ready,
+        "tools": tools,
+        "servers": servers,
+    }
+
+
+def _server(state: State, held: int) -> dict[str, Any]:
+    row = {k: v for k, v in asdict(state).items() if k != "server" and v not in ("", 0, 0.0, ())}
+    return {**row, "status": state.status, "tools": state.tools, "held": held}

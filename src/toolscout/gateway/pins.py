@@ -1,0 +1,244 @@
+"""Every definition an upstream sends is pinned; what is new or changed waits for a yes.
+
+A pin is a hash over the whole definition, beside the definition itself, so that a change can be
+shown field by field. One state decides both what can be found and what can be called.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ..errors import StoreError
+
+_FORMAT = 1
+Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
+"""Why a tool is let in or held back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """One tool of one server: the definition that was approved, and the one last offered."""
+
+    tool: str
+    digest: str = ""
+    definition: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    offered_digest: str = ""
+    offered: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    standing: Standing = "approved"
+    note: str = ""
+    is_excused: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the tool, as it is offered now, may be found and called."""
+        return self.standing == "approved" and self.digest == self.offered_digest
+
+    def approved(self) -> Pin:
+        """The pin with what is offered now taken as right, a borrowed name included."""
+        return replace(
+            self,
+            digest=self.offered_digest,
+            definition=self.offered,
+            standing="approved",
+            is_excused=self.is_excused or self.standing == "shadow",
+            note="",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A definition as a server sent it, and what is suspicious about it."""
+
+    tool: str
+    digest: str
+    definition: Mapping[str, Any]
+    shadows: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All pins of one server; every move gives the next ledger."""
+
+    server: str
+    pins: Mapping[str, Pin] = field(default_factory=dict[str, Pin])
+    is_known: bool = False
+
+    def met(self, offers: Iterable[Offer], *, trusts_first: bool) -> Ledger:
+        """Compare what a server offers with what is pinned.
+
+        On first contact all of it is approved, unless approval is required; from then on
+        whatever is not pinned as it is waits.
+        """
+        pins = dict(self.pins)
+        for offer in offers:
+            known = pins.get(offer.tool)
+            if known is None:
+                is_trusted = trusts_first and not self.is_known
+                pins[offer.tool] = _first(offer, is_trusted=is_trusted)
+            else:
+                pins[offer.tool] = _again(known, offer)
+        return Ledger(self.server, pins, is_known=True)
+
+    def approve(self, *tools: str) -> Ledger:
+        """Take the offered definitions of some tools, or of all that wait, as right."""
+        names = tools or tuple(n for n, p in self.pins.items() if p.standing in ("new", "changed"))
+        return self._with({n: self.pins[n].approved() for n in names if n in self.pins})
+
+    def revoke(self, *tools: str) -> Ledger:
+        """Hold tools back, or all of the server's, whatever they offer."""
+        names = tools or tuple(self.pins)
+        return self._with(
+            {n: replace(self.pins[n], standing="revoked") for n in names if n in self.pins}
+        )
+
+    def _with(self, pins: Mapping[str, Pin]) -> Ledger:
+        return replace(self, pins={**self.pins, **pins})
+
+    @property
+    def held(self) -> tuple[Pin, ...]:
+        """The tools that are kept out, with the reason."""
+        return tuple(p for p in self.pins.values() if not p.is_open)
+
+
+def _first(offer: Offer, *, is_trusted: bool) -> Pin:
+    pin = Pin(offer.tool, offered_digest=offer.digest, offered=offer.definition, standing="new")
+    return _judged(pin.approved() if is_trusted else pin, offer)
+
+
+def _again(known: Pin, offer: Offer) -> Pin:
+    return _judged(replace(known, offered_digest=offer.digest, offered=offer.definition), offer)
+
+
+def _judged(pin: Pin, offer: Offer) -> Pin:
+    if pin.standing == "revoked":
+        return pin
+    if offer.shadows and not pin.is_excused:
+        return replace(pin, standing="shadow", note=offer.shadows)
+    if not pin.digest:
+        return replace(pin, standing="new", note="")
+    is_same = pin.digest == offer.digest
+    return replace(pin, standing="approved" if is_same else "changed", note="")
+
+
+class Pins:
+    """Ledgers in a folder, one file a server, safe to edit while a gateway runs."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+
+    def ledger(self, server: str) -> Ledger:
+        """The pins of a server; an unreadable file is an error, never a clean slate."""
+        path = self._path(server)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return Ledger(server)
+        except OSError as error:
+            raise StoreError(f"The pins of {server!r} cannot be read: {error}.") from error
+        try:
+            return _read(server, json.loads(text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"The pins of {server!r} in {path} are damaged: {error}.",
+                hint="Put the file back from a copy, or delete it to trust the server anew.",
+            ) from error
+
+    def save(self, ledger: Ledger) -> None:
+        """Write a ledger in one stroke."""
+        record = {"format": _FORMAT, "tools": {n: _row(p) for n, p in ledger.pins.items()}}
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(temporary).replace(self._path(ledger.server))
+        except OSError as error:
+            raise StoreError(
+                f"The pins of {ledger.server!r} cannot be written: {error}."
+            ) from error
+
+    def servers(self) -> tuple[str, ...]:
+        """The servers that have pins."""
+        with contextlib.suppress(OSError):
+            return tuple(sorted(p.stem for p in self._folder.glob("*.json")))
+        return ()
+
+    def stamp(self, server: str) -> int:
+        """Changes whenever somebody wrote the pins of a server."""
+        try:
+            return self._path(server).stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def _path(self, server: str) -> Path:
+        return self._folder / f"{server}.json"
+
+
+def _row(pin: Pin) -> dict[str, Any]:
+    row: dict[str, Any] = {"standing": pin.standing, "digest": pin.digest}
+    row["definition"] = pin.definition
+    if pin.offered_digest != pin.digest:
+        row |= {"offered_digest": pin.offered_digest, "offered": pin.offered}
+    if pin.note:
+        row["note"] = pin.note
+    if pin.is_excused:
+        row["is_excused"] = True
+    return row
+
+
+def _read(server: str, record: dict[str, Any]) -> Ledger:
+    if record["format"] != _FORMAT:
+        raise ValueError(f"format {record['format']} is not known")
+    pins: dict[str, Pin] = {}
+    for tool, row in cast("dict[str, dict[str, Any]]", record["tools"]).items():
+        pins[tool] = Pin(
+            tool=tool,
+            digest=row["digest"],
+            definition=row["definition"],
+            offered_digest=row.get("offered_digest", row["digest"]),
+            offered=row.get("offered", row["definition"]),
+            standing=row["standing"],
+            note=row.get("note", ""),
+            is_excused=row.get("is_excused", False),
+        )
+    return Ledger(server, pins, is_known=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One field that is not what it was; hidden characters are shown by their codes."""
+
+    path: str
+    before: str
+    after: str
+
+
+def difference(pin: Pin) -> tuple[Change, ...]:
+    """What changed between the approved definition and the offered one, field by field."""
+    return tuple(_compare("", pin.definition, pin.offered))
+
+
+def _compare(path: str, before: Any, after: Any) -> Iterator[Change]:
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        old, new = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
+        for key in dict.fromkeys((*old, *new)):
+            yield from _compare(f"{path}.{key}" if path else key, old.get(key), new.get(key))
+        return
+    yield Change(path, _shown(before), _shown(after))
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() or c == "\n" else f"<U+{ord(c):04X}>" for c in text)

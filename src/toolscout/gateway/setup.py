@@ -1,0 +1,78 @@
+"""A gateway's configuration, read and checked as a whole, so that an edit is taken or left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..catalog.sources.mcp.reading import Document, read
+from ..config import Config
+from ..disclosure.profile import Profile
+from ..disclosure.profiles import profile as named_profile
+from .settings import Options, Settings, settings_of
+
+_MARGIN_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Everything that a gateway is made from."""
+
+    path: Path
+    document: Document
+    settings: Settings
+    config: Config
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        *,
+        overrides: Mapping[str, Any] | None = None,
+        config: Config | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Setup:
+        """Read a configuration; `overrides` are options given on the command line."""
+        path = Path(path)
+        document = read(path, variables=variables)
+        settings = settings_of(document, variables=variables)
+        given = {k: v for k, v in (overrides or {}).items() if v is not None}
+        if given:
+            options = Options.model_validate({**settings.gateway.model_dump(), **given})
+            settings = settings.model_copy(update={"gateway": options})
+        config = config or Config.read(path if path.suffix == ".toml" else None)
+        return cls(path, document, settings, config)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Why servers cannot be used as they are configured."""
+        return tuple(s.problem for s in self.document.servers if s.problem)
+
+    @property
+    def options(self) -> Options:
+        """The `[gateway]` table, with the command line over it."""
+        return self.settings.gateway
+
+    @property
+    def profile(self) -> Profile:
+        """The profile to show; a client's list of tools never changes unless that is wanted."""
+        profile = named_profile(self.options.profile)
+        if profile.surface in ("auto", "native"):
+            profile = replace(profile, surface=self.options.surface)
+        if profile.roster_tokens:
+            profile = replace(profile, roster_tokens=self.options.roster_tokens)
+        return profile
+
+    @property
+    def toolbox_config(self) -> Config:
+        """The toolbox's settings: no call ends before its server's own limit."""
+        limits = [s.limits.call_timeout_seconds for s in self.document.servers]
+        longest = max([self.config.call_timeout_seconds, *limits]) + _MARGIN_SECONDS
+        return self.config.model_copy(
+            update={
+                "call_timeout_seconds": longest,
+                "start_timeout_seconds": self.options.start_wait_seconds,
+            }
+        )

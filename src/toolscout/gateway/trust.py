@@ -1,0 +1,116 @@
+"""Between a server and the catalog: only what is pinned as it is gets through, either way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..catalog.names import normalised, qualified
+from ..catalog.result import Result
+from ..catalog.sources.mcp import wire
+from ..catalog.sources.mcp.source import MCPSource
+from ..catalog.tool import Tool
+from ..errors import CallRefused
+from ..events import Event, Sink
+from .pins import Ledger, Offer, Pins
+
+Names = Callable[[], Mapping[str, str]]
+"""Names that no server may borrow, each with whose it is."""
+
+
+class Pinned:
+    """A server's tools as far as its pins allow; a source like any other."""
+
+    def __init__(
+        self,
+        inner: MCPSource,
+        *,
+        pins: Pins,
+        taken: Names,
+        sink: Sink,
+        trusts_first: bool = True,
+    ) -> None:
+        self.name = inner.name
+        self.inner = inner
+        self._pins = pins
+        self._taken = taken
+        self._sink = sink
+        self._trusts_first = trusts_first
+        self._ledger = Ledger(inner.name)
+        self._stamp = -1
+
+    @property
+    def ledger(self) -> Ledger:
+        """The pins as they were when the tools were last looked at."""
+        return self._ledger
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools that are open; the rest is noted and kept out."""
+        await self.inner.tools()
+        self._look()
+        definitions = self.inner.definitions
+        return tuple(d.tool for d in definitions.values() if self._is_open(d.local))
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Run an open tool; one that has been held back since is refused."""
+        name, _ = wire.origin(tool)
+        if self.is_stale:
+            self._look()
+        if not self._is_open(name):
+            raise CallRefused(
+                f"{tool.name} is held back until it is approved.",
+                hint=f"Whoever runs the gateway can see why: toolscout pins diff {self.name}",
+            )
+        return await self.inner.call(tool, arguments)
+
+    async def close(self) -> None:
+        """Close the server."""
+        await self.inner.close()
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether somebody has changed the pins since they were last looked at."""
+        return self._pins.stamp(self.name) != self._stamp
+
+    def _is_open(self, tool: str) -> bool:
+        pin = self._ledger.pins.get(tool)
+        return pin is not None and pin.is_open
+
+    def _look(self) -> None:
+        before = self._pins.ledger(self.name)
+        after = before.met(self._offers(), trusts_first=self._trusts_first)
+        if after != before:
+            self._pins.save(after)
+            self._tell(before, after)
+        self._ledger = after
+        self._stamp = self._pins.stamp(self.name)
+
+    def _offers(self) -> Iterator[Offer]:
+        taken = {normalised(n): whose for n, whose in self._taken().items()}
+        for definition in self.inner.definitions.values():
+            whose = taken.get(normalised(definition.local), "")
+            yield Offer(
+                tool=definition.local,
+                digest=definition.digest,
+                definition=wire.plain(definition.raw),
+                shadows=f"It has the name of {whose}." if whose else "",
+            )
+
+    def _tell(self, before: Ledger, after: Ledger) -> None:
+        known = {p.tool: p for p in before.held}
+        for pin in after.held:
+            if known.get(pin.tool) != pin:
+                facts = {"server": self.name, "tool": pin.tool, "standing": pin.standing}
+                self._sink(Event("tool_held", facts=facts))
+
+
+def borrowed(server: str, others: Iterable[MCPSource], reserved: Iterable[str]) -> dict[str, str]:
+    """What a server's own tool names must not be: discovery tools, and other servers' tools."""
+    names = {name: f"the gateway's own tool {name}" for name in reserved}
+    for other in others:
+        if other.name == server:
+            continue
+        for local in other.definitions:
+            name = qualified(other.name, local)
+            names[name] = f"server {other.name!r}'s tool {name}"
+    return names

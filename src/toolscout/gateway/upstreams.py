@@ -1,0 +1,117 @@
+"""The servers of a configuration, kept in step with it: each a pinned source of the toolbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..catalog.source import Source
+from ..catalog.sources.mcp.content import MCPContent
+from ..catalog.sources.mcp.listing import Listings
+from ..catalog.sources.mcp.servers import Server
+from ..catalog.sources.mcp.source import MCPSource, State
+from ..events import Event, Sink
+from ..toolbox.box import Toolbox
+from .pins import Pins
+from .trust import Pinned, borrowed
+
+RESERVED = ("get_prompt", "get_resource")
+
+
+class Upstreams:
+    """Adds, replaces and removes servers while the gateway runs; wakes and describes them."""
+
+    def __init__(
+        self,
+        *,
+        listings: Listings | None,
+        pins: Pins,
+        sink: Sink,
+        reserved: Iterable[str] = (),
+        trusts_first: bool = True,
+    ) -> None:
+        self._listings = listings
+        self._pins = pins
+        self._sink = sink
+        self._reserved = (*RESERVED, *reserved)
+        self._trusts_first = trusts_first
+        self._sources: dict[str, Pinned] = {}
+        self._changed: Callable[[str], None] = lambda _: None
+        self.content = MCPContent(lambda: [s.inner for s in self._sources.values()])
+
+    @property
+    def sources(self) -> Mapping[str, Pinned]:
+        """Every server that is not disabled, by name."""
+        return self._sources
+
+    def states(self) -> tuple[State, ...]:
+        """How each server is right now."""
+        return tuple(s.inner.state for s in self._sources.values())
+
+    def unlisted(self) -> tuple[str, ...]:
+        """The servers whose tools are not known yet."""
+        return tuple(n for n, s in self._sources.items() if s.inner.listing is None)
+
+    def begin(self, servers: Iterable[Server]) -> Sequence[Source]:
+        """The sources to open a toolbox with."""
+        self._sources = {s.name: self._source(s) for s in servers if not s.is_disabled}
+        return (*self._sources.values(), self.content)
+
+    def attach(self, box: Toolbox) -> None:
+        """Tell the toolbox from now on when a server lists something else."""
+        loop = asyncio.get_running_loop()
+        tasks: set[asyncio.Task[None]] = set()
+
+        def refresh(name: str) -> None:
+            task = loop.create_task(box.refresh(name, self.content.name))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+        self._changed = refresh
+
+    async def apply(self, servers: Iterable[Server], box: Toolbox) -> None:
+        """Follow an edited configuration: only what changed is stopped or started."""
+        wanted = {s.name: s for s in servers if not s.is_disabled}
+        for name in [n for n in self._sources if n not in wanted]:
+            del self._sources[name]
+            await box.remove(name)
+            self._sink(Event("upstream_removed", facts={"server": name}))
+        for name, server in wanted.items():
+            known = self._sources.get(name)
+            if known is not None and known.inner.server == server:
+                continue
+            self._sources[name] = self._source(server)
+            self._sink(Event("upstream_configured", facts={"server": name}))
+            await box.add(self._sources[name])
+        await box.refresh(self.content.name)
+
+    async def recheck(self, box: Toolbox) -> None:
+        """Look again at pins that somebody has changed."""
+        for name, source in list(self._sources.items()):
+            if source.is_stale and source.inner.listing is not None:
+                await box.refresh(name)
+
+    def wake(self, *names: str) -> None:
+        """Start sleeping servers in the background, all of them by default."""
+        for name in names or tuple(self._sources):
+            source = self._sources.get(name)
+            if source is not None:
+                source.inner.wake()
+
+    def _source(self, server: Server) -> Pinned:
+        inner = MCPSource(
+            server,
+            listings=self._listings,
+            changed=lambda source: self._changed(source.name),
+            sink=self._sink,
+            talks_back=True,
+        )
+        return Pinned(
+            inner,
+            pins=self._pins,
+            taken=lambda: borrowed(
+                server.name, (s.inner for s in self._sources.values()), self._reserved
+            ),
+            sink=self._sink,
+            trusts_first=self._trusts_first,
+        )

@@ -1,0 +1,79 @@
+"""A gateway to test: in this process, on loopback, before real servers in child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+from toolscout.config import Config
+from toolscout.gateway.gateway import Gateway
+from toolscout.gateway.server import bound, serve_http
+from toolscout.gateway.setup import Setup
+
+UPSTREAMS = Path(__file__).parent.parent / "upstreams"
+SMALL = {"command": sys.executable, "args": [str(UPSTREAMS / "bad.py"), "ok"]}
+TALKER = {"command": sys.executable, "args": [str(UPSTREAMS / "talker.py")]}
+
+
+def small(fault: str = "ok", *more: str) -> dict[str, Any]:
+    """A server that starts at once and does as told."""
+    return {"command": sys.executable, "args": [str(UPSTREAMS / "bad.py"), fault, *more]}
+
+
+def text(result: CallToolResult) -> str:
+    return "\n".join(c.text for c in result.content if isinstance(c, TextContent))
+
+
+@dataclass
+class Running:
+    """A gateway that serves, and how to reach it."""
+
+    gateway: Gateway
+    url: str
+    path: Path
+    home: Path
+
+    def client(self, mode: str = "auto", **options: Any) -> Client:
+        return Client(self.url, mode=mode, **options)
+
+
+Serve = Callable[..., AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Serve:
+    """Serve a configuration: `servers` as JSON has them, everything else as TOML sections."""
+
+    @asynccontextmanager
+    async def serving(
+        servers: dict[str, Any], *, variables: dict[str, str] | None = None, **sections: Any
+    ) -> AsyncIterator[Running]:
+        path, home = tmp_path / "mcp.json", tmp_path / "home"
+        path.write_text(json.dumps({"mcpServers": servers, **sections}))
+        config = Config.read(home=str(home), embedder="none")
+
+        def again() -> Setup:
+            options = {"start_wait_seconds": 60}
+            return Setup.read(path, overrides=options, config=config, variables=variables)
+
+        gateway = Gateway(again())
+        listener = bound("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        task = asyncio.create_task(serve_http(gateway, listener, again=again))
+        try:
+            yield Running(gateway, url, path, home)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return serving

@@ -1,0 +1,270 @@
+"""What clients of both generations see and get, from one endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from fastmcp import Client as FastMCPClient
+from mcp import Client
+from mcp_types import (
+    CreateMessageResult,
+    ElicitRequestParams,
+    ElicitResult,
+    LoggingMessageNotificationParams,
+    TextContent,
+)
+from tests.gateway.conftest import SMALL, TALKER, Serve, small, text
+
+GENERATIONS = ["legacy", "2026-07-28"]
+
+
+async def run(client: Client, tool: str, **arguments: Any) -> Any:
+    return await client.call_tool("call_tool", {"name": tool, "arguments": arguments})
+
+
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_clients_of_both_generations_search_and_call(serve: Serve, mode: str) -> None:
+    async with serve({"one": SMALL}) as running, running.client(mode) as client:
+        names = [t.name for t in (await client.list_tools()).tools]
+        assert names[:3] == ["tool_search", "describe_tools", "call_tool"]
+        found = await client.call_tool("tool_search", {"query": "say it back"})
+        assert "one__echo" in text(found)
+        described = await client.call_tool("describe_tools", {"names": ["one__echo"]})
+        assert '"text"' in text(described) or "text:" in text(described)
+        assert text(await run(client, "one__echo", text="hello")) == "hello"
+
+
+async def test_what_exists_is_in_the_instructions_and_with_the_search_tool(serve: Serve) -> None:
+    async with serve({"one": SMALL, "two": SMALL}) as running:
+        for mode in ("legacy", "auto"):
+            async with running.client(mode) as client:
+                assert "one: echo" in (client.instructions or "")
+                search = (await client.list_tools()).tools[0]
+                assert "two: echo" in (search.description or "")
+
+
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_the_list_is_the_same_bytes_for_every_client_and_after_any_search(
+    serve: Serve, mode: str
+) -> None:
+    async with serve({"one": SMALL, "two": SMALL}) as running:
+        lists: set[str] = set()
+        for _ in range(2):
+            async with running.client(mode) as client:
+                for _ in range(2):
+                    listed = await client.list_tools(cache_mode="bypass")
+                    lists.add(json.dumps([t.model_dump(mode="json") for t in listed.tools]))
+                    await client.call_tool("tool_search", {"query": "say it back"})
+        assert len(lists) == 1
+
+
+async def test_the_fastmcp_client_is_served_too(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, FastMCPClient(running.url) as client:
+        result = await client.call_tool(
+            "call_tool", {"name": "one__echo", "arguments": {"text": "hi"}}
+        )
+        assert result.content[0].text == "hi"  # type: ignore[union-attr]
+
+
+@pytest.mark.behaviour("B53")
+async def test_a_tool_called_directly_by_its_name_runs(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        assert text(await client.call_tool("one__echo", {"text": "hi"})) == "hi"
+
+
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_unknown_names_and_misfitting_arguments_say_what_to_do(
+    serve: Serve, mode: str
+) -> None:
+    async with serve({"one": SMALL}) as running, running.client(mode) as client:
+        for name in ("one__ecko", "nothing_like_it"):
+            unknown = await run(client, name)
+            assert unknown.is_error
+            assert "no tool" in text(unknown)
+        wrong = await run(client, "one__echo", text=["a"])
+        assert wrong.is_error
+        assert "text" in text(wrong)
+
+
+async def answered(_: Any, params: ElicitRequestParams) -> ElicitResult:
+    assert params.message == "Who are you?"
+    return ElicitResult(action="accept", content={"name": "Ann"})
+
+
+async def sampled(_: Any, params: Any) -> CreateMessageResult:
+    return CreateMessageResult(
+        role="assistant", content=TextContent(type="text", text="so be it"), model="m"
+    )
+
+
+@pytest.mark.parametrize("upstream", ["handshake", "stateless"])
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_everything_passes_through_whatever_both_sides_speak(
+    serve: Serve, mode: str, upstream: str
+) -> None:
+    heard: list[str] = []
+
+    async def logged(params: LoggingMessageNotificationParams) -> None:
+        heard.append(str(params.data))
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        heard.append(f"{progress:g} of {total:g}" if total else "")
+
+    async with (
+        serve({"talker": {**TALKER, "protocol": upstream}}) as running,
+        running.client(
+            mode,
+            elicitation_callback=answered,
+            sampling_callback=sampled,
+            logging_callback=logged,
+            log_level="debug",
+        ) as client,
+    ):
+        summed = await run(client, "talker__add", a=2, b=3)
+        assert summed.structured_content == {"sum": 5}
+
+        shown = await run(client, "talker__show")
+        kinds = [c.type for c in shown.content]
+        assert kinds == ["text", "image", "audio", "resource_link", "resource"]
+        assert shown.meta["colour"] == "blue"
+
+        assert text(await run(client, "talker__greet")) == "Hello Ann"
+        assert text(await run(client, "talker__muse")) == "It said: so be it"
+
+        await client.call_tool(
+            "call_tool",
+            {"name": "talker__count", "arguments": {"to": 2}},
+            progress_callback=progressed,
+        )
+        assert "2 of 2" in heard
+        assert any("at 2" in line for line in heard)
+
+
+async def test_a_client_that_cannot_be_asked_gets_an_error_and_no_wait(serve: Serve) -> None:
+    async with serve({"talker": {**TALKER, "protocol": "handshake"}}) as running:
+        for mode in GENERATIONS:
+            async with running.client(mode) as client:
+                assert (await run(client, "talker__greet")).is_error
+
+
+async def test_an_answer_counts_only_from_the_one_who_was_asked(serve: Serve) -> None:
+    async with (
+        serve({"talker": {**TALKER, "protocol": "handshake"}}) as running,
+        running.client("2026-07-28", elicitation_callback=answered) as client,
+    ):
+        asked: Any = await client.session.call_tool(
+            "call_tool",
+            {"name": "talker__greet", "arguments": {}},
+            allow_input_required=True,
+        )
+        stolen = await client.session.call_tool(
+            "call_tool",
+            {"name": "talker__greet", "arguments": {}},
+            request_state=asked.request_state,
+            input_responses={"question": ElicitResult(action="accept", content={"name": "Eve"})},
+            meta={"toolscout/session": "somebody-else"},
+        )
+        assert "no longer waiting" in text(stolen)
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server(serve: Serve) -> None:
+    async with serve({"talker": TALKER}) as running, running.client("legacy") as client:
+        began = asyncio.Event()
+
+        async def progressed(*_: Any) -> None:
+            began.set()
+
+        call = asyncio.create_task(
+            client.call_tool("talker__wait", {}, progress_callback=progressed)
+        )
+        async with asyncio.timeout(60):
+            await began.wait()
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        async with asyncio.timeout(60):
+            while running.gateway.upstreams.states()[0].in_flight:
+                await client.call_tool("tool_search", {"query": "anything"})
+        rows = (running.home / "state" / "audit.jsonl").read_text().splitlines()
+        assert any(json.loads(r)["outcome"] == "cancelled" for r in rows)
+
+
+async def test_two_clients_never_see_each_others_state(serve: Serve) -> None:
+    options = {"gateway": {"surface": "load"}}
+    async with (
+        serve({"many": small("several")}, **options) as running,
+        running.client("legacy") as one,
+        running.client("legacy") as two,
+    ):
+        await one.call_tool("tool_search", {"query": "select:many__tool_7"})
+        assert "many__tool_7" in [t.name for t in (await one.list_tools()).tools]
+        assert "many__tool_7" not in [t.name for t in (await two.list_tools()).tools]
+
+
+async def test_a_stateless_client_keeps_its_tools_under_an_id_of_its_own(serve: Serve) -> None:
+    options = {"gateway": {"surface": "load"}}
+    async with (
+        serve({"many": small("several")}, **options) as running,
+        running.client("2026-07-28") as client,
+    ):
+        mine: Any = {"toolscout/session": "mine"}
+        query = {"query": "select:many__tool_7"}
+        await client.call_tool("tool_search", query, meta=mine)
+        listed = await client.list_tools(meta=mine)
+        assert "many__tool_7" in [t.name for t in listed.tools]
+        others = await client.list_tools(meta={"toolscout/session": "other"})
+        assert "many__tool_7" not in [t.name for t in others.tools]
+        nobody = await client.list_tools(cache_mode="bypass")
+        assert "many__tool_7" not in [t.name for t in nobody.tools]
+
+
+async def test_loading_tools_tells_a_client_that_its_list_changed(serve: Serve) -> None:
+    changed = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if "ToolListChanged" in type(message).__name__:
+            changed.set()
+
+    options = {"gateway": {"surface": "load"}}
+    async with (
+        serve({"many": small("several")}, **options) as running,
+        running.client("legacy", message_handler=heard) as client,
+    ):
+        await client.list_tools()
+        await client.call_tool("tool_search", {"query": "select:many__tool_7"})
+        async with asyncio.timeout(30):
+            await changed.wait()
+
+
+@pytest.mark.parametrize("profile", ["solaris", "mcpagent", "cortex", "everruns", "cms"])
+async def test_the_five_designs_surfaces_are_served(serve: Serve, profile: str) -> None:
+    options = {"gateway": {"profile": profile}}
+    async with serve({"one": SMALL}, **options) as running, running.client() as client:
+        assert (await client.list_tools()).tools
+        assert running.gateway.box.profile.name == profile
+
+
+async def test_a_pinned_tool_is_always_in_the_list(serve: Serve) -> None:
+    pinned = {**small("several"), "pinned": ["tool_3"]}
+    async with serve({"many": pinned}) as running, running.client() as client:
+        assert "many__tool_3" in [t.name for t in (await client.list_tools()).tools]
+        assert text(await client.call_tool("many__tool_3", {"text": "x"})) == "x"
+
+
+@pytest.mark.behaviour("B49", "S23")
+async def test_prompts_and_resources_are_found_and_got_like_tools(serve: Serve) -> None:
+    async with serve({"talker": TALKER, "one": SMALL}) as running, running.client() as client:
+        found = await client.call_tool("tool_search", {"query": "get a prompt: poem about a topic"})
+        assert "get_prompt" in text(found)
+        poem = {"server": "talker", "name": "poem", "arguments": {"topic": "rain"}}
+        assert "about rain" in text(await run(client, "get_prompt", **poem))
+        greeting = {"server": "talker", "uri": "talk://greeting"}
+        got = await run(client, "get_resource", **greeting)
+        assert got.content[0].resource.text == "Good day."
+
+
+async def test_without_prompts_and_resources_there_are_no_tools_for_them(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        assert (await run(client, "get_prompt", server="one", name="x")).is_error
