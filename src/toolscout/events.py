@@ -33,7 +33,7 @@ KINDS: Mapping[str, str] = {
     "tool_call": "A tool ran: tool, server, is_error, took_ms, and code where it failed.",
     "offload": "A large result was kept aside: tool, size in characters before and after.",
     "catalog_changed": "Tools came, changed or went: added, changed, removed (counts), version.",
-    "source_failed": "A source could not be listed: source, why.",
+    "source_failed": "A source could not be listed, or not all of it: source, why.",
     "feature_failed": "A feature failed beside a call, which went on: feature, tool, why.",
     "store_failed": "A session could not be saved yet; it is tried again at the next move: why.",
 }

@@ -40,6 +40,23 @@ async def test_a_catalog_file_that_grew_is_read_again(open_box: Any, tmp_path: P
     assert list(box.catalog.tools) == ["mail__send", "mail__read"]
 
 
+async def test_two_files_of_one_name_stay_apart(open_box: Any, tmp_path: Path):
+    for number, row in enumerate(ROWS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "tools.json").write_text(json.dumps([row]))
+    box = await open_box(tmp_path / "0" / "tools.json", tmp_path / "1" / "tools.json")
+    assert list(box.catalog.tools) == ["mail__send", "mail__read"]
+
+
+def test_two_servers_of_one_name_are_refused(tmp_path: Path):
+    paths = [tmp_path / "one.json", tmp_path / "two.json"]
+    for path in paths:
+        path.write_text(json.dumps({"mcpServers": {"time": {"command": "x"}}}))
+    with pytest.raises(SourceError, match="same name: time"):
+        Toolbox(paths)
+
+
 def test_a_file_that_is_not_there_is_an_error_at_once(tmp_path: Path):
     with pytest.raises(SourceError, match=r"There is no file .*nowhere\.json"):
         Toolbox([tmp_path / "nowhere.json"])
@@ -53,6 +70,22 @@ async def test_a_broken_file_is_a_problem_of_that_source_alone(
     box = await open_box(*office, path)
     assert "send_email" in box.catalog
     assert "not a list of tools" in (await box.health()).parts["catalog"].facts["problems"]["tools"]
+
+
+async def test_rows_that_could_not_be_read_are_in_the_health_and_the_rest_are_tools(
+    open_box: Any, tmp_path: Path
+):
+    path = tmp_path / "tools.jsonl"
+    rows = [json.dumps(ROWS[0]), *(["{broken"] * 5), json.dumps(ROWS[1])]
+    path.write_text("\n".join(rows))
+    box = await open_box(path)
+    assert list(box.catalog.tools) == ["mail__send", "mail__read"]
+    health = await box.health()
+    assert health.status == "degraded"
+    assert "and 2 more" in health.parts["catalog"].facts["problems"]["tools"]
+    path.write_text("\n".join(json.dumps(row) for row in ROWS))
+    await box.refresh()
+    assert (await box.health()).status == "ok"
 
 
 @pytest.mark.parametrize("suffix", ["json", "toml"])

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from ..catalog.catalog import Catalog
+from ..catalog.problem import Problem
 from ..catalog.source import Source
 from ..catalog.tool import Tool
 from ..errors import SourceError, ToolscoutError
 from ..events import Event, Sink
 from ..search.engine import Engine
+
+_TOLD = 3
 
 
 class Live:
@@ -78,12 +81,19 @@ class Live:
         try:
             tools = await source.tools()
         except Exception as error:  # noqa: BLE001 - whatever a source raises is that source's problem
-            self._problems[name] = str(error) or type(error).__name__
-            self._sink(Event("source_failed", facts={"source": name, "why": self._problems[name]}))
+            self._note(name, str(error) or type(error).__name__)
             return
         if self._sources.get(name) is source:
-            self._problems.pop(name, None)
+            self._note(name, _complaints(source))
             await self._update(lambda catalog: catalog.with_source(name, tools))
+
+    def _note(self, name: str, why: str) -> None:
+        """Remember what is wrong with a source, or that nothing is."""
+        if not why:
+            self._problems.pop(name, None)
+        elif self._problems.get(name) != why:
+            self._problems[name] = why
+            self._sink(Event("source_failed", facts={"source": name, "why": why}))
 
     def changed(self, source: Source) -> None:
         """Hear from a source that its tools are not what they were."""
@@ -147,3 +157,17 @@ class Live:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _complaints(source: Source) -> str:
+    """What a source could not take of what it was given, in a line."""
+    found: object = getattr(source, "problems", ())
+    if not isinstance(found, tuple | list):
+        return ""
+    serious = [
+        str(p)
+        for p in cast("Sequence[object]", found)
+        if isinstance(p, Problem) and p.severity == "error"
+    ]
+    more = f" (and {len(serious) - _TOLD} more)" if len(serious) > _TOLD else ""
+    return "; ".join(serious[:_TOLD]) + more

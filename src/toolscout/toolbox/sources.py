@@ -35,7 +35,7 @@ class Rim:
 class Listing:
     """Tools that can be found and described but not run, since they came without code."""
 
-    def __init__(self, tools: Iterable[Tool], *, name: str = "tools") -> None:
+    def __init__(self, tools: Iterable[Tool], *, name: str = "described") -> None:
         self.name = name
         self._tools = tuple(tools)
 
@@ -69,6 +69,22 @@ def read_sources(given: Iterable[Given] | Given, *, rim: Rim) -> list[Source]:
             sources += _from_path(Path(item).expanduser(), rim)
         elif _is_source(item):
             sources.append(cast("Source", item))
+    return _apart(sources)
+
+
+def _apart(sources: list[Source]) -> list[Source]:
+    """The same sources, each with a name of its own: files of one name are told by their paths."""
+    names = [s.name for s in sources]
+    for source in sources:
+        if isinstance(source, FileSource) and names.count(source.name) > 1:
+            source.name = str(source.path)
+    names = [s.name for s in sources]
+    doubled = sorted({n for n in names if names.count(n) > 1})
+    if doubled:
+        raise SourceError(
+            f"Several sources have the same name: {', '.join(doubled)}.",
+            hint="Give each of them, or each server of the files, a name of its own.",
+        )
     return sources
 
 
