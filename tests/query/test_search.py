@@ -75,6 +75,8 @@ def test_a_name_is_found_with_its_server_or_without(engine: Engine, query: str) 
 def test_the_beginning_of_names_finds_those_first_by_name(engine: Engine) -> None:
     assert engine.search("files__read").names[:2] == ("files__read_file", "files__read_folder")
     assert engine.search("files__read", limit=1).names == ("files__read_file",)
+    assert engine.search("files_").names[:2] == ("files__read_file", "files__read_folder")
+    assert engine.search("files_").confidence == 1.0
 
 
 @pytest.mark.behaviour("C25", "C26")

@@ -10,7 +10,7 @@ import numpy as np
 
 from .rankers.bm25f import Words
 from .rankers.dense import Meaning
-from .rankers.exact import WHOLE, Names
+from .rankers.exact import PREFIX, Names
 from .ranking import Fused, Ranking
 
 
@@ -42,7 +42,7 @@ def evidence(rankings: Sequence[Ranking], fused: Fused) -> Evidence:
                 coverage = ranking.coverage
                 share = ranking.share(int(best[0]))
             case Names():
-                is_named = float(ranking.at(best)[0]) >= WHOLE
+                is_named = float(ranking.at(best)[0]) >= PREFIX
             case _:
                 pass
     margin = float(fused.scores[0] - fused.scores[1]) if len(fused.scores) > 1 else 0.0

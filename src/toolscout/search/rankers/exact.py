@@ -30,7 +30,7 @@ class Exact:
             for slot in request.index.named(spelling):
                 found[slot] = (MENTIONED, spelling)
         word = request.query.name
-        if word and not found and _IDENTIFIER.fullmatch(word):
+        if word and not found and (_IDENTIFIER.fullmatch(word) or word.endswith("_")):
             found = dict.fromkeys(_beginning(request, word), (PREFIX, word))
         if len(text) <= _LONGEST:
             for slot in request.index.named(word or text):
