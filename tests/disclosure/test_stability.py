@@ -22,7 +22,7 @@ from toolscout.disclosure.calls import resolve
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.policy import Listing
 from toolscout.disclosure.profile import Profile
-from toolscout.disclosure.profiles import DEFAULT
+from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
 from toolscout.disclosure.session import Session
 from toolscout.disclosure.snapshot import carry
 from toolscout.disclosure.view import View, view
@@ -200,3 +200,17 @@ def test_a_changed_definition_is_taken_over_when_it_is_loaded_anew() -> None:
     bare = view(LOAD, catalog, session)
     again = view(LOAD, catalog, bare.session.load("list_mail"))
     assert "added_7" in again.tools[-1]["parameters"]["properties"]
+
+
+def test_what_is_in_view_by_the_hundred_is_not_kept_with_the_session() -> None:
+    many = Catalog(Tool(name=f"t{i}", description="x" * 200) for i in range(400))
+    shown = replace(LOAD, policy=replace(POLICY, rule="listed", pinned=Listing(names=("t7",))))
+    first = view(shown, many, Session("s").load("t399"))
+    assert len(first.tools) == 401
+    assert len(first.session.to_json()) < 2_000
+    second = view(shown, many.add(Tool(name="late")), first.session)
+    assert [t["name"] for t in second.tools][-1] == "late"
+    assert second.tools[:401] == first.tools
+    everything = view(EVERYTHING, many, Session("s"))
+    assert len(everything.tools) == 400
+    assert len(everything.session.to_json()) < 2_000

@@ -14,6 +14,9 @@ from .surface import Mechanism, Surface
 
 State = Literal["full", "stub", "deferred"]
 
+MOST_KEPT = 256
+"""Where rules put more tools than this in view, they follow the catalog and are not kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -26,11 +29,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a view shows tools: the surface, and the provider's mechanism where it is native."""
+    """How a view shows tools: the surface, and the provider's mechanism where it is native.
+
+    With `is_whole` nothing is hidden, whatever the rules say.
+    """
 
     surface: Surface
     mechanism: Mechanism = ""
     is_hosted: bool = False
+    is_whole: bool = False
 
 
 def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) -> Snapshot:
@@ -46,14 +53,16 @@ def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) 
         scanned=mark,
         metatools_at=len(was.shown) if grown else was.metatools_at,
     )
-    if profile.hiding != "omit" and plan.surface != "native":
-        return replace(now, shown=())
+    if plan.is_whole or (profile.hiding != "omit" and plan.surface != "native"):
+        return replace(now, shown=(), scanned="")
     stays = tuple(s for s in now.shown if _stays(s, scope))
     names = {s.tool.name for s in stays}
     fresh = [] if was.scanned == mark else _ruled(scope)
+    if not before and len(fresh) > MOST_KEPT:
+        now = replace(now, follows=True)
     ruled: Came = "late" if before else "start"
-    new = [Shown(t, ruled) for t in fresh if t.name not in names]
-    names |= {s.tool.name for s in new}
+    new = [Shown(t, ruled) for t in fresh if t.name not in names and not now.follows]
+    names |= {t.name for t in fresh}
     came: Came = "loaded" if before else "carried"
     loaded = (scope.get(n) for n in scope.session.loaded if n not in names)
     return replace(now, shown=(*stays, *new, *(Shown(t, came) for t in loaded if t is not None)))
@@ -65,14 +74,17 @@ def lineup(
     """Every entry of the view, in order: discovery tools, what features add, then the rest."""
     own = () if plan.is_hosted else profile.shown_on(plan.surface)
     meta = [Entry(m.tool, is_search=m.role == "search") for m in own]
+    meta += [Entry(t) for t in extras]
+    if plan.is_whole:
+        return (*meta, *(Entry(t) for t in scope.tools))
     if plan.surface == "native":
-        return (*meta, *(Entry(t) for t in extras), *_native(scope, snapshot, plan))
+        return (*meta, *_native(scope, snapshot, plan))
     if profile.hiding != "omit":
-        return (*meta, *(Entry(t) for t in extras), *_whole(profile, scope))
+        return (*meta, *_hollow(profile, scope))
     rows = [s for s in snapshot.shown if plan.surface != "dispatch" or s.came == "start"]
-    entries = [Entry(s.tool) for s in rows]
+    entries = [*_followed(scope, snapshot), *(Entry(s.tool) for s in rows)]
     at = min(snapshot.metatools_at, len(entries))
-    return (*entries[:at], *meta, *(Entry(t) for t in extras), *entries[at:])
+    return (*entries[:at], *meta, *entries[at:])
 
 
 def _stays(shown: Shown, scope: Scope) -> bool:
@@ -89,7 +101,12 @@ def _ruled(scope: Scope) -> list[Tool]:
     return [t for t in scope.tools if scope.policy.stand(t, is_small=small)]
 
 
-def _whole(profile: Profile, scope: Scope) -> list[Entry]:
+def _followed(scope: Scope, snapshot: Snapshot) -> list[Entry]:
+    """The tools that rules put in view, as the catalog has them now, where they are not kept."""
+    return [Entry(t) for t in _ruled(scope)] if snapshot.follows else []
+
+
+def _hollow(profile: Profile, scope: Scope) -> list[Entry]:
     """Every tool, those that wait as stubs where the profile hollows them out."""
     if profile.hiding == "prompt":
         return [Entry(t) for t in scope.tools]
@@ -108,7 +125,10 @@ def _native(scope: Scope, snapshot: Snapshot, plan: Plan) -> list[Entry]:
         "late": "deferred",
         "loaded": "deferred",
     }
-    entries = [Entry(s.tool, states[s.came]) for s in snapshot.shown]
+    entries = [
+        *_followed(scope, snapshot),
+        *(Entry(s.tool, states[s.came]) for s in snapshot.shown),
+    ]
     names = {e.tool.name for e in entries}
     if plan.is_hosted:
         entries += [Entry(t, "deferred") for t in scope.tools if t.name not in names]

@@ -16,14 +16,16 @@ least with every provider's prices (docs/decisions/surfaces.md has the figures).
 
 def plan(profile: Profile, target: Target, scope: Scope) -> Plan:
     """The way of this view; a model without native search falls back as the profile says."""
-    if not profile.metatools or (scope.is_small and profile.surface != "dispatch"):
+    if not profile.metatools:
+        return Plan("direct", is_whole=True)
+    if scope.is_small and profile.surface != "dispatch":
         return Plan("direct")
     if profile.surface in ("auto", "native"):
         name = mechanism(target, profile.native, tools=len(scope.catalog))
         if name:
             return Plan("native", name, is_hosted(name))
         if profile.surface == "native" and profile.native.fallback == "everything":
-            return Plan("direct")
+            return Plan("direct", is_whole=True)
     match profile.surface:
         case "load" | "dispatch":
             return Plan(profile.surface)

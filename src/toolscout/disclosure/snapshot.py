@@ -37,7 +37,8 @@ class Snapshot:
 
     `seen` is the catalog that the model was last told of, `scanned` the one last looked through
     for tools that rules put in view. `metatools_at` is how many tools stand before the discovery
-    tools: those of a catalog that was small at first.
+    tools: those of a catalog that was small at first. With `follows`, what rules put in view is
+    too much to keep here and is taken from the catalog each time.
     """
 
     shown: tuple[Shown, ...] = ()
@@ -48,6 +49,7 @@ class Snapshot:
     scanned: str = ""
     metatools_at: int = 0
     groups: tuple[str, ...] = ()
+    follows: bool = False
 
     @property
     def standing(self) -> frozenset[str]:
@@ -78,6 +80,7 @@ def read(session: Session) -> Snapshot | None:
         scanned=row.scanned,
         metatools_at=row.metatools_at,
         groups=tuple(row.groups),
+        follows=row.follows,
     )
 
 
@@ -92,6 +95,7 @@ def write(session: Session, snapshot: Snapshot) -> Session:
         "scanned": snapshot.scanned,
         "metatools_at": snapshot.metatools_at,
         "groups": snapshot.groups,
+        "follows": snapshot.follows,
     }
     text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return session if session.sections.get(SECTION) == text else session.with_section(SECTION, text)
@@ -127,6 +131,7 @@ class _Row(BaseModel):
     scanned: str = ""
     metatools_at: int = 0
     groups: list[str] = []
+    follows: bool = False
 
 
 def _freeze(tool: Tool) -> dict[str, Any]:
