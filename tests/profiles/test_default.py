@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.names import wire_name
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.matching.matcher import Domain, Matches
@@ -287,6 +288,9 @@ def test_names_that_cannot_be_sent_are_shown_as_they_will_be_called(talk, tool) 
     assert "." not in sent
     assert sent in load.view().names
     assert load.resolve(sent).tool.name == "exa.web__fetch_7"
+    other = wire_name("exa.web__fetch_9")
+    assert load.call("tool_search", query=f"select:{other}").text.startswith(f"Loaded: {other}")
+    assert load.session.loaded[-1] == "exa.web__fetch_9"
     dispatch = talk(DISPATCH, odd)
     assert "exa.web__fetch_7: Fetch" in dispatch.call("tool_search", query="fetch_7").text
 

@@ -12,11 +12,11 @@ from ..catalog.tool import Tool
 from ..errors import ToolscoutError
 from ..events import Event
 from ..search.engine import Allow, Engine
-from .asking import Asked, invalid, mapping, names_in, read_search
+from .asking import invalid, mapping, names_in, read_search
 from .finding import find
 from .metatools import Metatool, Role, spelled
 from .profile import Profile
-from .replies.reply import structured
+from .replies.reply import Found, structured
 from .scope import Scope
 from .session import Session
 from .spelling import meant, nearest
@@ -122,22 +122,17 @@ def _search(ask: Ask) -> Outcome:
         result=ask.profile.reply(found),
         loaded=found.loaded,
         found=found.tools,
-        events=_told(
-            session, asked, found.loaded, tuple(t.name for t in found.tools), found.confidence
-        ),
+        events=_told(session, found),
     )
 
 
-def _told(
-    session: Session,
-    asked: Asked,
-    loaded: tuple[str, ...],
-    names: tuple[str, ...],
-    confidence: float,
-) -> tuple[Event, ...]:
-    facts = {"queries": asked.queries, "found": names, "confidence": confidence}
+def _told(session: Session, found: Found) -> tuple[Event, ...]:
+    names = tuple(t.name for t in found.tools)
+    facts = {"queries": found.queries, "found": names, "confidence": found.confidence}
     search = Event("search", session.id, facts)
-    return (search, Event("load", session.id, {"names": loaded})) if loaded else (search,)
+    if not found.loaded:
+        return (search,)
+    return (search, Event("load", session.id, {"names": found.loaded}))
 
 
 def _load(ask: Ask) -> Outcome:

@@ -18,6 +18,7 @@ from .replies.reply import Found, Hint
 from .scope import Scope
 from .session import Session
 from .snapshot import read, write
+from .spelling import with_real_names
 from .surface import Surface
 
 
@@ -89,6 +90,7 @@ def _answers(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> li
     limit = asked.limit
     if limit is not None and len(queries) > 1:
         limit = max(2, limit // len(queries))
+    queries = [with_real_names(q, scope) for q in queries]
     answers = [profile.matcher.match(q, domain, limit=limit) for q in queries]
     return [_related(profile, a, scope, limit=limit) for a in answers]
 

@@ -11,6 +11,7 @@ from .scope import Scope
 from .snapshot import read
 
 _HASHED = re.compile(r"_[0-9a-f]{8}\Z")
+_SENT_NAME = re.compile(r"[A-Za-z0-9_-]{1,55}_[0-9a-f]{8}(?![A-Za-z0-9_-])")
 
 
 def meant(
@@ -27,6 +28,16 @@ def meant(
             return found
     other = dict(aliases).get(name)
     return meant(other, scope) if other is not None else ()
+
+
+def with_real_names(text: str, scope: Scope) -> str:
+    """The text with names that were sent to a provider turned back into those of the catalog."""
+
+    def real(match: re.Match[str]) -> str:
+        found = _sent(match.group(), scope)
+        return found[0].name if found else match.group()
+
+    return _SENT_NAME.sub(real, text)
 
 
 def nearest(name: str, scope: Scope, engine: Engine, *, most: int = 5) -> tuple[str, ...]:
