@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-Shell = Callable[..., object]
 PLAIN = ("--embedder", "none")
 
 
@@ -134,7 +134,8 @@ def test_nothing_found_is_an_answer_too(shell, tools: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("search", "/mail(/"), "at character 6"),
+        (("search", "/mail(/"), "Error: Invalid regex pattern: missing ) (at character 6)."),
+        (("search", "mail", "--also", "/mail(/"), "In query 2: Invalid regex pattern"),
         (("search", "x", "--mode", "regex", "--catalog", "nowhere.jsonl"), "does not exist"),
         (("search", "x", "--embedder", "nonsense"), "no embedder 'nonsense'"),
         (("search", "x", "-k", "0"), "Invalid value"),
@@ -211,6 +212,27 @@ def test_a_query_of_a_megabyte_is_answered_from_its_beginning(shell) -> None:
     assert done.code == 0
     assert found["hits"][0]["name"] == "send_email"
     assert any("cut" in note for note in found["notes"])
+
+
+def test_an_embedder_that_fails_is_told_and_words_still_find(shell, tools: Path) -> None:
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_error(401)
+
+        def log_message(self, *_words: object) -> None:
+            """Nothing to say."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        spec = f"openai:model@http://127.0.0.1:{server.server_port}/v1"
+        done = shell("search", "weather", "-c", str(tools), "--json", "--embedder", spec)
+        server.shutdown()
+
+    found = json.loads(done.out)
+    assert done.code == 0
+    assert found["hits"][0]["name"] == "get_weather"
+    assert "by words alone" in done.err
+    assert found["notes"]
 
 
 def test_bad_rows_are_told_and_the_rest_is_searched(shell, tools: Path) -> None:

@@ -50,8 +50,8 @@ def embedder_options(function: Decorated) -> Decorated:
         default="use",
         show_default=True,
         envvar="TOOLSCOUT_EMBEDDER",
-        metavar="none|use|…",
-        help="Where vectors come from; none searches by words alone.",
+        metavar="SPEC",
+        help=f"Where vectors come from: {embedders.KINDS}; several are joined by +.",
         shell_complete=_kinds,
     )(function)
     return click.option(
@@ -60,7 +60,7 @@ def embedder_options(function: Decorated) -> Decorated:
 
 
 def _kinds(_context: click.Context, _option: click.Parameter, typed: str) -> list[str]:
-    return [kind for kind in ("none", "use") if kind.startswith(typed)]
+    return [kind for kind in ("none", "use", "onnx:", "openai:") if kind.startswith(typed)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,9 @@ def engine_over(
     engine = Engine(catalog, embedders=found, cache=cache, cut=cut)
     try:
         with progress() as step:
-            engine.fill(lambda done, total: step("vectors", done, total))
+            status = engine.fill(lambda done, total: step("vectors", done, total))
+        if status.problem:
+            warn(f"Searching by words alone: {status.problem}")
         yield engine
     finally:
         engine.close()

@@ -52,7 +52,15 @@ class Asked:
 @click.command(name="search")
 @click.argument("query", nargs=-1)
 @catalog_option
-@click.option("-k", "limit", type=click.IntRange(1, 1000), default=5, show_default=True)
+@click.option(
+    "-k",
+    "limit",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    metavar="N",
+    help="How many hits at most.",
+)
 @click.option("--also", multiple=True, metavar="QUERY", help="Search for this too, in one answer.")
 @click.option(
     "--mode",
@@ -85,7 +93,7 @@ def command(**given: Any) -> int:
 
 
 def _search(asked: Asked) -> int:
-    read = parse_all(asked.texts, mode=asked.mode)  # a bad query is told before any work
+    read = parse_all(_one_or_many(asked.texts), mode=asked.mode)  # a mistake is told at once
     catalog = load_and_warn(asked.paths)
     allow = only(catalog, asked.servers, asked.tools)
     with engine_over(
@@ -93,7 +101,7 @@ def _search(asked: Asked) -> int:
     ) as engine:
 
         def ask(texts: Sequence[str]) -> Results:
-            wanted = texts[0] if len(texts) == 1 else texts
+            wanted = _one_or_many(texts)
             results = engine.search(wanted, limit=asked.limit, allow=allow, mode=asked.mode)
             _print(results, wanted, asked)
             return results
@@ -101,9 +109,14 @@ def _search(asked: Asked) -> int:
         if asked.is_many:
             converse(catalog, ask, first=asked.texts)
             return 0
-        if engine.embedders and any(query.words for query in read):
+        has_vectors = engine.embedders and not engine.status.problem
+        if has_vectors and any(query.words for query in read):
             engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
         return 0 if ask(asked.texts).answered else NOT_ANSWERED
+
+
+def _one_or_many(texts: Sequence[str]) -> str | Sequence[str]:
+    return texts[0] if len(texts) == 1 else texts
 
 
 def _print(results: Results, wanted: str | Sequence[str], asked: Asked) -> None:
