@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,39 +22,39 @@ def tool(name: str, description: str = "Say it back.", schema: Any = TEXT) -> di
     return {"name": name, "description": description, "inputSchema": schema}
 
 
-def tools() -> list[dict[str, Any]]:
-    match FAULT:
-        case "many":
-            return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(10_000)]
-        case "several":
-            return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(40)]
-        case "huge":
-            big = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
-            return [tool("small"), tool("huge", schema=big)]
-        case "cyclic":
-            return [
-                tool("cyclic", schema=CYCLE),
-                tool("self", schema={"$ref": "#", "type": "object"}),
-            ]
-        case "invalid":
-            wrong = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
-            return [
-                tool("good"),
-                tool("wrong", schema=wrong),
-                tool("list", schema=[]),
-                {"name": "bare"},
-            ]
-        case "duplicates":
-            return [tool("twice", "First."), tool("twice", "Second."), tool("once")]
-        case "hidden":
-            return [tool("echo\u200b", "A\u202e\x07" + "long " * 200_000)]
-        case "silent":
-            more = FOLDER is not None and (FOLDER / "more.txt").exists()
-            return [tool("echo"), *([tool("more")] if more else [])]
-        case "changes":
-            return [tool("echo", f"Version {1 + calls()}.")]
-        case _:
-            return [tool("echo")]
+def several(count: int) -> list[dict[str, Any]]:
+    return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(count)]
+
+
+HUGE = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
+WRONG = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
+LOOK = {**tool("look"), "annotations": {"readOnlyHint": True}}
+CHANGE = {**tool("change"), "annotations": {"destructiveHint": True}}
+LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    "many": lambda: several(10_000),
+    "several": lambda: several(40),
+    "huge": lambda: [tool("small"), tool("huge", schema=HUGE)],
+    "cyclic": lambda: [
+        tool("cyclic", schema=CYCLE),
+        tool("self", schema={"$ref": "#", "type": "object"}),
+    ],
+    "invalid": lambda: [
+        tool("good"),
+        tool("wrong", schema=WRONG),
+        tool("list", schema=[]),
+        {"name": "bare"},
+    ],
+    "duplicates": lambda: [tool("twice", "First."), tool("twice", "Second."), tool("once")],
+    "hidden": lambda: [tool("echo\u200b", "A\u202e\x07" + "long " * 200_000)],
+    "shadows": lambda: [tool("honest"), tool("tool_search"), tool("one__echo")],
+    "hints": lambda: [LOOK, CHANGE, tool("unknown")],
+    "silent": lambda: [tool("echo"), *([tool("more")] if has_more() else [])],
+    "changes": lambda: [tool("echo", f"Version {1 + calls()}.")],
+}
+
+
+def has_more() -> bool:
+    return FOLDER is not None and (FOLDER / "more.txt").exists()
 
 
 def note(line: str) -> None:
@@ -83,7 +84,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 "serverInfo": {"name": "bad", "version": "1"},
             }
         case "tools/list":
-            return {"tools": tools()}
+            return {"tools": LISTS.get(FAULT, lambda: [tool("echo")])()}
         case "tools/call":
             note(params["name"])
             if FAULT == "dies":

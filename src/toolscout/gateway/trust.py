@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from ..catalog.names import normalised, qualified
 from ..catalog.result import Result
@@ -14,8 +14,18 @@ from ..errors import CallRefused
 from ..events import Event, Sink
 from .pins import Ledger, Offer, Pins
 
-Names = Callable[[], Mapping[str, str]]
-"""Names that no server may borrow, each with whose it is."""
+
+class Neighbours(Protocol):
+    """The names that a server may not borrow; `version` changes whenever they do."""
+
+    @property
+    def version(self) -> int:
+        """Counts the changes."""
+        ...
+
+    def taken(self, server: str) -> Mapping[str, str]:
+        """What a server's own tools must not be called, each with whose name it is."""
+        ...
 
 
 class Pinned:
@@ -26,18 +36,18 @@ class Pinned:
         inner: MCPSource,
         *,
         pins: Pins,
-        taken: Names,
+        neighbours: Neighbours,
         sink: Sink,
         trusts_first: bool = True,
     ) -> None:
         self.name = inner.name
         self.inner = inner
         self._pins = pins
-        self._taken = taken
+        self._neighbours = neighbours
         self._sink = sink
         self._trusts_first = trusts_first
         self._ledger = Ledger(inner.name)
-        self._stamp = -1
+        self._stamp = (-1, -1)
 
     @property
     def ledger(self) -> Ledger:
@@ -69,8 +79,11 @@ class Pinned:
 
     @property
     def is_stale(self) -> bool:
-        """Whether somebody has changed the pins since they were last looked at."""
-        return self._pins.stamp(self.name) != self._stamp
+        """Whether somebody has changed the pins, or taken a name, since the last look."""
+        return self._now() != self._stamp
+
+    def _now(self) -> tuple[int, int]:
+        return (self._pins.stamp(self.name), self._neighbours.version)
 
     def _is_open(self, tool: str) -> bool:
         pin = self._ledger.pins.get(tool)
@@ -83,10 +96,10 @@ class Pinned:
             self._pins.save(after)
             self._tell(before, after)
         self._ledger = after
-        self._stamp = self._pins.stamp(self.name)
+        self._stamp = self._now()
 
     def _offers(self) -> Iterator[Offer]:
-        taken = {normalised(n): whose for n, whose in self._taken().items()}
+        taken = {normalised(n): w for n, w in self._neighbours.taken(self.name).items()}
         for definition in self.inner.definitions.values():
             whose = taken.get(normalised(definition.local), "")
             yield Offer(

@@ -36,6 +36,7 @@ class Upstreams:
         self._reserved = (*RESERVED, *reserved)
         self._trusts_first = trusts_first
         self._sources: dict[str, Pinned] = {}
+        self.version = 0
         self._changed: Callable[[str], None] = lambda _: None
         self.content = MCPContent(lambda: [s.inner for s in self._sources.values()])
 
@@ -62,12 +63,16 @@ class Upstreams:
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()
 
-        def refresh(name: str) -> None:
-            task = loop.create_task(box.refresh(name, self.content.name))
+        async def follow(name: str) -> None:
+            await box.refresh(name, self.content.name)
+            await self.recheck(box)
+
+        def heard(name: str) -> None:
+            task = loop.create_task(follow(name))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        self._changed = refresh
+        self._changed = heard
 
     async def apply(self, servers: Iterable[Server], box: Toolbox) -> None:
         """Follow an edited configuration: only what changed is stopped or started."""
@@ -98,20 +103,26 @@ class Upstreams:
             if source is not None:
                 source.inner.wake()
 
+    def taken(self, server: str) -> Mapping[str, str]:
+        """The names that a server's tools must not have."""
+        return borrowed(server, (s.inner for s in self._sources.values()), self._reserved)
+
+    def _heard(self, source: MCPSource) -> None:
+        self.version += 1
+        self._changed(source.name)
+
     def _source(self, server: Server) -> Pinned:
         inner = MCPSource(
             server,
             listings=self._listings,
-            changed=lambda source: self._changed(source.name),
+            changed=self._heard,
             sink=self._sink,
             talks_back=True,
         )
         return Pinned(
             inner,
             pins=self._pins,
-            taken=lambda: borrowed(
-                server.name, (s.inner for s in self._sources.values()), self._reserved
-            ),
+            neighbours=self,
             sink=self._sink,
             trusts_first=self._trusts_first,
         )
