@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolscout import Engine, Toolbox, tool
+from toolscout import Agent, Engine, Toolbox, tool
+from toolscout.models.scripted import Asked, ScriptedModel, Turn
+from toolscout.offload.limits import Limits
 from toolscout.offload.shelf import Shelf
+from toolscout.tokens import default_counter
 
 
 @tool(category="reports")
@@ -65,3 +68,18 @@ async def test_while_keeping_is_off_the_tool_is_absent_and_the_cap_still_holds(t
         assert "too large" in reply.text
         assert len(reply.text) < 5_000
         assert not reply.is_error
+
+
+@pytest.mark.behaviour("S16")
+async def test_many_results_in_one_step_do_not_swamp_the_model(tmp_path: Path):
+    shelf = Shelf(tmp_path / "outputs", limits=Limits(turn_tokens=30_000))
+    calls = tuple(Asked("export_rows", {"count": 480 + n}) for n in range(6))
+    model = ScriptedModel([Turn(calls=calls), "All read."])
+    options: dict[str, Any] = {"engine": Engine(), "store": tmp_path / "s.db"}
+    async with Toolbox([export_rows], offload=shelf, **options) as box:
+        run = await Agent(box, model=model).run("Export the ledger six times.")
+    results = [ran.result for ran in run.steps[0].ran]
+    aside = ["kept aside" in result.text for result in results]
+    assert 0 < sum(aside) < 6
+    assert sum(default_counter().count(result.text) for result in results) <= 30_000
+    assert run.text == "All read."

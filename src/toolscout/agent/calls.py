@@ -61,6 +61,7 @@ class Batch:
             for call in allowed:
                 if not self.is_discovery(call.name):
                     group.create_task(self._gated(call, gate))
+        await self._fit()
 
     @property
     def ran(self) -> tuple[Ran, ...]:
@@ -111,6 +112,13 @@ class Batch:
         if size > self.limits.argument_chars:
             return _too_large(call.name, size, self.limits.argument_chars)
         return await self.handle.call(call.name, call.arguments)
+
+    async def _fit(self) -> None:
+        """See that the results of this step are not too much together."""
+        done = [(place, ran) for place, ran in self._ran.items() if not ran.is_discovery]
+        fitted = await self.handle.fit(*((ran.call.name, ran.result) for _, ran in done))
+        for (place, ran), result in zip(done, fitted, strict=True):
+            self._ran[place] = replace(ran, result=result)
 
     def _finish(
         self, call: Call, result: Result, *, is_discovery: bool = False, is_repeat: bool = False

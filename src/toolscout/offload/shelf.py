@@ -80,6 +80,9 @@ class Shelf:
     ) -> tuple[Result, ...]:
         """The same for all results of one turn, so that together they fit as well."""
         kept = [await self.keep(session, tool, result) for tool, result in results]
+        # No text has more tokens than bytes, so what is small need not be counted.
+        if sum(4 * len(result.text) for result in kept) <= self._limits.turn_tokens:
+            return tuple(kept)
         costs = [self._counter.count(result.text) for result in kept]
         for index in sorted(range(len(kept)), key=lambda i: -costs[i]):
             if sum(costs) <= self._limits.turn_tokens or not self.is_enabled:

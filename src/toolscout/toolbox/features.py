@@ -44,6 +44,17 @@ class Keeps(Protocol):
 
 
 @runtime_checkable
+class Fits(Protocol):
+    """Sees to it that all results of one turn fit together."""
+
+    async def keep_turn(
+        self, session: str, results: Sequence[tuple[Tool, Result]]
+    ) -> Sequence[Result]:
+        """The results in their order, with the largest kept aside where they are too much."""
+        ...
+
+
+@runtime_checkable
 class Offers(Protocol):
     """Has tools of its own: always in view, never filtered, told which conversation asks."""
 

@@ -17,7 +17,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event
 from .calling import Caller
-from .features import MEMORY, RULES, Forgets, LooksBack
+from .features import MEMORY, RULES, Fits, Forgets, LooksBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +102,21 @@ class Handle:
         if memory is None:
             return ""
         return memory.render(state.sections.get(MEMORY), discovered=state.loaded)
+
+    async def fit(self, *results: tuple[str, Result]) -> tuple[Result, ...]:
+        """The results of one turn, by the tools they came from, so that together they fit.
+
+        Each fits by itself already; many at once may still be more than a context should take.
+        """
+        keeper = self._caller.features.offload
+        if not isinstance(keeper, Fits):
+            return tuple(result for _, result in results)
+        known = [(self._caller.live.catalog.get(name) or Tool(name=name), r) for name, r in results]
+        try:
+            return tuple(await keeper.keep_turn(self.id, known))
+        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            self.emit("feature_failed", feature="offload", tool="", why=repr(error))
+            return tuple(result for _, result in results)
 
     async def finish(self) -> None:
         """Say that a turn is over, so that the memory can look back on it."""
