@@ -1,0 +1,37 @@
+"""What the agent of the site is told: the core of every request, and all of it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from toolscout.catalog.tool import Tool
+from toolscout.guidance.rules import Rules
+
+_CORE = """<agent>
+<identity>You look after the website of a small guesthouse, by means of tools.</identity>
+<react-pattern>Think what is needed, call a tool, look at what it gave, and go on until it is \
+done. Then say in a sentence or two what you did.</react-pattern>
+<reasoning-rules>Do what was asked and no more. Take ids from results; never make one up.\
+</reasoning-rules>
+<confirmation-pattern>Before anything is deleted or published, the user is asked. A no is final.\
+</confirmation-pattern>
+<content-fetching>Read what is on a page before you change it.</content-fetching>
+<reference-resolution>"It", "that page" or "the second one" is what was spoken of last.\
+</reference-resolution>
+<working-memory>A message "Session context" lists what this conversation has come across.\
+</working-memory>
+<context>Today is {today}.</context>
+<core-example>User: "What is our motto?" You: look for a tool that reads a page, read it, answer.\
+</core-example>
+</agent>"""
+
+
+def core(today: date) -> str:
+    """The instructions that stand before what the toolbox says of its tools."""
+    return _CORE.format(today=today.isoformat())
+
+
+def whole(today: date, rules: Rules, tools: Sequence[Tool]) -> str:
+    """The instructions of an agent that has every tool from the start: with all the rules."""
+    return f"{core(today)}\n\n{rules.for_tools(tools)}"

@@ -1,0 +1,162 @@
+"""`toolscout demo`: the scripted conversations of the example site, offline, and their costs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from importlib import import_module, util
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+import click
+
+from ..agent.happenings import Called, Finished, Happening, Loaded, Stepped
+from ..agent.steps import Step
+from ..errors import ConfigError
+from ..tokens import Counter, default_counter
+from .output import json_option, print_json, print_table, say
+
+_PACKAGE = "toolscout_cms"
+_SHOWN = 110
+
+
+@click.command("demo")
+@json_option
+def command(*, is_json: bool) -> None:
+    """Play three conversations with a small content system of 45 tools.
+
+    One is answered at once, one needs a search, one needs several. Each step shows what the model
+    saw and what it did; the table at the end counts what tools and rules cost in every request,
+    beside a request that has all 45 definitions and all rules.
+    """
+    demo = _example()
+    by = default_counter()
+    with TemporaryDirectory() as folder:
+        watch = _silent if is_json else _Story().show
+        accounts = asyncio.run(demo.play(Path(folder), by=by, watch=watch))
+    if is_json:
+        print_json({"counter": by.name, "conversations": [_row(a, demo) for a in accounts]})
+    else:
+        _tell(accounts, demo, by)
+
+
+def _example() -> ModuleType:
+    """The example site: beside the package where it is installed, or in a checkout."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "examples" / "cms", package.parents[1] / "examples" / "cms"):
+        if (folder / "demo.py").is_file():
+            _load(folder)
+            return import_module(f"{_PACKAGE}.demo")
+    raise ConfigError(
+        "The example site is not installed.", hint="Run this in a checkout of the project."
+    )
+
+
+def _load(folder: Path) -> None:
+    """Import a folder as a package under a name of ours, wherever it lies."""
+    if _PACKAGE in sys.modules:
+        return
+    spec = util.spec_from_file_location(
+        _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[_PACKAGE] = module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def _silent(_conversation: Any, _happening: Happening | None) -> None:
+    """Only the figures are wanted."""
+
+
+class _Story:
+    """Tells each step: what the model saw, then what it did."""
+
+    def __init__(self) -> None:
+        self._lines: list[tuple[str, str]] = []
+
+    def show(self, conversation: Any, happening: Happening | None) -> None:
+        match happening:
+            case None:
+                say(f"\n{conversation.kind}: {conversation.title}", style="bold")
+                say(f"user       {conversation.message}")
+            case Called(ran):
+                label = "search" if ran.is_discovery else "call"
+                self._lines.append((f"{label:<8} {ran.call.name} {ran.call.arguments}", ""))
+                if not ran.is_discovery:
+                    self._lines.append((f"{'result':<8} {ran.result.text}", "dim"))
+            case Loaded(names):
+                self._lines.append((f"{'loaded':<8} {', '.join(names)}", "green"))
+            case Stepped(step):
+                self._step(step)
+            case Finished(run):
+                say(f"assistant  {run.text}")
+            case _:
+                pass
+
+    def _step(self, step: Step) -> None:
+        seen = f"{len(step.active)} in view: {', '.join(step.active)}"
+        say(_cut(f"step {step.number + 1:<5} {seen}"), style="cyan")
+        for line, style in self._lines:
+            say(_cut(f"  {line}"), style=style)
+        self._lines.clear()
+
+
+def _tell(accounts: Sequence[Any], demo: ModuleType, by: Counter) -> None:
+    rows = [_cells(account, demo) for account in accounts]
+    say("")
+    print_table(
+        (
+            "",
+            "requests",
+            "searches",
+            "first",
+            "last",
+            "everything",
+            "saved",
+            "over all",
+            "design E",
+        ),
+        rows,
+        title=f"Tokens of tools, instructions and rules in a request ({by.name})",
+    )
+    say(
+        "saved: of the last request; over all: of all requests, where everything-loaded is not "
+        "charged for searching; design E: what its plan expects."
+    )
+
+
+def _cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
+    row = _row(account, demo)
+    expected = row["expected"]
+    return (
+        row["kind"],
+        *(str(row[name]) for name in ("requests", "searches", "first", "last", "everything")),
+        f"{row['saved']:.1%}",
+        f"{row['saved_over_all']:.1%}",
+        f"{expected:.0%}" if expected else "–",
+    )
+
+
+def _row(account: Any, demo: ModuleType) -> dict[str, Any]:
+    totals = [weight.total for weight in account.weights]
+    return {
+        "kind": account.kind,
+        "requests": len(totals),
+        "searches": account.searches,
+        "first": totals[0],
+        "last": totals[-1],
+        "each": totals,
+        "everything": account.everything,
+        "saved": round(account.last, 4),
+        "saved_over_all": round(account.overall, 4),
+        "expected": demo.EXPECTED.get(account.kind),
+    }
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split("\n"))
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"

@@ -1,0 +1,135 @@
+"""The three conversations of the example site: what they do, and what they cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+from cms.cms import RULES, open_cms
+from cms.conversations import CONVERSATIONS, Conversation
+from cms.demo import play
+from cms.prompt import core, whole
+from toolscout.agent.happenings import Finished, Happening
+from toolscout.agent.steps import Run
+from toolscout.cli.app import run as run_command
+from toolscout.disclosure.profiles import profile
+from toolscout.disclosure.session import Session
+from toolscout.disclosure.view import view
+from toolscout.guidance.rules import Rules
+from toolscout.tokens import counter
+
+TODAY = date(2026, 3, 2)
+EXACT = counter("o200k_base")
+
+
+def heard() -> tuple[dict[str, Run], object]:
+    """The runs of the conversations by their kind, and who listens for them."""
+    runs: dict[str, Run] = {}
+
+    def watch(conversation: Conversation, happening: Happening | None) -> None:
+        if isinstance(happening, Finished):
+            runs[conversation.kind] = happening.run
+
+    return runs, watch
+
+
+@pytest.mark.behaviour("E2", "E3", "E116", "E117", "E119", "E136")
+async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_path: Path) -> None:
+    runs, watch = heard()
+    simple, one, several = await play(tmp_path, by=EXACT, watch=watch)  # type: ignore[arg-type]
+
+    assert (runs["A"].searches, len(runs["A"].steps), runs["A"].used) == (0, 1, ())
+    assert runs["B"].searches == 1
+    assert "cms_searchImages" in runs["B"].found
+    assert runs["B"].used == ("cms_searchImages",)
+    assert runs["C"].searches == 5
+    assert len(runs["C"].steps) == 14
+    assert runs["C"].text.startswith("Done: the page Kayaking")
+    assert not any(r.result.is_error for run in runs.values() for s in run.steps for r in s.ran)
+
+    assert simple.weights[0].total < 500
+    assert simple.last > 0.85
+    assert one.last > 0.65
+    assert several.last > 0.25
+    assert simple.everything == one.everything == several.everything
+    for account in (simple, one, several):
+        assert account.overall <= account.last
+
+
+@pytest.mark.behaviour("E117")
+async def test_after_the_long_conversation_the_site_is_as_the_user_wanted(tmp_path: Path) -> None:
+    _, watch = heard()
+    await play(tmp_path, by=EXACT, watch=watch)  # type: ignore[arg-type]
+    async with open_cms(tmp_path) as cms:
+        page = cms.database.one("SELECT * FROM pages WHERE name = 'Kayaking'")
+        assert page is not None
+        hero = cms.database.one("SELECT * FROM sections WHERE page_id = ?", page["id"])
+        item = cms.database.one("SELECT * FROM navigation WHERE label = 'Kayaking'")
+        post = cms.database.one("SELECT * FROM posts WHERE title = 'Kayaks are here'")
+    assert hero is not None
+    assert json.loads(hero["content"])["image"].startswith("/uploads/images/")
+    assert item is not None
+    assert item["page_id"] == page["id"]
+    assert post is not None
+    assert post["status"] == "published"
+
+
+@pytest.mark.behaviour("E71", "E73")
+async def test_the_core_instructions_are_short_and_have_every_section(tmp_path: Path) -> None:
+    async with open_cms(tmp_path) as cms, cms.toolbox(store="memory") as box:
+        shown = view(profile("cms"), box.catalog, Session("s"))
+    text = f"{core(TODAY)}\n\n{shown.instructions}"
+    for section in (
+        *("agent", "identity", "react-pattern", "reasoning-rules", "confirmation-pattern"),
+        *("content-fetching", "reference-resolution", "working-memory", "context"),
+        *("core-example", "tool-discovery"),
+    ):
+        assert f"<{section}>" in text
+        assert f"</{section}>" in text
+    assert "2026-03-02" in text
+    assert EXACT.count(text) <= 320
+
+
+@pytest.mark.behaviour("E72")
+async def test_the_instructions_of_an_agent_with_every_tool_hold_every_rule(tmp_path: Path) -> None:
+    async with open_cms(tmp_path) as cms:
+        text = whole(TODAY, Rules(RULES), cms.tools)
+    assert text.startswith(core(TODAY))
+    files = [path.read_text(encoding="utf-8").strip() for path in RULES.glob("*.md")]
+    assert len(files) == 10
+    assert all(rules.splitlines()[-1] in text for rules in files)
+
+
+@pytest.mark.behaviour("E3", "E119")
+def test_the_demo_prints_the_figures_beside_what_the_design_expects(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(["demo", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    figures = {row["kind"]: row for row in report["conversations"]}
+    assert {kind: row["expected"] for kind, row in figures.items()} == {
+        "A": 0.97,
+        "B": None,
+        "C": 0.91,
+    }
+    for row in figures.values():
+        assert row["saved"] == round(1 - row["last"] / row["everything"], 4)
+        assert len(row["each"]) == row["requests"]
+        charged = row["everything"] * (row["requests"] - row["searches"])
+        assert row["saved_over_all"] == round(1 - sum(row["each"]) / charged, 4)
+
+
+def test_the_demo_tells_the_story_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["demo"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[0] for line in lines if line[1:3] == ": "] == ["A", "B", "C"]
+    assert any(line.startswith("step 1") and "1 in view: tool_search" in line for line in lines)
+    assert any("search   tool_search" in line for line in lines)
+    assert lines[-2].startswith("C\t14\t5\t")
+    assert len(CONVERSATIONS) == 3
