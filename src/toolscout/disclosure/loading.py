@@ -11,7 +11,7 @@ from .matching.matcher import Matches
 Loading = Callable[[Matches], tuple[Tool, ...]]
 """Picks from the answer to one query what is to come into view."""
 
-SURE = 0.05
+SURE = 0.25
 """The confidence from which the best hit is loaded without being asked for by name."""
 
 CLOSE = 0.92
