@@ -14,7 +14,7 @@ from ..catalog.tool import Tool
 from .answer import Method, answer, merged
 from .embedders.cache import VectorCache
 from .embedders.embedder import Embedder, Floats
-from .filling import Filler, Progress
+from .filling import RETRY_SECONDS, Filler, Progress
 from .fusion import zscore
 from .hit import Results
 from .index import Index
@@ -65,8 +65,8 @@ class Engine:
     """Finds tools; safe to search from many threads while the catalog changes.
 
     Words are ready at once. Vectors come from the cache or are made in the background; until they
-    are there, search goes by words and says so. `fill()` waits for them. Without an embedder the
-    engine goes by words alone.
+    are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
+    tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class Engine:
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
         cut: float = 0.0,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.embedders = tuple(embedders)
         self.cut = cut
@@ -85,7 +86,7 @@ class Engine:
         self._method = Method(rankers=tuple(arms), fusion=fusion)
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())
-        self._filler = Filler(self, self.embedders, cache)
+        self._filler = Filler(self, self.embedders, cache, retry_seconds=retry_seconds)
         if catalog is not None:
             self.update(catalog)
 
@@ -98,8 +99,9 @@ class Engine:
     def status(self) -> Status:
         """How far the index is."""
         now = self._now.index
-        counts = {e.id: len(now) - len(now.missing(e.id)) for e in self.embedders}
-        return Status(len(now), counts, self._filler.is_running, self._filler.problem)
+        counts = {e.id: now.embedded(e.id) for e in self.embedders}
+        is_filling = self._filler.is_running and any(c < len(now) for c in counts.values())
+        return Status(len(now), counts, is_filling, self._filler.problem)
 
     def update(self, catalog: Catalog) -> None:
         """Take over a newer snapshot; only what changed is indexed."""
@@ -139,7 +141,7 @@ class Engine:
             results,
             query=query if isinstance(query, str) else " · ".join(query),
             answered=results.confidence >= self.cut,
-            notes=tuple(dict.fromkeys((*results.notes, *self._notes(now.index)))),
+            notes=tuple(dict.fromkeys((*results.notes, *self._notes(now.index, mask)))),
             took_ms=round((perf_counter() - started) * 1e3, 3),
         )
 
@@ -159,10 +161,15 @@ class Engine:
                 index = now.index.with_vectors(embedder.id, places, vectors[list(rows)])
                 self._now = replace(now, index=index)
 
-    def _notes(self, index: Index) -> Sequence[str]:
-        if self._filler.problem:
-            return (f"Searched by words only: {self._filler.problem}",)
-        lacking = max((len(index) - index.embedded(e.id) for e in self.embedders), default=0)
-        if lacking:
-            return (f"Vectors are still being made for {lacking} of {len(index)} tools.",)
-        return ()
+    def _notes(self, index: Index, mask: Mask) -> Sequence[str]:
+        """What a reader should know of the vectors; it counts only what the caller may see."""
+        self._filler.remind()
+        if all(index.embedded(e.id) == len(index) for e in self.embedders):
+            return ()
+        lacking = max(int((mask & ~index.filled(e.id)).sum()) for e in self.embedders)
+        if not lacking:
+            return ()
+        if problem := self._filler.problem:
+            rest = "by words only" if not index.vectors else "without some vectors"
+            return (f"Searched {rest}: {problem}",)
+        return (f"Vectors are still being made for {lacking} of {int(mask.sum())} tools.",)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
-from threading import Event, Lock, Thread
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Event, Lock, Thread, current_thread
+from time import monotonic
 from typing import Protocol
 
 import numpy as np
@@ -13,32 +15,41 @@ import numpy.typing as npt
 from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .embedders.cache import VectorCache, key
-from .embedders.embedder import Embedder
+from .embedders.embedder import Embedder, encoded, unit
 from .fields import texts
 
 Floats = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
 """Told how many of how many tools have their vectors."""
 
+RETRY_SECONDS = 30.0
+"""How long after a failure the background lets an embedder be."""
+
 _BATCH = 32
 
 
-def vectors_for(
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some tools and their vectors; `keys` says what to keep new ones under."""
+
+    tools: Sequence[Tool]
+    vectors: Floats
+    keys: Sequence[bytes] = ()
+
+
+def batches_for(
     tools: Sequence[Tool], embedder: Embedder, cache: VectorCache | None
-) -> Generator[tuple[Sequence[Tool], Floats]]:
+) -> Iterator[Batch]:
     """Vectors in batches as they are had, those in the cache first."""
     keys = [key(embedder.id, texts(t)) for t in tools]
-    known = cache.get(keys) if cache is not None else {}
+    known = _fitting(cache.get(keys)) if cache is not None else {}
     ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
     if ready:
-        yield [t for t, _ in ready], np.stack([v for _, v in ready])
+        yield Batch([t for t, _ in ready], np.stack([v for _, v in ready]))
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
     for start in range(0, len(rest), _BATCH):
-        some = rest[start : start + _BATCH]
-        vectors = encode([t for t, _ in some], embedder)
-        if cache is not None:
-            cache.put(zip((k for _, k in some), vectors, strict=True))
-        yield [t for t, _ in some], vectors
+        some, under = zip(*rest[start : start + _BATCH], strict=True)
+        yield Batch(some, encode(some, embedder), under)
 
 
 def encode(tools: Sequence[Tool], embedder: Embedder) -> Floats:
@@ -48,11 +59,18 @@ def encode(tools: Sequence[Tool], embedder: Embedder) -> Floats:
     """
     parts = [texts(t) for t in tools]
     flat = list(dict.fromkeys(text for part in parts for text, _ in part))
-    rows = dict(zip(flat, embedder.encode(flat), strict=True))
+    rows = dict(zip(flat, encoded(embedder, flat), strict=True))
     sums = np.stack([sum(np.float32(w) * rows[t] for t, w in part) for part in parts])
-    lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-    unit = sums / np.where(lengths > 0, lengths, 1)
-    return unit.astype(np.float16).astype(np.float32)
+    return unit(sums).astype(np.float16).astype(np.float32)
+
+
+def _fitting(known: dict[bytes, Floats]) -> dict[bytes, Floats]:
+    """Vectors of one length; where a cache has others, the fewer are not to be trusted."""
+    lengths = Counter(len(v) for v in known.values())
+    if len(lengths) <= 1:
+        return known
+    usual = max(lengths, key=lambda length: (lengths[length], length))
+    return {k: v for k, v in known.items() if len(v) == usual}
 
 
 class Index(Protocol):
@@ -68,72 +86,110 @@ class Index(Protocol):
 
 
 class Filler:
-    """Fills an index with vectors, in the background or while the caller waits."""
+    """Fills an index with vectors, in the background or while the caller waits.
+
+    After a failure the background tries again when it is reminded, though not too often.
+    """
 
     def __init__(
-        self, index: Index, embedders: Sequence[Embedder], cache: VectorCache | None
+        self,
+        index: Index,
+        embedders: Sequence[Embedder],
+        cache: VectorCache | None,
+        *,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._index = index
         self._embedders = embedders
         self._cache = cache
-        self._working = Lock()
-        self._stopped = Event()
-        self._wanted = Event()
+        self._retry_seconds = retry_seconds
+        self._tried = monotonic()
+        self._filling = Lock()
+        self._handing = Lock()  # whether more is wanted, and who does it, change together
+        self._is_wanted = False
         self._thread: Thread | None = None
+        self._stopped = Event()
         self.problem = ""
 
     @property
     def is_running(self) -> bool:
         """Whether vectors are being made now."""
-        return self._working.locked()
+        return self._thread is not None or self._filling.locked()
 
     def start(self) -> None:
         """Fill in the background; returns at once."""
-        if not self._embedders or self._stopped.is_set():
+        if not self._embedders:
             return
-        self._wanted.set()
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = Thread(target=self._loop, name="toolscout-vectors", daemon=True)
-            self._thread.start()
+        with self._handing:
+            if self._stopped.is_set():
+                return
+            self._is_wanted = True
+            if self._thread is None:
+                self._thread = Thread(target=self._loop, name="toolscout-vectors", daemon=True)
+                self._thread.start()
+
+    def remind(self) -> None:
+        """Try again what failed, if that was a while ago."""
+        is_due = monotonic() - self._tried >= self._retry_seconds
+        if self.problem and is_due and not self.is_running:
+            self.start()
 
     def finish(self, progress: Progress | None = None) -> None:
         """Fill in the foreground; whatever the background has done already counts."""
         if self._embedders:
-            self._wanted.clear()
             self._fill(progress)
 
     def close(self) -> None:
         """Stop after the batch at hand."""
-        self._stopped.set()
-        self._wanted.set()
-        if self._thread is not None:
-            self._thread.join()
+        with self._handing:
+            self._stopped.set()
+            thread = self._thread
+        if thread is not None:
+            thread.join()
         if self._cache is not None:
             self._cache.close()
 
     def _loop(self) -> None:
-        while self._wanted.is_set() and not self._stopped.is_set():
-            self._wanted.clear()
-            self._fill(None)
+        try:
+            while self._has_more():
+                self._fill(None)
+        finally:
+            with self._handing:
+                self._leave()
+
+    def _has_more(self) -> bool:
+        """Whether to go on; once it says no, the next start begins a thread of its own."""
+        with self._handing:
+            is_wanted = self._is_wanted and not self._stopped.is_set()
+            self._is_wanted = False
+            if not is_wanted:
+                self._leave()
+            return is_wanted
+
+    def _leave(self) -> None:
+        if self._thread is current_thread():
+            self._thread = None
 
     def _fill(self, progress: Progress | None) -> None:
-        with self._working:
+        with self._filling:
             problem = ""
             for embedder in self._embedders:
                 try:
                     self._one(embedder, progress)
                 except EmbedderError as error:
                     problem = str(error)
+            self._tried = monotonic()
             self.problem = problem
 
     def _one(self, embedder: Embedder, progress: Progress | None) -> None:
         tools = self._index.lacking(embedder)
         done = 0
-        with closing(vectors_for(tools, embedder, self._cache)) as batches:
-            for some, vectors in batches:
-                self._index.take(embedder, some, vectors)
-                done += len(some)
-                if progress is not None:
-                    progress(done, len(tools))
-                if self._stopped.is_set():
-                    return
+        for batch in batches_for(tools, embedder, self._cache):
+            self._index.take(embedder, batch.tools, batch.vectors)
+            if self._cache is not None and batch.keys:
+                self._cache.put(zip(batch.keys, batch.vectors, strict=True))
+            done += len(batch.tools)
+            if progress is not None:
+                progress(done, len(tools))
+            if self._stopped.is_set():
+                return

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..catalog.names import normalised
 from ..catalog.tool import Tool
+from .embedders.embedder import unfitting
 from .fields import weigh
 from .postings import Entry, Segment, Vocabulary, build, settle
 from .vectors import Vectors
@@ -128,7 +129,10 @@ class Index:
 
     def with_vectors(self, name: str, slots: Ints, vectors: npt.NDArray[np.float32]) -> Index:
         """Fill in vectors of one embedder."""
-        known = self.vectors.get(name) or Vectors.empty(vectors.shape[1]).sized(self.size)
+        width = vectors.shape[1]
+        known = self.vectors.get(name) or Vectors.empty(width).sized(self.size)
+        if known.dimensions != width:
+            raise unfitting(name, width, known.dimensions)
         return replace(self, vectors={**self.vectors, name: known.put(slots, vectors)})
 
     def embedded(self, name: str) -> int:
@@ -136,12 +140,14 @@ class Index:
         known = self.vectors.get(name)
         return 0 if known is None else known.count
 
+    def filled(self, name: str) -> Mask:
+        """The slots that one embedder has vectors for."""
+        known = self.vectors.get(name)
+        return np.zeros(self.size, np.bool_) if known is None else known.present
+
     def missing(self, name: str) -> list[int]:
         """The living slots that one embedder has no vector for yet."""
-        known = self.vectors.get(name)
-        if known is None:
-            return np.flatnonzero(self.alive).tolist()
-        return np.flatnonzero(self.alive & ~known.present).tolist()
+        return np.flatnonzero(self.alive & ~self.filled(name)).tolist()
 
     def rebuilt(self) -> Index:
         """The same tools in fresh slots, vectors kept."""

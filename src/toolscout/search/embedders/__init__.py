@@ -1,25 +1,73 @@
-"""Where vectors come from."""
+"""Where vectors come from: `load` reads a setting, each kind has a module of its own."""
 
 from __future__ import annotations
 
-from ...errors import ConfigError
-from .embedder import Embedder
+import re
+from urllib.parse import unquote
 
-KINDS = "none, use"
+from ...errors import ConfigError
+from .embedder import Embedder, Prompts
+
+KINDS = "none, use, onnx:FOLDER, openai:MODEL@URL"
+
+# A plus may stand in a path, so it joins only where a kind follows.
+_JOINT = re.compile(r"\+(?=\s*(?:none|use)\s*(?:\+|$)|\s*(?:onnx|openai):)")
+# Behind a model's place: `?latin`, `?query=…&passage=…`.
+_OPTION = r"(?:latin|query=[^&]*|passage=[^&]*)"
+_OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)\Z")
+_ADDRESS = re.compile(r"@(?=https?://)")
 
 
 def load(spec: str) -> tuple[Embedder, ...]:
-    """The embedders that a setting names: `none`, `use`, or several joined by `+`."""
-    return tuple(e for part in spec.split("+") if (e := _one(part.strip())) is not None)
+    """The embedders that a setting names; several are joined by `+`."""
+    return tuple(e for part in _JOINT.split(spec) if (e := _one(part.strip())) is not None)
 
 
 def _one(spec: str) -> Embedder | None:
-    match spec:
-        case "none" | "":
+    kind, _, rest = spec.partition(":")
+    match kind:
+        case "none" | "" if not rest:
             return None
-        case "use":
+        case "use" if not rest:
             from .use import UniversalEncoder
 
             return UniversalEncoder()
+        case "onnx" if rest:
+            return _onnx(rest)
+        case "openai" if rest:
+            return _endpoint(rest)
         case _:
             raise ConfigError(f"There is no embedder {spec!r}.", hint=f"Choose from: {KINDS}.")
+
+
+def _onnx(rest: str) -> Embedder:
+    from .onnx import OnnxEncoder
+
+    path, options = _options(rest)
+    return OnnxEncoder(path, prompts=_prompts(options), is_latin_only="latin" in options)
+
+
+def _endpoint(rest: str) -> Embedder:
+    from .endpoint import EmbeddingsEndpoint
+
+    place, options = _options(rest)
+    model, *address = _ADDRESS.split(place, maxsplit=1)
+    return EmbeddingsEndpoint(
+        model,
+        base_url=address[0] if address else None,
+        prompts=_prompts(options),
+        is_latin_only="latin" in options,
+    )
+
+
+def _options(rest: str) -> tuple[str, dict[str, str]]:
+    """A place, and the options written behind it; a question mark that begins none is its own."""
+    found = _OPTIONS.search(rest)
+    if found is None:
+        return rest, {}
+    pairs = (option.partition("=") for option in str(found[1]).split("&"))
+    return rest[: found.start()], {name: unquote(value) for name, _, value in pairs}
+
+
+def _prompts(options: dict[str, str]) -> Prompts:
+    return Prompts(options.get("query"), options.get("passage"))

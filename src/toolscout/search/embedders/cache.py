@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 _AT_ONCE = 500
+_TRIES = 3
 
 
 def key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
@@ -22,52 +24,72 @@ def key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
 
 
 class VectorCache:
-    """A file of vectors that any number of processes share; a broken one is simply not used."""
+    """A file of vectors that any number of processes share; a broken one is simply not used.
 
-    def __init__(self, path: str | Path) -> None:
+    One that others keep locked is let be after a few tries, since making vectors is no catastrophe.
+    """
+
+    def __init__(self, path: str | Path, *, wait_seconds: float = 2.0) -> None:
         self.path = Path(path)
+        self.problem = ""
+        self._wait_seconds = wait_seconds
+        self._tries_left = _TRIES
         self._lock = Lock()
         self._connection: sqlite3.Connection | None = None
-        self.problem = ""
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Floats]:
         """The vectors that are known, by key."""
         found: dict[bytes, Floats] = {}
-        try:
-            with self._lock:
-                connection = self._open()
-                for start in range(0, len(keys), _AT_ONCE):
-                    some = keys[start : start + _AT_ONCE]
-                    marks = ",".join("?" * len(some))  # marks, never values
-                    wanted = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
-                    rows = connection.execute(wanted, some)
-                    found |= {k: np.frombuffer(v, np.float16).astype(np.float32) for k, v in rows}
-        except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
+        with self._lock, self._tolerant() as connection:
+            if connection is None:
+                return {}
+            for start in range(0, len(keys), _AT_ONCE):
+                some = keys[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(some))  # marks, never values
+                wanted = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
+                for k, kept in connection.execute(wanted, some):
+                    if (vector := _vector(kept)) is not None:
+                        found[k] = vector
         return found
 
     def put(self, vectors: Iterable[tuple[bytes, Floats]]) -> None:
         """Keep vectors for next time; failing to is no failure of the search."""
-        try:
-            with self._lock:
-                connection = self._open()
-                rows = [(k, v.astype(np.float16).tobytes()) for k, v in vectors]
+        rows = [(k, v.astype(np.float16).tobytes()) for k, v in vectors]
+        with self._lock, self._tolerant() as connection:
+            if connection is not None:
                 with connection:
                     connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
-        except (sqlite3.Error, OSError) as error:
-            self._give_up(error)
 
     def close(self) -> None:
         """Let go of the file."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._disconnect()
+
+    @contextmanager
+    def _tolerant(self) -> Generator[sqlite3.Connection | None]:
+        """The open file, or nothing once it has proved useless; failures inside are noted."""
+        connection = None
+        try:
+            if self._tries_left > 0:
+                connection = self._open()
+        except (sqlite3.Error, OSError) as error:
+            self._fail(error)
+        try:
+            yield connection
+        except (sqlite3.Error, OSError) as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.problem = f"The vector cache {self.path.name} cannot be used: {error}"
+        self._tries_left -= 1 if _is_busy(error) else _TRIES
+        self._disconnect()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(self.path, timeout=5, check_same_thread=False)
+            connection = sqlite3.connect(
+                self.path, timeout=self._wait_seconds, check_same_thread=False
+            )
             self._connection = connection
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
@@ -77,5 +99,20 @@ class VectorCache:
             )
         return self._connection
 
-    def _give_up(self, error: Exception) -> None:
-        self.problem = f"The vector cache {self.path.name} cannot be used: {error}"
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _vector(kept: object) -> Floats | None:
+    """A vector as it was kept; whatever else stands there is as good as nothing."""
+    if not isinstance(kept, bytes) or not kept or len(kept) % 2:
+        return None
+    vector = np.frombuffer(kept, np.float16).astype(np.float32)
+    return vector if np.isfinite(vector).all() else None
+
+
+def _is_busy(error: Exception) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

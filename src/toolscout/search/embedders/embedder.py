@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from ...errors import EmbedderError
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,3 +35,58 @@ class Embedder(Protocol):
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row a text; raises EmbedderError when it cannot."""
         ...
+
+
+@runtime_checkable
+class Asking(Protocol):
+    """An embedder that takes questions otherwise than the texts they are compared with."""
+
+    def encode_queries(self, texts: Sequence[str]) -> Floats:
+        """One row a question; somebody waits for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """What a model wants in front of a question and of a text; unset means as its files say."""
+
+    query: str | None = None
+    passage: str | None = None
+
+
+def encoded(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = False) -> Floats:
+    """Vectors that can be relied on: a row a text, numbers throughout; anything else is an error.
+
+    An embedder may be anybody's code, and however it fails, the search goes on without it.
+    """
+    try:
+        if are_queries and isinstance(embedder, Asking):
+            rows = embedder.encode_queries(texts)
+        else:
+            rows = embedder.encode(texts)
+        rows = np.asarray(rows, dtype=np.float32)
+    except EmbedderError:
+        raise
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise EmbedderError(f"The embedder {embedder.id} failed: {what}.") from error
+    if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
+        raise EmbedderError(
+            f"The embedder {embedder.id} gave no usable vectors for {len(texts)} texts.",
+            hint="encode() returns an array with one row of finite numbers a text.",
+        )
+    return rows
+
+
+def unit(rows: Floats) -> Floats:
+    """The rows scaled to length one; a row of zeros, which points nowhere, stays."""
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+
+
+def unfitting(name: str, width: int, known: int) -> EmbedderError:
+    """An embedder that sends vectors of another length than before is another model by now."""
+    return EmbedderError(
+        f"The embedder {name} sends vectors of {width} numbers where it sent {known}.",
+        hint="The model behind it has changed: delete the vector cache and start again.",
+    )

@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..clauses import without_values
-from ..embedders.embedder import Embedder
+from ..embedders.embedder import Embedder, encoded, unfitting
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share
@@ -37,6 +37,8 @@ class Dense:
         if trust <= 0:
             return None
         views = self._encode((without_values(text), *(request.clauses or (text,))))
+        if views.shape[1] != vectors.dimensions:
+            raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
         with one_thread():
             near = vectors.nearest(views[0], request.allowed, count=request.depth)
             mean, deviation = vectors.spread(views)
@@ -45,7 +47,7 @@ class Dense:
     def _views(self, texts: tuple[str, ...]) -> Floats:
         """A row a text, each different one encoded once."""
         different = list(dict.fromkeys(texts))
-        rows = self.embedder.encode(different)
+        rows = encoded(self.embedder, different, are_queries=True)
         return rows[[different.index(t) for t in texts]]
 
 
