@@ -125,6 +125,17 @@ def test_the_demo_prints_the_figures_beside_what_the_design_expects(
         assert row["saved_over_all"] == round(1 - sum(row["each"]) / charged, 4)
 
 
+def test_the_documented_figures_are_those_of_the_demo(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["demo", "--json"]) == 0
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    for row in json.loads(capsys.readouterr().out)["conversations"]:
+        figures = " | ".join(
+            f"{row[name]:,}" for name in ("requests", "searches", "first", "last", "everything")
+        )
+        saved = f"{row['saved'] * 100:.1f} % | {row['saved_over_all'] * 100:.1f} %"
+        assert f"| {row['kind']} | {figures} | {saved} |" in page
+
+
 def test_the_demo_tells_the_story_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["demo"]) == 0
     lines = capsys.readouterr().out.splitlines()
