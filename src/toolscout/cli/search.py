@@ -106,12 +106,12 @@ def _search(asked: Asked) -> int:
             _print(results, wanted, asked)
             return results
 
+        has_vectors = engine.embedders and not engine.status.problem
+        if has_vectors and (asked.is_many or any(query.words for query in read)):
+            engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
         if asked.is_many:
             converse(catalog, ask, first=asked.texts)
             return 0
-        has_vectors = engine.embedders and not engine.status.problem
-        if has_vectors and any(query.words for query in read):
-            engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
         return 0 if ask(asked.texts).answered else NOT_ANSWERED
 
 
