@@ -85,3 +85,22 @@ async def test_skills_stand_in_view_as_tools_and_answer_to_either_spelling(tmp_p
         unknown = await session.call("read_skill", {"skillId": "../pictures"})
         assert unknown.is_error
         assert (await box.health()).parts["skills"].facts["skills"] == 1
+
+
+@pytest.mark.behaviour("A33")
+async def test_every_skill_has_its_line_in_the_instructions_and_the_line_stays(tmp_path: Path):
+    folder = tmp_path / "skills"
+    folder.mkdir()
+    (folder / "pictures.md").write_text("How to choose pictures.")
+    skills = Skills(folder)
+    async with Toolbox(TOOLS, offers=[skills], engine=Engine(), store=tmp_path / "s.db") as box:
+        session = await box.session("ann")
+        before = session.view("anthropic")
+        assert "- **pictures** (`pictures`): How to choose pictures." in before.instructions
+        assert "read_skill" in before.instructions
+        (folder / "words.md").write_text("How to choose words.")
+        skills.reload()
+        assert session.view("anthropic").prefix == before.prefix
+        await session.save()
+        assert (await box.session("ann")).view("anthropic").prefix == before.prefix
+        assert "How to choose words." in (await box.session("bob")).view("anthropic").instructions

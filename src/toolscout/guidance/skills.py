@@ -25,7 +25,7 @@ from .tools import Style, definitions, other, spelled
 Matching = Literal["ranked", "literal"]
 BUDGET_TOKENS = 1_500
 _LIMIT = 5
-_UNSURE = 0.2
+_UNSURE = 0.3
 
 
 class Skills:
@@ -102,6 +102,12 @@ class Skills:
         if more := len(skills) - len(lines):
             lines.append(f"- … and {more} more: ask {spelled('search_skills', self._style)}.")
         return "\n".join(lines)
+
+    def introduction(self) -> str:
+        """The same with a word on what to do with it, for the instructions."""
+        read = spelled("read_skill", self._style)
+        told = f"Skills: read one with `{read}` before a task that it is for.\n{self.block()}"
+        return told if self._library.skills else ""
 
     # The tools
 

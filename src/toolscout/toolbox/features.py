@@ -13,6 +13,7 @@ from ..catalog.tool import Tool
 
 RULES = "rules"
 MEMORY = "memory"
+INTRODUCTIONS = "introductions"
 
 
 class Guides(Protocol):
@@ -64,6 +65,15 @@ class Offers(Protocol):
 
     async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         """Run one of them for a conversation."""
+        ...
+
+
+@runtime_checkable
+class Introduces(Protocol):
+    """Has something to say to every model from the start."""
+
+    def introduction(self) -> str:
+        """What the instructions say of it; empty if there is nothing."""
         ...
 
 
@@ -133,6 +143,12 @@ class Features:
     def all(self) -> tuple[object, ...]:
         """Every feature there is."""
         return (*self.named.values(), *self.others)
+
+    @property
+    def introduction(self) -> str:
+        """What features say to every model from the start."""
+        told = (f.introduction() for f in self.all if isinstance(f, Introduces))
+        return "\n\n".join(text for text in told if text)
 
     @cached_property
     def offered(self) -> Mapping[str, tuple[Offers, Tool]]:

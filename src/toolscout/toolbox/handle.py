@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.result import Result
@@ -17,7 +17,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event
 from .calling import Caller
-from .features import MEMORY, RULES, Fits, Forgets, LooksBack
+from .features import INTRODUCTIONS, MEMORY, RULES, Fits, Forgets, LooksBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +66,21 @@ class Handle:
                 allow=caller.allow,
                 extras=[tool for _, tool in caller.features.offered.values()],
             )
+            shown = self._introduced(shown)
             return shown.session, shown
 
         return self._kept.note(move)
+
+    def _introduced(self, shown: View) -> View:
+        """The view with what features say from the start, in the words of the first time."""
+        said = shown.session.sections.get(INTRODUCTIONS)
+        if said is None:
+            said = self._caller.features.introduction
+        if not said:
+            return shown
+        session = shown.session.with_section(INTRODUCTIONS, said)
+        parts = (part for part in (shown.instructions, said) if part)
+        return replace(shown, instructions="\n\n".join(parts), session=session)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool: a discovery tool, a tool of the catalog, or one that a feature adds.
