@@ -84,6 +84,10 @@ class Recorded:
     def spans(self) -> dict[str, ReadableSpan]:
         return {span.name: span for span in self._spans.get_finished_spans()}
 
+    @property
+    def all_spans(self) -> tuple[ReadableSpan, ...]:
+        return self._spans.get_finished_spans()
+
     def points(self, name: str) -> list[tuple[dict[str, object], float]]:
         """Every point of a metric: its attributes, and its value or sum."""
         data = self._reader.get_metrics_data()
@@ -176,6 +180,12 @@ def test_metrics_tell_latency_by_arm_hits_misses_and_tokens_by_kind(recorded: Re
     usage = {a["gen_ai.token.type"]: v for a, v in recorded.points("gen_ai.client.token.usage")}
     assert usage == {"input": 900, "output": 30}
     assert [v for _, v in recorded.points("gen_ai.client.operation.duration")] == [0.8]
+
+
+def test_two_runs_of_one_conversation_at_once_are_two_spans(recorded: Recorded) -> None:
+    for event in (START, START, CALLED, END, END, END):
+        recorded.sink(event)
+    assert [s.name for s in recorded.all_spans].count("invoke_agent") == 2
 
 
 def test_a_call_outside_a_run_is_a_span_of_its_own(recorded: Recorded) -> None:

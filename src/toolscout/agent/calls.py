@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..catalog.result import Result
 from ..disclosure.view import View
-from ..models.messages import Call, CallResult, answered
+from ..models.messages import Call, CallResult, Message, Part, answered
 from ..toolbox.handle import Handle
 from .happenings import Called, Calling, Happening, Loaded
 from .hooks import Hooks
 from .repeats import REFUSED_AT, Repeats, refusal
 from .steps import Progress, Ran
+
+_SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +129,19 @@ class Batch:
         ran = Ran(call, result, is_discovery, is_repeat)
         self._ran[call.id] = ran
         self.tell(Called(ran))
+
+
+def bounded(message: Message, most: int) -> Message:
+    """Arguments too large to run are too large to send back: their beginning stands for them."""
+    if all(len(call.arguments) <= most for call in message.calls):
+        return message
+    return replace(message, parts=tuple(_cut(part, most) for part in message.parts))
+
+
+def _cut(part: Part, most: int) -> Part:
+    if not isinstance(part, Call) or len(part.arguments) <= most:
+        return part
+    return replace(part, arguments=json.dumps({"too_large": part.arguments[:_SHOWN] + "…"}))
 
 
 def _too_many(most: int) -> Result:

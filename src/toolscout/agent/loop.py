@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -14,11 +13,11 @@ from ..disclosure.target import Target
 from ..disclosure.view import View
 from ..errors import ModelError, ToolscoutError
 from ..models.deltas import Delta, Reply, Restart, TextDelta, ThoughtDelta, Usage, collect
-from ..models.messages import Call, Message, Part, notice, returned, user
+from ..models.messages import Call, Message, notice, returned, user
 from ..models.model import AUTO, Model, Request
 from ..toolbox.box import Toolbox
 from ..toolbox.handle import Handle
-from .calls import Batch, Limits
+from .calls import Batch, Limits, bounded
 from .happenings import Finished, Happening, Retried, Said, Stepped, Thought
 from .history import SECTION, appended, kept
 from .hooks import Hooks
@@ -28,7 +27,6 @@ from .stops import Halt, Stop, first
 from .trimming import Trimmer
 
 ANSWERED = "answer"
-_SHOWN = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +114,7 @@ class Loop:
         active = tuple(dict.fromkeys(view.names.values()))
         self.handle.emit("step_start", step=number, active=active)
         reply = await self._ask(request, number)
-        self._add(_bounded(reply.message, self.settings.limits.argument_chars))
+        self._add(bounded(reply.message, self.settings.limits.argument_chars))
         step = Step(
             number=number,
             text=reply.message.text,
@@ -277,19 +275,6 @@ class Loop:
 def target_of(model: Model) -> Target:
     """Whom a view is for when this model is asked."""
     return Target(provider=provider(model.provider), model=model.name, transport=model.transport)
-
-
-def _bounded(message: Message, most: int) -> Message:
-    """Arguments too large to run are too large to send back: their beginning stands for them."""
-    if all(len(call.arguments) <= most for call in message.calls):
-        return message
-    return replace(message, parts=tuple(_cut(part, most) for part in message.parts))
-
-
-def _cut(part: Part, most: int) -> Part:
-    if not isinstance(part, Call) or len(part.arguments) <= most:
-        return part
-    return replace(part, arguments=json.dumps({"too_large": part.arguments[:_SHOWN] + "…"}))
 
 
 def _total(steps: Iterable[Step]) -> Usage:

@@ -45,7 +45,7 @@ class OpenTelemetry:
         self._now_ns = now_ns
         self._tally = Tally()
         self._lock = Lock()
-        self._runs: OrderedDict[str, Any] = OrderedDict()
+        self._runs: OrderedDict[str, list[Any]] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
         """Record one event: as a span, or as a note on the span of its run."""
@@ -82,16 +82,17 @@ class OpenTelemetry:
             ),
         )
         with self._lock:
-            self._runs[event.session] = span
+            # Two runs of one conversation may overlap; what happens is then the newer one's.
+            self._runs.setdefault(event.session, []).append(span)
             while len(self._runs) > _RUNS:
-                self._runs.popitem(last=False)[1].end(end_time=self._now_ns())
+                for lost in self._runs.popitem(last=False)[1]:
+                    lost.end(end_time=self._now_ns())
 
     def _run_end(self, event: Event) -> None:
         facts = event.facts
         kind = kind_of(int(facts.get("searches", 0)))
         self._meters.run(facts, kind)
-        with self._lock:
-            span = self._runs.pop(event.session, None)
+        span = self._ended(event.session)
         if span is None:
             return
         _put(
@@ -169,7 +170,7 @@ class OpenTelemetry:
 
     def _noted(self, event: Event) -> None:
         """What has no length of its own becomes an event of its run's span."""
-        span = self._runs.get(event.session)
+        span = self._run_of(event.session)
         if span is not None:
             facts = {f"toolscout.{k}": _attribute(v) for k, v in event.facts.items()}
             span.add_event(event.kind, _given(facts), timestamp=self._now_ns())
@@ -180,7 +181,7 @@ class OpenTelemetry:
         """A span that has just ended, as long as the event says it took."""
         end = self._now_ns()
         start = end - int(float(event.facts.get("took_ms", 0.0)) * 1_000_000)
-        parent = self._runs.get(event.session)
+        parent = self._run_of(event.session)
         context = self._trace.set_span_in_context(parent) if parent is not None else None
         span = self._tracer.start_span(
             name,
@@ -190,6 +191,18 @@ class OpenTelemetry:
         )
         self._failed(span, error)
         span.end(end_time=end)
+
+    def _run_of(self, session: str) -> Any:
+        with self._lock:
+            return next(reversed(self._runs.get(session, [])), None)
+
+    def _ended(self, session: str) -> Any:
+        with self._lock:
+            spans = self._runs.get(session, [])
+            span = spans.pop(0) if spans else None
+            if not spans:
+                self._runs.pop(session, None)
+            return span
 
     def _failed(self, span: Any, error: object) -> None:
         if error:

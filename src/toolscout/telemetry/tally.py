@@ -11,6 +11,7 @@ from typing import Any, cast
 from ..events import Event
 
 _SESSIONS = 4096
+_WAITING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,10 @@ class Tally:
         if not names:
             self._counts["misses"] += 1
         self._took("all", float(event.facts.get("took_ms", 0.0)))
-        self._found.setdefault(event.session, []).append(names)
-        self._found.move_to_end(event.session)
+        if names:
+            waiting = [*self._found.get(event.session, ()), names]
+            self._found[event.session] = waiting[-_WAITING:]
+            self._found.move_to_end(event.session)
         while len(self._found) > _SESSIONS:
             self._found.popitem(last=False)
 
