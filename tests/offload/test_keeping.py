@@ -194,6 +194,19 @@ async def test_a_failed_write_never_loses_the_outcome(bench: Bench, words: int):
     assert bench.events[-1].facts["error"]
 
 
+async def test_health_is_degraded_from_a_failed_write_until_one_succeeds(bench: Bench):
+    bench.folder.write_text("a file where the folder should be")
+    shelf = bench.shelf()
+    assert shelf.health() == ("ok", {"is_enabled": True, "failure": ""})
+    await shelf.keep("ann", tool(), Result.of(text(10_001)))
+    status, facts = shelf.health()
+    assert status == "degraded"
+    assert facts["failure"]
+    bench.folder.unlink()
+    await shelf.keep("ann", tool(), Result.of(text(10_001)))
+    assert shelf.health()[0] == "ok"
+
+
 async def test_a_result_larger_than_all_room_stays_and_leaves_no_file(bench: Bench):
     shelf = bench.shelf(max_session_bytes=1_000)
     result = Result.of(text(10_001))

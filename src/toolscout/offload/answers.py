@@ -21,7 +21,7 @@ from .tools import Query, Read, Search
 
 _CHARACTERS_A_TOKEN = 16
 _NAMES_TOLD = 5
-_PROCESSES = 2
+_AT_ONCE = 2
 
 
 class Answers:
@@ -31,7 +31,8 @@ class Answers:
         self._folder = folder
         self._limits = limits
         self._counter = counter
-        self._processes = asyncio.Semaphore(_PROCESSES)
+        # Costly ones wait for one another, so that they never take all threads there are.
+        self._gate = asyncio.Semaphore(_AT_ONCE)
 
     async def answer(self, session: str, request: Read | Search | Query) -> Result:
         """What a session asks of one of its own results."""
@@ -44,7 +45,8 @@ class Answers:
                 case _ if mime is not None:
                     return Result.error(f"{request.filename} is {mime}: it can only be read.")
                 case Search():
-                    return await asyncio.to_thread(self._search, session, request)
+                    async with self._gate:
+                        return await asyncio.to_thread(self._search, session, request)
                 case Query():
                     return await self._query(session, request)
                 case _:
@@ -105,7 +107,7 @@ class Answers:
 
     async def _query(self, session: str, request: Query) -> Result:
         question = Ask(request.query, is_compact=request.compact, is_raw=request.raw)
-        async with self._processes:
+        async with self._gate:
             stream = await asyncio.to_thread(self._folder.open, session, request.filename)
             with stream:
                 answer = await ask(stream, question, limits=self._limits)

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
@@ -45,6 +45,7 @@ class Shelf:
         self._answers = self._folder and Answers(self._folder, self._limits, self._counter)
         self._keeper = Keeper(self._folder, limits=self._limits, counter=self._counter, clock=clock)
         self._swept = clock()
+        self._failure = ""
 
     @property
     def is_enabled(self) -> bool:
@@ -92,6 +93,11 @@ class Shelf:
             costs[index] = self._counter.count(kept[index].text)
         return tuple(kept)
 
+    def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
+        """How keeping is: degraded from a write that failed until one succeeds."""
+        facts = {"is_enabled": self.is_enabled, "failure": self._failure}
+        return "degraded" if self._failure else "ok", facts
+
     async def forget(self, session: str) -> int:
         """Remove all that a session has kept; say how many results that were."""
         return await asyncio.to_thread(self._folder.forget, session) if self._folder else 0
@@ -111,6 +117,7 @@ class Shelf:
             case.note("large_output_failed", error=f"{type(error).__name__}: {error}")
             kept = result
         for event in case.events:
+            self._failure = str(event.facts.get("error", ""))
             self._sink(event)
         if self._folder and self._clock() - self._swept >= self._limits.sweep_seconds:
             await self.sweep()
