@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,7 @@ def send(message: dict[str, Any]) -> None:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
-            if FAULT == "hangs":
+            if FAULT == "hangs" or (FOLDER is not None and (FOLDER / "hang").exists()):
                 sys.stdin.read()
             return {
                 "protocolVersion": "2025-06-18",
@@ -100,6 +101,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 if FAULT == "exits":
     sys.exit("This server needs a licence key")
+if FAULT == "leaks":
+    sys.exit(f"Cannot log in with the key {os.environ['API_KEY']}")
 if FAULT == "garbage":
     sys.stdout.write("Starting up... %%% {not json" + "\n")
     sys.stdout.flush()

@@ -29,6 +29,9 @@ class Command:
 COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
     "serve": Command("serve", "Put many MCP servers behind one."),
+    "check": Command("check", "Look whether every MCP server works, and what its tools cost."),
+    "pins": Command("pins", "See and approve what MCP servers offer."),
+    "import": Command("importing", "Take over the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),
     "tokens": Command("tokens", "Count what tools cost in the context, profile by profile."),
     "catalog": Command("catalog", "List, show and validate the tools of a catalog."),

@@ -51,14 +51,12 @@ class Gateway:
         self._session = session
         profile, options, config = setup.profile, setup.options, setup.config
         shelf = Shelf(config.state_folder / "outputs") if options.large_outputs else None
-        reserved = [m.name for m in profile.metatools]
-        reserved += [tool.name for tool in (shelf.tools() if shelf else ())]
         self.pins = Pins(config.state_folder / "pins")
         self.upstreams = Upstreams(
             listings=Listings(config.cache_folder / "listings"),
             pins=self.pins,
             sink=self._hear,
-            reserved=reserved,
+            reserved=setup.reserved,
             trusts_first=not options.require_approval,
         )
         self.box = Toolbox(

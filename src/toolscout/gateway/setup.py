@@ -11,6 +11,7 @@ from ..catalog.sources.mcp.reading import Document, read
 from ..config import Config
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import profile as named_profile
+from ..offload.tools import OUTPUT_TOOLS
 from .settings import Options, Settings, settings_of
 
 _MARGIN_SECONDS = 5.0
@@ -64,6 +65,12 @@ class Setup:
         if profile.roster_tokens:
             profile = replace(profile, roster_tokens=self.options.roster_tokens)
         return profile
+
+    @property
+    def reserved(self) -> tuple[str, ...]:
+        """Names of the gateway's own tools, which no server may use."""
+        own = (*(m.name for m in self.profile.metatools), "get_prompt", "get_resource")
+        return (*own, *OUTPUT_TOOLS) if self.options.large_outputs else own
 
     @property
     def toolbox_config(self) -> Config:

@@ -16,15 +16,15 @@ from .pins import Ledger, Offer, Pins
 
 
 class Neighbours(Protocol):
-    """The names that a server may not borrow; `version` changes whenever they do."""
+    """The other servers, as far as their names matter; `version` changes whenever they do."""
 
     @property
     def version(self) -> int:
         """Counts the changes."""
         ...
 
-    def taken(self, server: str) -> Mapping[str, str]:
-        """What a server's own tools must not be called, each with whose name it is."""
+    def shadows(self, source: MCPSource) -> Mapping[str, str]:
+        """Which of a server's tools have a borrowed name, each with whose it is."""
         ...
 
 
@@ -99,14 +99,13 @@ class Pinned:
         self._stamp = self._now()
 
     def _offers(self) -> Iterator[Offer]:
-        taken = {normalised(n): w for n, w in self._neighbours.taken(self.name).items()}
+        borrowed = self._neighbours.shadows(self.inner)
         for definition in self.inner.definitions.values():
-            whose = taken.get(normalised(definition.local), "")
             yield Offer(
                 tool=definition.local,
                 digest=definition.digest,
                 definition=wire.plain(definition.raw),
-                shadows=f"It has the name of {whose}." if whose else "",
+                shadows=borrowed.get(definition.local, ""),
             )
 
     def _tell(self, before: Ledger, after: Ledger) -> None:
@@ -117,13 +116,16 @@ class Pinned:
                 self._sink(Event("tool_held", facts=facts))
 
 
-def borrowed(server: str, others: Iterable[MCPSource], reserved: Iterable[str]) -> dict[str, str]:
-    """What a server's own tool names must not be: discovery tools, and other servers' tools."""
-    names = {name: f"the gateway's own tool {name}" for name in reserved}
+def shadows(
+    source: MCPSource, others: Iterable[MCPSource], reserved: Iterable[str]
+) -> dict[str, str]:
+    """Which of a server's tools have the name of a discovery tool or of another server's tool."""
+    taken = {normalised(name): f"the gateway's own tool {name}" for name in reserved}
     for other in others:
-        if other.name == server:
+        if other.name == source.name:
             continue
         for local in other.definitions:
             name = qualified(other.name, local)
-            names[name] = f"server {other.name!r}'s tool {name}"
-    return names
+            taken[normalised(name)] = f"server {other.name!r}'s tool {name}"
+    found = {local: taken.get(normalised(local)) for local in source.definitions}
+    return {local: f"It has the name of {whose}." for local, whose in found.items() if whose}

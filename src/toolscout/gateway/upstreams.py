@@ -13,9 +13,7 @@ from ..catalog.sources.mcp.source import MCPSource, State
 from ..events import Event, Sink
 from ..toolbox.box import Toolbox
 from .pins import Pins
-from .trust import Pinned, borrowed
-
-RESERVED = ("get_prompt", "get_resource")
+from .trust import Pinned, shadows
 
 
 class Upstreams:
@@ -33,7 +31,7 @@ class Upstreams:
         self._listings = listings
         self._pins = pins
         self._sink = sink
-        self._reserved = (*RESERVED, *reserved)
+        self._reserved = tuple(reserved)
         self._trusts_first = trusts_first
         self._sources: dict[str, Pinned] = {}
         self.version = 0
@@ -103,9 +101,9 @@ class Upstreams:
             if source is not None:
                 source.inner.wake()
 
-    def taken(self, server: str) -> Mapping[str, str]:
-        """The names that a server's tools must not have."""
-        return borrowed(server, (s.inner for s in self._sources.values()), self._reserved)
+    def shadows(self, source: MCPSource) -> Mapping[str, str]:
+        """Which of a server's tools have a borrowed name."""
+        return shadows(source, (s.inner for s in self._sources.values()), self._reserved)
 
     def _heard(self, source: MCPSource) -> None:
         self.version += 1

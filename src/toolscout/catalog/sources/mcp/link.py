@@ -54,6 +54,7 @@ class Link:
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._used_at = clock()
         self._is_closed = False
 
@@ -108,13 +109,15 @@ class Link:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._connection is not None:
-            await self._connection.close()
+            self._let_go(self._connection)
+        while self._closing:
+            await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def renew(self) -> None:
         """Drop a connection that no longer answers; the next call opens another."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._spawn(connection.close())
+            self._let_go(connection)
 
     def _check(self) -> None:
         name = self._server.name
@@ -161,11 +164,11 @@ class Link:
             async with asyncio.timeout(limit):
                 await self._heard(connection)
         except asyncio.CancelledError:
-            self._spawn(connection.close())
+            self._let_go(connection)
             raise
         except Exception as error:
             reason = explain(error, connection, self._server)
-            self._spawn(connection.close())
+            self._let_go(connection)
             raise _Failed(reason, error) from error
         return connection
 
@@ -181,7 +184,7 @@ class Link:
             return
         self._connection = None
         if not connection.ended.is_set():
-            await connection.close()
+            await asyncio.shield(self._let_go(connection))
             self._tell("upstream_asleep")
             return
         self._tell("upstream_lost", reason=connection.last_words)
@@ -245,6 +248,13 @@ class Link:
 
     def _tell(self, kind: str, **facts: str) -> None:
         self._sink(Event(kind, facts={"server": self._server.name, **facts}))
+
+    def _let_go(self, connection: Connection) -> asyncio.Task[None]:
+        """Close a connection to the end, whatever happens to whoever wanted it closed."""
+        task = asyncio.create_task(connection.close(), context=contextvars.Context())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+        return task
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         # A fresh context: none of this belongs to the call that happened to need it first.

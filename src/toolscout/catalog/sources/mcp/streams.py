@@ -24,6 +24,9 @@ class _Unparsed(logging.Filter):
 
 
 logging.getLogger("mcp.client.stdio").addFilter(_Unparsed())
+# Below warnings these tell whole requests: URLs, headers and arguments, secrets and all.
+for _name in ("httpx2", "httpcore2", "mcp.client.streamable_http", "mcp.client.sse"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 async def first_of(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:

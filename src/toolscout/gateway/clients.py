@@ -1,0 +1,151 @@
+"""Where MCP clients keep their servers, and how each of them writes one down."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ..errors import ConfigError
+
+Kind = Literal["json", "toml"]
+_INPUT = re.compile(r"\$\{input:([^}]+)\}")
+_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One client: its name, where its file may be, and the key its servers are under."""
+
+    name: str
+    title: str
+    places: tuple[str, ...]
+    key: str = "mcpServers"
+    kind: Kind = "json"
+    keys_by_project: bool = False
+
+
+_SUPPORT = {
+    "darwin": "~/Library/Application Support",
+    "win32": "${APPDATA}",
+}.get(sys.platform, "~/.config")
+
+CLIENTS: tuple[Client, ...] = (
+    Client("claude-desktop", "Claude Desktop", (f"{_SUPPORT}/Claude/claude_desktop_config.json",)),
+    Client("claude-code", "Claude Code", ("~/.claude.json", ".mcp.json"), keys_by_project=True),
+    Client("cursor", "Cursor", ("~/.cursor/mcp.json", ".cursor/mcp.json")),
+    Client(
+        "vscode", "VS Code", (f"{_SUPPORT}/Code/User/mcp.json", ".vscode/mcp.json"), key="servers"
+    ),
+    Client("windsurf", "Windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
+    Client("codex", "Codex", ("~/.codex/config.toml",), key="mcp_servers", kind="toml"),
+)
+
+
+def client(name: str) -> Client:
+    """The client of this name."""
+    for known in CLIENTS:
+        if known.name == name:
+            return known
+    raise ConfigError(
+        f"There is no client {name!r}.", hint=f"Known: {', '.join(c.name for c in CLIENTS)}."
+    )
+
+
+def places(client: Client, *, home: Path, folder: Path) -> Iterator[Path]:
+    """The client's files that exist, the user's before the project's."""
+    for place in client.places:
+        text = os.path.expandvars(place.replace("~/", f"{home}/", 1))
+        path = Path(text) if Path(text).is_absolute() else folder / text
+        if path.is_file():
+            yield path
+
+
+def document(path: Path, kind: Kind) -> dict[str, Any]:
+    """A client's file as plain data; comments and trailing commas are allowed in JSON."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found: object = tomllib.loads(text) if kind == "toml" else json.loads(plain_json(text))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}.") from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} does not hold an object.")
+    return cast("dict[str, Any]", found)
+
+
+def plain_json(text: str) -> str:
+    """JSON without the comments and trailing commas that editors allow."""
+    return _TOKEN.sub(lambda m: m.group() if m.group().startswith('"') else "", text)
+
+
+def entries(client: Client, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The servers in a client's file, in the form that the gateway reads."""
+    tables = [found.get(client.key)]
+    if client.keys_by_project:
+        projects = _table(found.get("projects"))
+        tables += [_table(p).get(client.key) for p in projects.values()]
+    servers: dict[str, dict[str, Any]] = {}
+    for table in tables:
+        for name, entry in _table(table).items():
+            servers.setdefault(name, _WRITERS.get(client.name, _same)(_table(entry)))
+    return servers
+
+
+def is_gateway(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is the gateway itself."""
+    command = str(entry.get("command", ""))
+    return Path(command).stem == "toolscout" and "serve" in entry.get("args", ())
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _same(entry: dict[str, Any]) -> dict[str, Any]:
+    return dict(entry)
+
+
+def _from_vscode(entry: dict[str, Any]) -> dict[str, Any]:
+    """What VS Code would ask for becomes a variable of the environment."""
+    return cast("dict[str, Any]", _without_inputs(entry))
+
+
+def _without_inputs(value: Any) -> Any:
+    if isinstance(value, str):
+        return _INPUT.sub(lambda m: f"${{{re.sub(r'[^A-Za-z0-9]+', '_', m[1]).upper()}}}", value)
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return {k: _without_inputs(v) for k, v in table.items()}
+    if isinstance(value, list):
+        return [_without_inputs(v) for v in cast("list[Any]", value)]
+    return value
+
+
+def _from_codex(entry: dict[str, Any]) -> dict[str, Any]:
+    """Codex names variables in place of values, and seconds by other names."""
+    entry = dict(entry)
+    headers = {**_table(entry.pop("http_headers", None))}
+    headers |= {h: f"${{{v}}}" for h, v in _table(entry.pop("env_http_headers", None)).items()}
+    if variable := entry.pop("bearer_token_env_var", None):
+        headers["Authorization"] = f"Bearer ${{{variable}}}"
+    env = {**_table(entry.pop("env", None))}
+    env |= {str(name): f"${{{name}}}" for name in entry.pop("env_vars", ())}
+    for theirs, ours in (
+        ("startup_timeout_sec", "connect_timeout_seconds"),
+        ("tool_timeout_sec", "call_timeout_seconds"),
+    ):
+        if theirs in entry:
+            entry[ours] = entry.pop(theirs)
+    return entry | ({"headers": headers} if headers else {}) | ({"env": env} if env else {})
+
+
+_WRITERS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "vscode": _from_vscode,
+    "codex": _from_codex,
+}

@@ -1,0 +1,150 @@
+"""Taking over the servers of other clients: first a plan to look at, then one stroke."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import ConfigError
+from .clients import Client, document, entries, is_gateway, places
+
+Action = Literal["add", "same", "rename", "own"]
+_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_SECTION = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+\s*(?:#.*)?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One server found with a client, and what is to be done with it."""
+
+    client: str
+    path: Path
+    server: str
+    action: Action
+    name: str
+    entry: Mapping[str, Any]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that it needs."""
+        return tuple(dict.fromkeys(_VARIABLE.findall(json.dumps(self.entry))))
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What an import would do; nothing is done by making one."""
+
+    target: Path
+    steps: tuple[Step, ...]
+    problems: tuple[str, ...] = ()
+    servers: Mapping[str, Any] | None = None
+
+    @property
+    def added(self) -> tuple[Step, ...]:
+        """The servers that are new to the target."""
+        return tuple(s for s in self.steps if s.action in ("add", "rename"))
+
+
+def plan(clients: Iterable[Client], target: Path, *, home: Path, folder: Path) -> Plan:
+    """Look through clients' files and compare them with the target."""
+    servers = _servers(target)
+    steps: list[Step] = []
+    problems: list[str] = []
+    for client in clients:
+        for path in places(client, home=home, folder=folder):
+            try:
+                found = entries(client, document(path, client.kind))
+            except ConfigError as error:
+                problems.append(str(error))
+                continue
+            for name, entry in found.items():
+                step = _step(client, path, name, entry, servers)
+                steps.append(step)
+                if step.action in ("add", "rename"):
+                    servers[step.name] = dict(entry)
+    return Plan(target, tuple(steps), tuple(problems), servers)
+
+
+def _servers(target: Path) -> dict[str, Any]:
+    if not target.exists():
+        return {}
+    if target.suffix == ".toml":
+        raise ConfigError(
+            f"{target} is TOML, which is not written here.",
+            hint="Import into a JSON file, and copy from there what you want.",
+        )
+    return dict(document(target, "json").get("mcpServers", {}))
+
+
+def _step(
+    client: Client, path: Path, name: str, entry: dict[str, Any], servers: Mapping[str, Any]
+) -> Step:
+    def step(action: Action, as_: str = name) -> Step:
+        return Step(client.name, path, name, action, as_, entry)
+
+    if is_gateway(entry):
+        return step("own")
+    if name not in servers:
+        return step("add")
+    if servers[name] == entry:
+        return step("same")
+    number = next(n for n in range(2, 1_000) if f"{name}-{n}" not in servers)
+    return step("rename", f"{name}-{number}")
+
+
+def apply(plan: Plan, *, now: float | None = None) -> Path | None:
+    """Write the target with all that was planned; the backup's path, if there was something."""
+    text = json.dumps({"mcpServers": plan.servers or {}}, ensure_ascii=False, indent=2)
+    if plan.target.exists():
+        kept = {k: v for k, v in document(plan.target, "json").items() if k != "mcpServers"}
+        text = json.dumps({**kept, "mcpServers": plan.servers}, ensure_ascii=False, indent=2)
+    return _write(plan.target, text + "\n", now=now)
+
+
+def point(client: Client, path: Path, gateway: Path, *, now: float | None = None) -> Path | None:
+    """Put the gateway in a client's file in place of the servers it had; gives the backup."""
+    args = ["serve", "--stdio", "--config", str(gateway.resolve())]
+    if client.kind == "toml":
+        return _write(path, _toml(path.read_text(encoding="utf-8"), client.key, args), now=now)
+    found = document(path, "json")
+    found[client.key] = {"toolscout": {"command": "toolscout", "args": args}}
+    if client.keys_by_project:
+        for project in found.get("projects", {}).values():
+            project.pop(client.key, None)
+    return _write(path, json.dumps(found, ensure_ascii=False, indent=2) + "\n", now=now)
+
+
+def _toml(text: str, key: str, args: list[str]) -> str:
+    """The text without the tables of servers, and with the gateway's at its end."""
+    kept: list[str] = []
+    is_theirs = False
+    for line in text.splitlines():
+        if section := _SECTION.match(line):
+            name = section["name"].replace('"', "")
+            is_theirs = name == key or name.startswith(f"{key}.")
+        if not is_theirs:
+            kept.append(line)
+    ours = f'[{key}.toolscout]\ncommand = "toolscout"\nargs = {json.dumps(args)}\n'
+    return "\n".join((*kept, "", ours)).lstrip("\n")
+
+
+def _write(path: Path, text: str, *, now: float | None) -> Path | None:
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
+    backup = path.with_name(f"{path.name}.{stamp}.bak") if path.exists() else None
+    try:
+        if backup is not None:
+            backup.write_bytes(path.read_bytes())
+            backup.chmod(path.stat().st_mode)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.chmod(path.stat().st_mode if path.exists() else 0o600)
+        temporary.replace(path)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error}.") from error
+    return backup

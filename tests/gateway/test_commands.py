@@ -1,0 +1,240 @@
+"""The commands around a gateway: check, pins, import."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.gateway.conftest import small
+
+from toolscout.catalog.sources.mcp.reading import read
+from toolscout.cli.app import run
+from toolscout.config import Config
+from toolscout.gateway.pins import Ledger, Offer, Pins
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "user"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("TOOLSCOUT_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def config(folder: Path, servers: dict[str, Any]) -> str:
+    path = folder / "servers.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    return str(path)
+
+
+def as_json(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def test_check_is_ready_when_every_server_works(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(home, {"one": small("several"), "off": {**small(), "disabled": True}})
+    assert run(["check", "--config", path, "--json"]) == 0
+    found = as_json(capsys)
+    assert found["status"] == "ready"
+    assert found["tools"] == 40
+    assert found["tokens_everything"] > found["tokens_shown"] > 0
+    assert [s["status"] for s in found["servers"]] == ["ready", "disabled"]
+
+
+def test_check_is_degraded_when_some_server_does_not(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "good": small(),
+        "exits": small("exits"),
+        "unset": {**small(), "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
+        "odd": small("invalid"),
+        "evil": small("shadows"),
+    }
+    assert run(["check", "--config", config(home, servers), "--json"]) == 10
+    found = {s["server"]: s for s in as_json(capsys)["servers"]}
+    assert "licence key" in found["exits"]["reason"]
+    assert found["unset"]["status"] == "misconfigured"
+    assert "NOT_SET_ANYWHERE" in found["unset"]["reason"]
+    assert any("not JSON Schema" in p for p in found["odd"]["problems"])
+    assert set(found["evil"]["held"]) == {"tool_search"}
+
+
+def test_check_is_blocked_when_no_tool_can_be_used(home: Path) -> None:
+    assert run(["check", "--config", config(home, {"exits": small("exits")})]) == 11
+
+
+def test_check_of_a_bad_file_is_a_usage_error(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "bad.json").write_text("{")
+    assert run(["check", "--config", "bad.json"]) == 2
+    assert "not valid JSON" in capsys.readouterr().err
+
+
+def test_checking_approves_nothing(home: Path) -> None:
+    assert run(["check", "--config", config(home, {"one": small()})]) == 0
+    assert Pins(Config.read().state_folder / "pins").servers() == ()
+
+
+def pinned() -> Pins:
+    pins = Pins(Config.read().state_folder / "pins")
+    ledger = Ledger("mail").met(
+        [Offer("send", "1", {"description": "Send."}), Offer("read", "1", {})], trusts_first=True
+    )
+    later = [Offer("send", "2", {"description": "Send twice."}), Offer("purge", "1", {})]
+    pins.save(ledger.met(later, trusts_first=True))
+    return pins
+
+
+def test_pins_are_listed_compared_approved_and_revoked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pins = pinned()
+    assert run(["pins", "list", "--json"]) == 0
+    standings = {row["tool"]: row["standing"] for row in as_json(capsys)}
+    assert standings == {"send": "changed", "read": "approved", "purge": "new"}
+
+    assert run(["pins", "diff", "mail", "send", "--json"]) == 0
+    (row,) = as_json(capsys)
+    assert row["changes"] == [{"field": "description", "before": "Send.", "after": "Send twice."}]
+    assert run(["pins", "diff"]) == 0
+    assert "Send twice." in capsys.readouterr().out
+
+    assert run(["pins", "approve", "mail", "send"]) == 0
+    assert [p.tool for p in pins.ledger("mail").held] == ["purge"]
+    assert run(["pins", "revoke", "mail", "read"]) == 0
+    assert {p.tool for p in pins.ledger("mail").held} == {"purge", "read"}
+    capsys.readouterr()
+
+    assert run(["pins", "approve", "mail", "nothing"]) == 2
+    assert "no pin for nothing" in capsys.readouterr().err
+    assert run(["pins", "approve", "nowhere"]) == 2
+    assert "Servers with pins: mail" in capsys.readouterr().err
+
+
+STDIO = {"command": "npx", "args": ["-y", "files"]}
+
+
+def clients(home: Path) -> None:
+    """Every client's file, as that client writes it."""
+    files: dict[str, Any] = {
+        ".config/Claude/claude_desktop_config.json": {"mcpServers": {"files": STDIO}},
+        ".claude.json": {
+            "theme": "dark",
+            "mcpServers": {"web": {"type": "http", "url": "https://example.com/mcp"}},
+            "projects": {"/p": {"mcpServers": {"local": {"command": "local"}}}},
+        },
+        ".cursor/mcp.json": {"mcpServers": {"files": STDIO, "db": {"command": "cursor-db"}}},
+        ".codeium/windsurf/mcp_config.json": {
+            "mcpServers": {"db": {"command": "other-db"}, "s": {"serverUrl": "https://e.com/sse"}}
+        },
+    }
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content))
+    vscode = home / ".config/Code/User/mcp.json"
+    vscode.parent.mkdir(parents=True)
+    vscode.write_text(
+        """{
+        // what VS Code asks for
+        "inputs": [{"id": "api-key", "type": "promptString"}],
+        "servers": {"asks": {"command": "x", "env": {"KEY": "${input:api-key}"}},},
+        }"""
+    )
+    codex = home / ".codex/config.toml"
+    codex.parent.mkdir()
+    codex.write_text(
+        'model = "o5"\n\n[mcp_servers.remote]\nurl = "https://example.com/c"\n'
+        'bearer_token_env_var = "C_TOKEN"\ntool_timeout_sec = 9\n\n'
+        '[mcp_servers.remote.env_http_headers]\nX-Org = "ORG"\n\n[tui]\ntheme = "x"\n'
+    )
+
+
+def test_an_import_shows_its_plan_and_writes_nothing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients(home)
+    before = {p: p.read_bytes() for p in home.rglob("*") if p.is_file()}
+    assert run(["import", "--json"]) == 0
+    steps = {(s["client"], s["server"]): s for s in as_json(capsys)["steps"]}
+    assert steps["claude-desktop", "files"]["action"] == "add"
+    assert steps["cursor", "files"]["action"] == "same"
+    assert steps["windsurf", "db"]["name"] == "db-2"
+    assert steps["vscode", "asks"]["needs"] == ["API_KEY"]
+    assert set(steps["codex", "remote"]["needs"]) == {"C_TOKEN", "ORG"}
+    assert {p: p.read_bytes() for p in home.rglob("*") if p.is_file()} == before
+
+
+def test_an_applied_import_is_a_configuration_that_works(home: Path) -> None:
+    clients(home)
+    assert run(["import", "--apply"]) == 0
+    variables = {"API_KEY": "k", "C_TOKEN": "t", "ORG": "o"}
+    document = read(home / "mcp.json", variables=variables)
+    servers = {s.name: s for s in document.servers}
+    assert set(servers) == {"files", "web", "local", "db", "db-2", "s", "asks", "remote"}
+    assert not any(s.problem for s in document.servers)
+    assert document.warnings == ()
+    assert servers["asks"].env == {"KEY": "k"}
+    assert servers["remote"].headers == {"Authorization": "Bearer t", "X-Org": "o"}
+    assert servers["remote"].limits.call_timeout_seconds == 9
+
+
+def test_importing_again_adds_nothing_and_keeps_what_was_there(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients(home)
+    (home / "mcp.json").write_text(json.dumps({"note": 1, "mcpServers": {"mine": STDIO}}))
+    assert run(["import", "cursor", "--apply", "--json"]) == 0
+    (backup,) = as_json(capsys)["backups"]
+    assert json.loads(Path(backup).read_text())["mcpServers"] == {"mine": STDIO}
+    written = json.loads((home / "mcp.json").read_text())
+    assert written["note"] == 1
+    assert set(written["mcpServers"]) == {"mine", "files", "db"}
+    assert run(["import", "cursor", "--json"]) == 0
+    assert {s["action"] for s in as_json(capsys)["steps"]} == {"same"}
+
+
+def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
+    clients(home)
+    assert run(["import", "claude-code", "codex", "vscode", "--apply", "--point"]) == 0
+    gateway = {
+        "command": "toolscout",
+        "args": ["serve", "--stdio", "--config", str((home / "mcp.json").resolve())],
+    }
+    claude = json.loads((home / ".claude.json").read_text())
+    assert claude["mcpServers"] == {"toolscout": gateway}
+    assert claude["theme"] == "dark"
+    assert claude["projects"] == {"/p": {}}
+    codex = tomllib.loads((home / ".codex/config.toml").read_text())
+    assert codex["mcp_servers"] == {"toolscout": gateway}
+    assert (codex["model"], codex["tui"]) == ("o5", {"theme": "x"})
+    vscode = json.loads((home / ".config/Code/User/mcp.json").read_text())
+    assert vscode["servers"] == {"toolscout": gateway}
+    assert len(list(home.rglob("*.bak"))) == 3
+    assert run(["import", "claude-code", "--json"]) == 0
+
+
+def test_an_unknown_client_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["import", "netscape"]) == 2
+    assert "claude-desktop" in capsys.readouterr().err
+
+
+def test_a_damaged_file_of_a_client_stops_no_other(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients(home)
+    (home / ".cursor/mcp.json").write_text("{")
+    assert run(["import", "--json"]) == 0
+    found = as_json(capsys)
+    assert "cannot be read" in found["problems"][0]
+    assert any(s["client"] == "windsurf" for s in found["steps"])

@@ -1,0 +1,165 @@
+"""Servers that come, go, break and return while the gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client
+from tests.gateway.conftest import Running, Serve, small, text
+
+
+async def run(client: Client, tool: str, **arguments: Any) -> Any:
+    return await client.call_tool("call_tool", {"name": tool, "arguments": arguments})
+
+
+def edit(running: Running, servers: dict[str, Any]) -> None:
+    running.path.write_text(json.dumps({"mcpServers": servers}))
+
+
+async def until(client: Client, tool: str, *, works: bool) -> str:
+    """Call until it works, or until it no longer does."""
+    async with asyncio.timeout(60):
+        while (result := await run(client, tool, text="x")).is_error == works:
+            pass
+        return text(result)
+
+
+async def test_edits_of_the_configuration_apply_without_a_restart(serve: Serve) -> None:
+    async with serve({"one": small()}) as running, running.client() as client:
+        await until(client, "one__echo", works=True)
+        edit(running, {"one": small(), "two": small()})
+        await until(client, "two__echo", works=True)
+        edit(running, {"two": small()})
+        assert "no tool" in await until(client, "one__echo", works=False)
+        await until(client, "two__echo", works=True)
+        edit(running, {"two": {**small(), "deny": ["echo"]}})
+        await until(client, "two__echo", works=False)
+
+
+async def test_a_broken_edit_is_told_and_the_old_configuration_stays(serve: Serve) -> None:
+    async with serve({"one": small()}) as running, running.client() as client:
+        await until(client, "one__echo", works=True)
+        running.path.write_text('{"mcpServers": {')
+        base = running.url.removesuffix("/mcp")
+        async with asyncio.timeout(30), httpx2.AsyncClient() as http:
+            while "problems" not in (health := (await http.get(f"{base}/health")).json()):
+                pass
+        assert "not valid JSON" in health["problems"][0]
+        assert not (await run(client, "one__echo", text="x")).is_error
+        edit(running, {"one": small(), "two": small()})
+        await until(client, "two__echo", works=True)
+
+
+async def test_one_broken_server_takes_no_other_down(serve: Serve) -> None:
+    servers = {
+        "good": small(),
+        "hangs": {**small("hangs"), "connect_timeout_seconds": 1},
+        "exits": small("exits"),
+        "garbage": small("garbage"),
+        "nothing": {"command": "no-such-command"},
+        "unset": {**small(), "env": {"KEY": "${NOT_SET}"}},
+        "nonsense": "not an object",
+    }
+    async with serve(servers, variables={}) as running, running.client() as client:
+        assert text(await run(client, "good__echo", text="fine")) == "fine"
+        assert text(await run(client, "garbage__echo", text="fine")) == "fine"
+        found = text(await client.call_tool("tool_search", {"query": "say it back"}))
+        assert "Not searched, still starting or out of reach: hangs, exits" in found
+        states = {s.server: s for s in running.gateway.upstreams.states()}
+        assert states["unset"].status == states["nonsense"].status == "broken"
+        assert states["exits"].status in ("waiting", "starting")
+
+
+@pytest.mark.behaviour("S25")
+async def test_a_call_brings_a_dead_server_back(serve: Serve, tmp_path: Path) -> None:
+    async with serve({"frail": small("dies", str(tmp_path))}) as running:
+        async with running.client() as client:
+            died = await run(client, "frail__echo", text="x")
+            assert "may or may not have taken effect" in text(died)
+            again = await run(client, "frail__echo", text="x")
+            assert "may or may not have taken effect" in text(again)
+        assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo", "echo"]
+
+
+@pytest.mark.behaviour("C43")
+async def test_loaded_tools_of_a_server_that_was_away_are_there_again(serve: Serve) -> None:
+    options = {"gateway": {"surface": "load"}}
+    servers = {"one": small("several"), "two": small("several")}
+    async with serve(servers, **options) as running, running.client("legacy") as client:
+        await client.call_tool("tool_search", {"query": "select:two__tool_7"})
+        loaded = [t.name for t in (await client.list_tools()).tools]
+        assert "two__tool_7" in loaded
+        running.path.write_text(json.dumps({"mcpServers": {"one": small("several")}, **options}))
+        await until(client, "two__tool_7", works=False)
+        running.path.write_text(json.dumps({"mcpServers": servers, **options}))
+        await until(client, "two__tool_7", works=True)
+        assert [t.name for t in (await client.list_tools()).tools] == loaded
+
+
+async def test_after_a_restart_searches_are_answered_before_servers_are(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers = {f"s{i}": small("several", str(tmp_path), str(i)) for i in range(6)}
+    async with serve(servers) as running, running.client() as client:
+        assert "s3" in (await client.list_tools()).model_dump_json()
+    (tmp_path / "hang").touch()
+    async with serve(servers) as running, running.client() as client:
+        found = await client.call_tool("tool_search", {"query": "select:s3__tool_7"})
+        assert "s3__tool_7" in text(found)
+        assert "Not searched" not in text(found)
+        assert {s.status for s in running.gateway.upstreams.states()} == {"starting"}
+
+
+async def test_a_search_wakes_the_servers_of_what_it_found(serve: Serve) -> None:
+    sleepy = {**small("several"), "idle_seconds": 0.05}
+    async with serve({"one": sleepy}) as running, running.client() as client:
+        async with asyncio.timeout(30):
+            while running.gateway.upstreams.states()[0].status != "asleep":
+                await client.list_tools(cache_mode="bypass")
+            while running.gateway.upstreams.states()[0].status == "asleep":
+                await client.call_tool("tool_search", {"query": "thing number 3"})
+
+
+async def test_secrets_reach_only_their_server_and_no_text(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret = "hunter2-very-secret"
+    servers = {
+        "leaky": {**small("leaks"), "env": {"API_KEY": "${KEY}"}},
+        "remote": {
+            "url": "http://127.0.0.1:9/mcp?key=${KEY}",
+            "headers": {"Authorization": "Bearer ${KEY}"},
+        },
+        "good": small(),
+    }
+    async with serve(servers, variables={"KEY": secret}) as running, running.client() as client:
+        answers = [await run(client, f"{name}__echo", text="x") for name in servers]
+        base = running.url.removesuffix("/mcp")
+        async with httpx2.AsyncClient() as http:
+            told = (await http.get(f"{base}/health")).text + (
+                await http.get(f"{base}/metrics")
+            ).text
+    assert "•••" in told
+    kept = "".join(p.read_text(errors="replace") for p in (running.home).rglob("*") if p.is_file())
+    for place in (told, caplog.text, kept, *(text(a) for a in answers)):
+        assert secret not in place
+
+
+async def test_ten_slow_servers_do_not_slow_a_call_to_another(serve: Serve) -> None:
+    servers = {f"slow{i}": small("slow") for i in range(10)}
+    async with serve({"quick": small(), **servers}) as running, running.client() as client:
+        waiting = [asyncio.create_task(run(client, f"slow{i}__echo")) for i in range(10)]
+        started = time.monotonic()
+        assert text(await run(client, "quick__echo", text="x")) == "x"
+        assert not any(task.done() for task in waiting), time.monotonic() - started
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
