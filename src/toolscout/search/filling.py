@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Event, Lock, Thread, current_thread
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Protocol
 
@@ -106,7 +106,7 @@ class Filler:
         self._tried = monotonic()
         self._filling = Lock()
         self._handing = Lock()  # whether more is wanted, and who does it, change together
-        self._is_wanted = False
+        self._is_wanted = self._is_filling = False
         self._thread: Thread | None = None
         self._stopped = Event()
         self.problem = ""
@@ -114,7 +114,7 @@ class Filler:
     @property
     def is_running(self) -> bool:
         """Whether vectors are being made now."""
-        return self._thread is not None or self._filling.locked()
+        return self._is_wanted or self._is_filling
 
     def start(self) -> None:
         """Fill in the background; returns at once."""
@@ -124,7 +124,7 @@ class Filler:
             if self._stopped.is_set():
                 return
             self._is_wanted = True
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = Thread(target=self._loop, name="toolscout-vectors", daemon=True)
                 self._thread.start()
 
@@ -137,7 +137,9 @@ class Filler:
     def finish(self, progress: Progress | None = None) -> None:
         """Fill in the foreground; whatever the background has done already counts."""
         if self._embedders:
-            self._fill(progress)
+            with self._filling:
+                self._take_wish()
+                self._fill(progress)
 
     def close(self) -> None:
         """Stop after the batch at hand."""
@@ -150,36 +152,37 @@ class Filler:
             self._cache.close()
 
     def _loop(self) -> None:
-        try:
-            while self._has_more():
-                self._fill(None)
-        finally:
-            with self._handing:
-                self._leave()
+        while self._stays():
+            with self._filling:
+                if self._take_wish():  # unless somebody who waited has done it meanwhile
+                    self._fill(None)
 
-    def _has_more(self) -> bool:
+    def _stays(self) -> bool:
         """Whether to go on; once it says no, the next start begins a thread of its own."""
         with self._handing:
-            is_wanted = self._is_wanted and not self._stopped.is_set()
-            self._is_wanted = False
-            if not is_wanted:
-                self._leave()
+            if self._is_wanted and not self._stopped.is_set():
+                return True
+            self._thread = None
+            return False
+
+    def _take_wish(self) -> bool:
+        with self._handing:
+            is_wanted, self._is_wanted = self._is_wanted, False
             return is_wanted
 
-    def _leave(self) -> None:
-        if self._thread is current_thread():
-            self._thread = None
-
     def _fill(self, progress: Progress | None) -> None:
-        with self._filling:
-            problem = ""
+        self._is_filling = True
+        problem = ""
+        try:
             for embedder in self._embedders:
                 try:
                     self._one(embedder, progress)
                 except EmbedderError as error:
                     problem = str(error)
-            self._tried = monotonic()
             self.problem = problem
+        finally:
+            self._tried = monotonic()
+            self._is_filling = False
 
     def _one(self, embedder: Embedder, progress: Progress | None) -> None:
         tools = self._index.lacking(embedder)
