@@ -28,7 +28,7 @@ from ..tokens import default_counter
 from .approval import Approval, Consent, reason, refusal
 from .arguments import fitted
 from .features import MEMORY, RULES, Features, Offers
-from .kept import Kept
+from .kept import Kept, Move, T
 from .live import Live
 from .running import run, told
 
@@ -77,8 +77,9 @@ class Caller:
     async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
         self._emit("tool_discovery_start", tool=name, arguments=arguments)
         started = time.perf_counter()
-        outcome, rules = await asyncio.to_thread(
-            self.kept.change, lambda session: self._discovered(session, name, arguments)
+        is_quick = role_of(self.profile, name, self.live.catalog) == "call"
+        outcome, rules = await self._moved(
+            lambda session: self._discovered(session, name, arguments), is_quick=is_quick
         )
         if outcome.call is not None:
             return await self._call(outcome.call.name, outcome.call.arguments, depth=depth + 1)
@@ -145,7 +146,12 @@ class Caller:
             )
             return resolution.session, resolution
 
-        return await asyncio.to_thread(self.kept.change, move)
+        return await self._moved(move, is_quick=True)
+
+    async def _moved(self, move: Move[T], *, is_quick: bool) -> T:
+        """Make a move; one that is quick and changes nothing is not worth another thread."""
+        seen = self.kept.glance(move) if is_quick else None
+        return seen[0] if seen else await asyncio.to_thread(self.kept.change, move)
 
     async def _run(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         ready = self._validated(tool, arguments)

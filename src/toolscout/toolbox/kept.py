@@ -60,6 +60,16 @@ class Kept:
                 self._hold(after, move)
             return value
 
+    def glance(self, move: Move[T]) -> tuple[T] | None:
+        """Make a move here and now if it changes nothing and nobody is in the way; else None."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            after, value = move(self._session)
+            return (value,) if after == self._session else None
+        finally:
+            self._lock.release()
+
     def change(self, move: Move[T]) -> T:
         """Make a move and save it."""
         with self._lock:
