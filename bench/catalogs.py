@@ -1,6 +1,6 @@
-"""Catalogs of any size, recombined from real tools by a seeded generator; and real queries for them.
+"""Catalogs of any size, recombined from real tools by a seeded generator, and real queries.
 
-    python bench/catalogs.py 10000 > tools.jsonl
+python bench/catalogs.py 10000 > tools.jsonl
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 
 DATA = Path(os.environ.get("TOOLSCOUT_DATA", Path(__file__).parents[2] / "shared" / "data"))
-_SETS = ("azure_mcp", "bfcl", "seal_tools", "docker_catalog", "github_mcp_catalog", "toucan_catalog")
+_SETS = (
+    "azure_mcp",
+    "bfcl",
+    "seal_tools",
+    "docker_catalog",
+    "github_mcp_catalog",
+    "toucan_catalog",
+)
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PART = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])|\d+")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import EmbedderError
 from .clauses import clauses
-from .confidence import confidence, evidence
+from .confidence import confidence, evidence, is_named
 from .hit import Hit, Reason, Results
 from .index import Index
 from .query import Query
@@ -98,10 +98,12 @@ def _ranked(
     if not len(fused.slots):
         return Results(query=request.query.text, notes=notes)
     hits = _hits(request, rankings, fused)
+    found = evidence(request, rankings, fused)
     return Results(
         query=request.query.text,
         hits=hits,
-        confidence=confidence(evidence(rankings, fused)),
+        confidence=1.0 if is_named(rankings, fused) else confidence(found),
+        evidence=found,
         near=_near(request, fused, hits),
         notes=notes,
     )

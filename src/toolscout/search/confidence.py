@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp
+from math import copysign, exp, log1p
 
-import numpy as np
-
+from .hit import Evidence
 from .rankers.bm25f import Words
 from .rankers.dense import Meaning
-from .rankers.exact import PREFIX, Names
-from .ranking import Fused, Ranking
+from .rankers.exact import WHOLE, Names
+from .ranking import Fused, Ranking, Request
+from .text import terms
+
+# Fitted by bench/calibrate.py: constant, similarity, meaning, words, coverage, share, named.
+WITH_VECTORS = (-1.892, 3.924, 0.168, 0.182, -2.569, 2.361, 1.100)
+WORDS_ALONE = (-2.140, 0.000, 0.000, 0.442, -0.654, 2.296, 2.381)
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What confidence is judged by; each number is about the best hit."""
-
-    similarity: float
-    meaning: float
-    words: float
-    coverage: float
-    share: float
-    margin: float
-    is_named: bool
-
-
-def evidence(rankings: Sequence[Ranking], fused: Fused) -> Evidence:
+def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evidence:
     """Gather what speaks for the best hit."""
     best = fused.slots[:1]
-    similarity = meaning = words = coverage = share = 0.0
-    is_named = False
+    similarity: float | None = None
+    meaning = words = coverage = share = 0.0
     for ranking in rankings:
         match ranking:
             case Meaning():
-                similarity = max(similarity, float(ranking.similarity(best).max()))
+                closest = float(ranking.similarity(best).max())
+                similarity = max(closest, similarity or 0.0)
                 meaning = max(meaning, float(ranking.at(best)[0]))
             case Words():
                 words = float(ranking.at(best)[0])
                 coverage = ranking.coverage
                 share = ranking.share(int(best[0]))
-            case Names():
-                is_named = float(ranking.at(best)[0]) >= PREFIX
             case _:
                 pass
-    margin = float(fused.scores[0] - fused.scores[1]) if len(fused.scores) > 1 else 0.0
-    return Evidence(similarity, meaning, words, coverage, share, margin, is_named)
+    name = set(terms(request.index.tool(int(best[0])).name))
+    named = len(name.intersection(request.terms)) / max(1, len(name))
+    return Evidence(similarity, meaning, words, coverage, share, named)
 
 
 def confidence(found: Evidence) -> float:
-    """The chance, by a logistic model fitted by bench/calibrate.py."""
-    if found.is_named:
-        return 1.0
-    features = np.array([1.0, found.similarity, found.meaning, found.words, found.share])
-    weights = np.array([-4.0, 5.0, 0.3, 0.1, 2.0])
-    return round(1 / (1 + exp(-float(features @ weights))), 4)
+    """The chance that the best hit is right, by a logistic model."""
+    weights = WORDS_ALONE if found.similarity is None else WITH_VECTORS
+    total = sum(w * x for w, x in zip(weights, features(found), strict=True))
+    return round(1 / (1 + exp(-total)), 4)
+
+
+def features(found: Evidence) -> tuple[float, ...]:
+    """Evidence as the model takes it; words count less and less the more there are."""
+    words = copysign(log1p(abs(found.words)), found.words)
+    similarity = found.similarity or 0.0
+    return (1.0, similarity, found.meaning, words, found.coverage, found.share, found.named)
+
+
+def is_named(rankings: Sequence[Ranking], fused: Fused) -> bool:
+    """Whether the request simply is the best hit's name."""
+    names = (r for r in rankings if isinstance(r, Names))
+    return any(float(r.at(fused.slots[:1])[0]) >= WHOLE for r in names)

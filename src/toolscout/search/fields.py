@@ -15,7 +15,7 @@ from .text import split_identifiers, terms
 # rather than averaged over the catalog: a tool's weights then depend on the tool alone, so an index
 # that grew is the same as one built at once (docs/decisions/ranking.md has the ablation).
 FIELDS = ("name", "description", "phrases", "parameters", "parameter descriptions", "category")
-WEIGHTS = (2.0, 1.0, 1.5, 0.5, 0.3, 0.5)
+WEIGHTS = (2.0, 1.0, 1.0, 0.5, 0.3, 0.5)
 LENGTHS = (3.0, 15.0, 15.0, 5.0, 30.0, 3.0)
 K1 = 1.2
 B = 0.5
@@ -77,4 +77,4 @@ def _described(parameters: Sequence[Parameter]) -> str:
 
 def _phrases(phrases: Sequence[str]) -> Iterator[tuple[str, float]]:
     for phrase in phrases[:20]:
-        yield phrase[:600], 1.4 / min(len(phrases), 20)
+        yield phrase[:600], 0.7 / min(len(phrases), 20)

@@ -29,7 +29,9 @@ class Hit:
 
     tool: Tool
     score: float
-    reasons: Callable[[], tuple[Reason, ...]] = field(default=tuple[Reason, ...], compare=False)
+    reasons: Callable[[], tuple[Reason, ...]] = field(
+        default=tuple[Reason, ...], compare=False, repr=False
+    )
 
     @property
     def why(self) -> tuple[Reason, ...]:
@@ -43,12 +45,30 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What confidence is judged by, all of it about the best hit.
+
+    `similarity` is the cosine of its vector with the closest view of the request (none without
+    vectors), `meaning` and `words` are what the two arms gave it in standard deviations, `coverage`
+    is the share of the request's words that the catalog knows, `share` the share that the tool has,
+    and `named` the share of the words of its name that the request says.
+    """
+
+    similarity: float | None = None
+    meaning: float = 0.0
+    words: float = 0.0
+    coverage: float = 0.0
+    share: float = 0.0
+    named: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """The answer to one search.
 
     `confidence` in [0, 1] is the chance that the right tool is among the hits; `near` has the
     next names after them; `notes` says what a reader should know (a repaired typo, vectors that
-    are not there yet).
+    are not there yet); `evidence` is what the confidence was judged by.
     """
 
     query: str
@@ -58,6 +78,7 @@ class Results:
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     took_ms: float = 0.0
+    evidence: Evidence | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

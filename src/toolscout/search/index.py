@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..catalog.names import normalised
+from ..catalog.names import normalised, qualified
 from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
@@ -169,10 +169,15 @@ class Index:
         slot = len(shared.tools)
         shared.tools.append(tool)
         shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
-        for spelling in {normalised(tool.name), normalised(tool.local_name)}:
+        for spelling in {normalised(n) for n in _names(tool)}:
             shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
         add = shared.vocabulary.add
         return {add(term): entry for term, entry in weigh(tool).items()}
+
+
+def _names(tool: Tool) -> tuple[str, str, str]:
+    """What a tool may be called: its name, that without its server, and with it."""
+    return tool.name, tool.local_name, qualified(tool.server, tool.local_name)
 
 
 def _numbers(known: dict[str, int], names: Iterable[str]) -> Ints:

@@ -9,34 +9,29 @@ import numpy as np
 from rapidfuzz.distance import OSA
 
 from .index import Index
+from .postings import Vocabulary
 from .ranking import Mask
-from .text import is_value, terms
+from .text import terms
 
 _SHORTEST = 4
 _LONG = 8
-_MOST = 4
+_ENOUGH = 3
+_NO_TERM = -2
 
 
 @dataclass(slots=True)
 class Spellings:
-    """The vocabulary by first letter and length, grown as the vocabulary grows."""
+    """A vocabulary by first letter and length, grown as it grows."""
 
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     seen: int = 0
     buckets: dict[tuple[str, int], list[str]] = field(
         default_factory=dict[tuple[str, int], list[str]]
     )
 
-    def grow(self, index: Index) -> None:
-        """Take in the terms that came since last time."""
-        vocabulary = index.shared.vocabulary.terms
-        end = len(vocabulary)
-        for term in vocabulary[self.seen : end]:
-            if len(term) >= _SHORTEST - 1 and term.isalpha():
-                self.buckets.setdefault((term[0], len(term)), []).append(term)
-        self.seen = end
-
-    def near(self, word: str) -> list[str]:
+    def near(self, index: Index, word: str) -> list[str]:
         """Terms one slip away, two for a long word, nearest first; the first letter is trusted."""
+        self._follow(index.shared.vocabulary)
         slips = 2 if len(word) >= _LONG else 1
         found: list[tuple[int, str]] = []
         for length in range(len(word) - slips, len(word) + slips + 1):
@@ -46,52 +41,53 @@ class Spellings:
                     found.append((distance, term))
         return [term for _, term in sorted(found)]
 
+    def _follow(self, vocabulary: Vocabulary) -> None:
+        """Take in the terms that came since last time, or start anew with another vocabulary."""
+        if vocabulary is not self.vocabulary:
+            self.vocabulary, self.seen, self.buckets = vocabulary, 0, {}
+        end = len(vocabulary)
+        for term in vocabulary.terms[self.seen : end]:
+            if len(term) >= _SHORTEST - 1 and term.isalpha():
+                self.buckets.setdefault((term[0], len(term)), []).append(term)
+        self.seen = end
+
 
 def repair(
     index: Index, spellings: Spellings, text: str, allowed: Mask
 ) -> tuple[list[str], dict[str, str]]:
     """The terms of a query with slips mended, and what was read as what.
 
-    Only words that a tool in the caller's sight has are offered, so a repair tells nothing of
-    the others. Names of people and places look like slips: a capital inside a sentence is left be.
+    Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
+    others. A request that has enough words the catalog knows needs no repair: what is unknown in it
+    is a name or a value more often than a slip.
     """
     found = terms(text)
-    unknown = [t for t in dict.fromkeys(found) if _is_strange(index, t, allowed)]
-    if not unknown or len(unknown) > _MOST:
+    different = list(dict.fromkeys(found))
+    unknown = _unseen(index, different, allowed)
+    if not unknown or len(different) - len(unknown) >= _ENOUGH:
         return found, {}
-    suspects = {t for t in unknown if t not in _proper(text)}
     mended: dict[str, str] = {}
-    if suspects:
-        spellings.grow(index)
-    for term in suspects:
-        candidates = spellings.near(term)
-        if visible := next((c for c in candidates if _is_seen(index, c, allowed)), None):
+    for term in unknown:
+        near = spellings.near(index, term) if _is_word(term) else []
+        hidden = set(_unseen(index, near, allowed))
+        if visible := next((n for n in near if n not in hidden), None):
             mended[term] = visible
     return [mended.get(t, t) for t in found], mended
 
 
-def _is_strange(index: Index, term: str, allowed: Mask) -> bool:
-    if len(term) < _SHORTEST or is_value(term) or not term.isalpha() or term[0] > "\u2e7f":
-        return False
-    return not _is_seen(index, term, allowed)
+def _is_word(term: str) -> bool:
+    return len(term) >= _SHORTEST and term.isalpha() and term[0] < "\u2e7f"
 
 
-def _is_seen(index: Index, term: str, allowed: Mask) -> bool:
-    """Whether a tool that the caller may see has a term."""
-    number = index.shared.vocabulary.get(term)
-    if number is None or allowed is index.alive:
-        return number is not None
-    wanted = np.array([number], np.int32)
+def _unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
+    """The terms that no tool in a caller's sight has."""
+    numbers = [index.shared.vocabulary.get(t) for t in texts]
+    if allowed is index.alive:
+        return [t for t, n in zip(texts, numbers, strict=True) if n is None]
+    wanted = np.array([_NO_TERM if n is None else n for n in numbers], np.int32)
+    seen: set[int] = set()
     for segment in index.segments:
-        (posting,) = segment.find(wanted)
-        if posting is not None and bool(allowed[posting.slots].any()):
-            return True
-    return False
-
-
-def _proper(text: str) -> set[str]:
-    """The terms of words with a capital that does not begin the text."""
-    words: Sequence[str] = text.split()
-    if len(words) <= 3:
-        return set()
-    return {t for w in words[1:] if w[:1].isupper() for t in terms(w)}
+        for place, posting in enumerate(segment.find(wanted)):
+            if posting is not None and place not in seen and allowed[posting.slots].any():
+                seen.add(place)
+    return [t for place, t in enumerate(texts) if place not in seen]

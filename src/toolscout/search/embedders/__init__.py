@@ -29,9 +29,9 @@ def _one(spec: str) -> Embedder | None:
         case "none" | "" if not rest:
             return None
         case "use" if not rest:
-            from .use import UniversalEncoder
+            from .use import bundled
 
-            return UniversalEncoder()
+            return bundled()
         case "onnx" if rest:
             return _onnx(rest)
         case "openai" if rest:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -36,3 +36,9 @@ class UniversalEncoder:
         with self._lock:
             rows = self._model.encode([t[:_LONGEST] or " " for t in texts])
         return np.asarray(rows, dtype=np.float32)
+
+
+@cache
+def bundled() -> UniversalEncoder:
+    """The one encoder of this process; its weights are read once."""
+    return UniversalEncoder()

@@ -17,6 +17,7 @@ from ..text import terms
 
 WEIGHT = 0.8
 _SMALL = 1e-6
+_MANY = 30_000
 _AT_MOST = 20_000
 """How many postings are summed for all tools; of commoner words only what can matter is read."""
 
@@ -163,21 +164,27 @@ def _sum(index: Index, terms: Sequence[Term]) -> Floats:
 
 
 def _best(request: Request, terms: Sequence[Term], scores: Floats, *, depth: int) -> Ints:
-    """The best slots a caller may see; the rarest words' tools bound them, so few are sorted."""
-    allowed = request.allowed
-    bound = 0.0
-    held = np.zeros(0, np.int32)
-    for term in terms:
-        held = np.concatenate([held, *(p.slots for p in term.postings)])
-        if len(held) > depth and len(held := np.unique(held[allowed[held]])) > depth:
-            some = scores[held]
-            bound = float(np.partition(some, len(some) - depth)[len(some) - depth])
-            break
+    """The best slots a caller may see; where many are touched, a bound spares sorting them all."""
+    bound = _bound(request, terms, scores, depth) if request.index.size > _MANY else 0.0
     chosen = np.flatnonzero(scores >= bound if bound > 0 else scores)
-    chosen = chosen[allowed[chosen]]
+    chosen = chosen[request.allowed[chosen]]
     if len(chosen) > depth:
         chosen = chosen[np.argpartition(scores[chosen], len(chosen) - depth)[-depth:]]
     return chosen.astype(np.int32)
+
+
+def _bound(request: Request, terms: Sequence[Term], scores: Floats, depth: int) -> float:
+    """A score that `depth` tools reach, judged by the tools that have the rarest words."""
+    held: list[Ints] = []
+    enough = depth
+    for term in terms:
+        held += [p.slots[request.allowed[p.slots]] for p in term.postings]
+        if sum(map(len, held)) > enough:
+            some = scores[np.unique(np.concatenate(held))]
+            if len(some) > depth:
+                return float(np.partition(some, len(some) - depth)[len(some) - depth])
+            enough *= 2
+    return 0.0
 
 
 def _look_up(index: Index, texts: Sequence[str]) -> list[Term]:

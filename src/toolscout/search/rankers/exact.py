@@ -30,7 +30,7 @@ class Exact:
             for slot in request.index.named(spelling):
                 found[slot] = (MENTIONED, spelling)
         word = request.query.name
-        if word and not found and (_IDENTIFIER.fullmatch(word) or word.endswith("_")):
+        if word and not found and _is_beginning(request, word):
             found = dict.fromkeys(_beginning(request, word), (PREFIX, word))
         if len(text) <= _LONGEST:
             for slot in request.index.named(word or text):
@@ -65,6 +65,14 @@ class Names:
             return None
         gain, spelling = self.found[slot]
         return Reason(self.arm, field="name", words=(spelling,), score=gain)
+
+
+def _is_beginning(request: Request, word: str) -> bool:
+    """Whether a lone word may begin a name: it looks like one, or no tool has it as a word."""
+    if _IDENTIFIER.fullmatch(word) or word.endswith("_"):
+        return True
+    vocabulary = request.index.shared.vocabulary
+    return len(word) > 2 and all(vocabulary.get(t) is None for t in request.terms)
 
 
 def _beginning(request: Request, word: str) -> list[int]:
