@@ -119,7 +119,8 @@ class Index:
         lost, alive = dict(self.lost), self.alive.copy()
         for slot in gone:
             alive[slot] = False
-            for term, (weight, _) in weigh(self.shared.tools[slot]).items():
+            for term, (exact, _) in weigh(self.shared.tools[slot]).items():
+                weight = float(np.float32(exact))  # as the postings have it
                 number = self.shared.vocabulary.add(term)
                 count, total, squares = lost.get(number, (0, 0.0, 0.0))
                 lost[number] = (count + 1, total + weight, squares + weight * weight)

@@ -29,8 +29,8 @@ class Segment:
     slots: Ints
     weights: Floats
     fields: Bytes
-    sums: Floats
-    squares: Floats
+    sums: npt.NDArray[np.float64]
+    squares: npt.NDArray[np.float64]
 
     def find(self, terms: Ints) -> list[Posting | None]:
         """For each term its postings here, if it has any."""
@@ -131,6 +131,7 @@ def _sorted(
     terms, weights = terms[order], weights[order]
     firsts = np.flatnonzero(np.concatenate([[True], terms[1:] != terms[:-1]]))
     offsets = np.append(firsts, len(terms)).astype(np.int32)
+    wide = weights.astype(np.float64)  # so that what leaves can be taken off without a trace
     return Segment(
         start=start,
         end=end,
@@ -139,8 +140,8 @@ def _sorted(
         slots=slots[order],
         weights=weights,
         fields=fields[order],
-        sums=np.add.reduceat(weights, firsts),
-        squares=np.add.reduceat(weights * weights, firsts),
+        sums=np.add.reduceat(wide, firsts),
+        squares=np.add.reduceat(wide * wide, firsts),
     )
 
 
