@@ -30,7 +30,7 @@ def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
 def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
     """A server whose best tool fits well makes its other tools a little likelier."""
     shared = request.index.shared
-    if len(shared.servers) < _FEWEST_SERVERS or not len(slots):
+    if request.index.servers < _FEWEST_SERVERS or not len(slots):
         return scores
     groups = request.index.server[slots]
     best = np.full(len(shared.servers), -np.inf, np.float32)

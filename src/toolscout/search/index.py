@@ -66,6 +66,11 @@ class Index:
         return len(self.alive)
 
     @property
+    def servers(self) -> int:
+        """How many servers have living tools, those without a server counting as one."""
+        return int(np.count_nonzero(np.bincount(self.server[self.alive])))
+
+    @property
     def is_worn(self) -> bool:
         """Whether so many slots are dead that building anew pays."""
         return self.size - len(self) > max(_SLACK, len(self) // 3)

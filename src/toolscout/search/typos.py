@@ -63,13 +63,13 @@ def repair(
     """
     found = terms(text)
     different = list(dict.fromkeys(found))
-    unknown = _unseen(index, different, allowed)
+    unknown = unseen(index, different, allowed)
     if not unknown or len(different) - len(unknown) >= _ENOUGH:
         return found, {}
     mended: dict[str, str] = {}
     for term in unknown:
         near = spellings.near(index, term) if _is_word(term) else []
-        hidden = set(_unseen(index, near, allowed))
+        hidden = set(unseen(index, near, allowed))
         if visible := next((n for n in near if n not in hidden), None):
             mended[term] = visible
     return [mended.get(t, t) for t in found], mended
@@ -79,10 +79,10 @@ def _is_word(term: str) -> bool:
     return len(term) >= _SHORTEST and term.isalpha() and term[0] < "\u2e7f"
 
 
-def _unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
+def unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
     numbers = [index.shared.vocabulary.get(t) for t in texts]
-    if allowed is index.alive:
+    if allowed is index.alive and not index.lost:
         return [t for t, n in zip(texts, numbers, strict=True) if n is None]
     wanted = np.array([_NO_TERM if n is None else n for n in numbers], np.int32)
     seen: set[int] = set()

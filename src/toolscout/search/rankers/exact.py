@@ -11,6 +11,7 @@ import numpy as np
 from ...catalog.names import normalised
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
+from ..typos import unseen
 
 WHOLE = 100.0
 PREFIX = 50.0
@@ -71,8 +72,8 @@ def _is_beginning(request: Request, word: str) -> bool:
     """Whether a lone word may begin a name: it looks like one, or no tool has it as a word."""
     if _IDENTIFIER.fullmatch(word) or word.endswith("_"):
         return True
-    vocabulary = request.index.shared.vocabulary
-    return len(word) > 2 and all(vocabulary.get(t) is None for t in request.terms)
+    strange = unseen(request.index, request.terms, request.allowed)
+    return len(word) > 2 and len(strange) == len(request.terms)
 
 
 def _beginning(request: Request, word: str) -> list[int]:
