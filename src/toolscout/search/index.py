@@ -48,6 +48,7 @@ class Index:
 
     shared: Shared = field(default_factory=Shared)
     count: int = 0
+    servers: int = 0
     alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -64,11 +65,6 @@ class Index:
     def size(self) -> int:
         """How many slots there are, the dead included."""
         return len(self.alive)
-
-    @property
-    def servers(self) -> int:
-        """How many servers have living tools, those without a server counting as one."""
-        return int(np.count_nonzero(np.bincount(self.server[self.alive])))
 
     @property
     def is_worn(self) -> bool:
@@ -106,11 +102,14 @@ class Index:
         known = self.shared
         servers = _numbers(known.servers, (t.server for t in tools))
         categories = _numbers(known.categories, (t.category for t in tools))
+        alive = np.concatenate([self.alive, np.ones(len(tools), np.bool_)])
+        server = np.concatenate([self.server, servers])
         return replace(
             self,
             count=self.count + len(tools),
-            alive=np.concatenate([self.alive, np.ones(len(tools), np.bool_)]),
-            server=np.concatenate([self.server, servers]),
+            servers=_different(server[alive]),
+            alive=alive,
+            server=server,
             category=np.concatenate([self.category, categories]),
             segments=tuple(segments),
             vectors={name: v.sized(end) for name, v in self.vectors.items()},
@@ -131,7 +130,14 @@ class Index:
                 lost[number] = (count + 1, total + weight, squares + weight * weight)
         dead = np.array(gone, np.int32)
         vectors = {name: v.drop(dead) for name, v in self.vectors.items()}
-        return replace(self, count=self.count - len(gone), lost=lost, alive=alive, vectors=vectors)
+        return replace(
+            self,
+            count=self.count - len(gone),
+            servers=_different(self.server[alive]),
+            lost=lost,
+            alive=alive,
+            vectors=vectors,
+        )
 
     def with_vectors(self, name: str, slots: Ints, vectors: npt.NDArray[np.float32]) -> Index:
         """Fill in vectors of one embedder."""
@@ -184,6 +190,10 @@ class Index:
 def _names(tool: Tool) -> tuple[str, str, str]:
     """What a tool may be called: its name, that without its server, and with it."""
     return tool.name, tool.local_name, qualified(tool.server, tool.local_name)
+
+
+def _different(numbers: Ints) -> int:
+    return int(np.count_nonzero(np.bincount(numbers)))
 
 
 def _numbers(known: dict[str, int], names: Iterable[str]) -> Ints:
