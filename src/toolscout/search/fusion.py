@@ -12,6 +12,7 @@ from .ranking import Floats, Fused, Ints, Ranking, Request
 SERVER_SHARE = 0.15
 _FEWEST_SERVERS = 3
 _BEYOND = 40
+_DIGITS = 4  # as hits show them; what lies beyond is noise of the arithmetic
 
 
 def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
@@ -42,6 +43,7 @@ def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
 
 def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
+    scores = scores.round(_DIGITS)
     order = np.argsort(-scores, kind="stable")
     slots, scores = slots[order], scores[order]
     seen = min(len(scores), request.limit + _BEYOND)

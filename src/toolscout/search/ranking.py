@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -16,6 +17,9 @@ from .query import Query
 Mask = npt.NDArray[np.bool_]
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
+
+# Equal texts may differ by so much, according to where they stand in a matrix.
+_NOISE = np.float32(1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,22 @@ class Request:
     clauses: tuple[str, ...] = ()
     limit: int = 5
     depth: int = 300
+
+    def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
+        """The best of some slots, in no order; of equals at the end the first by name.
+
+        Then it does not matter in which order tools came into the catalog.
+        """
+        if len(slots) <= count:
+            return slots
+        last = np.partition(scores, len(scores) - count)[len(scores) - count]
+        is_above = scores > last + _NOISE
+        equals: list[int] = slots[(scores >= last - _NOISE) & ~is_above].tolist()
+        above = slots[is_above]
+        room = count - len(above)
+        if len(equals) > room:
+            equals = nsmallest(room, equals, key=lambda slot: self.index.tool(slot).name)
+        return np.concatenate([above, np.array(equals, np.int32)])
 
 
 class Ranking(Protocol):

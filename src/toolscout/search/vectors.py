@@ -130,12 +130,15 @@ class Vectors:
         """The exact similarity of some slots (rows) to some queries (columns)."""
         return self.rows[slots].astype(np.float32, copy=False) @ queries.T
 
-    def nearest(self, query: Floats, allowed: Mask, *, count: int) -> Ints:
-        """The slots most similar to a query among those allowed, in no order."""
+    def scan(self, query: Floats, allowed: Mask, *, count: int) -> tuple[Ints, Floats]:
+        """The slots among those allowed, and how similar they are to a query.
+
+        Along leading directions where they are many; not worked out where they are few enough.
+        """
         seen = allowed[: self.size] & self.present
         chosen = np.flatnonzero(seen)
         if len(chosen) <= count:
-            return chosen.astype(np.int32)
+            return chosen.astype(np.int32), np.zeros(len(chosen), np.float32)
         scanned: Floats = self.rows if self.lead is None else self.lead  # pyright: ignore[reportAssignmentType] # rows are single precision exactly when lead is None
         probe = query if self.basis is None else query @ self.basis
         if len(chosen) * 4 < self.size:
@@ -143,8 +146,7 @@ class Vectors:
         else:
             scores = scanned[: self.size] @ probe
             scores = scores[chosen] if len(chosen) < self.size else scores
-        best = np.argpartition(scores, len(scores) - count)[-count:]
-        return chosen[best].astype(np.int32)
+        return chosen.astype(np.int32), scores
 
     def _reduced(self) -> Vectors:
         """Move to half precision and leading directions."""

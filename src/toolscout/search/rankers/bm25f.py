@@ -151,7 +151,7 @@ def _scan(request: Request, known: Sequence[Term]) -> tuple[Floats, Sequence[Ter
     best = _best(request, rare, scores, depth=2 * request.depth if rest else request.depth)
     if rest and len(best) > request.depth:
         summed = scores[best] + sum((t.at(best) for t in rest), np.zeros(len(best), np.float32))
-        best = best[np.argpartition(summed, len(best) - request.depth)[-request.depth :]]
+        best = request.leading(best, summed, request.depth)
     return scores, rest, best
 
 
@@ -168,9 +168,7 @@ def _best(request: Request, terms: Sequence[Term], scores: Floats, *, depth: int
     bound = _bound(request, terms, scores, depth) if request.index.size > _MANY else 0.0
     chosen = np.flatnonzero(scores >= bound if bound > 0 else scores)
     chosen = chosen[request.allowed[chosen]]
-    if len(chosen) > depth:
-        chosen = chosen[np.argpartition(scores[chosen], len(chosen) - depth)[-depth:]]
-    return chosen.astype(np.int32)
+    return request.leading(chosen.astype(np.int32), scores[chosen], depth)
 
 
 def _bound(request: Request, terms: Sequence[Term], scores: Floats, depth: int) -> float:

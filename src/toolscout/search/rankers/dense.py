@@ -40,7 +40,8 @@ class Dense:
         if views.shape[1] != vectors.dimensions:
             raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
         with one_thread():
-            near = vectors.nearest(views[0], request.allowed, count=request.depth)
+            near, closeness = vectors.scan(views[0], request.allowed, count=request.depth)
+            near = request.leading(near, closeness, request.depth)
             mean, deviation = vectors.spread(views)
         return Meaning(vectors, views, mean, deviation, candidates=near, trust=trust)
 
