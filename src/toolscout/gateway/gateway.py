@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -25,14 +24,16 @@ from ..toolbox.box import Toolbox
 from ..toolbox.handle import Handle
 from .audit import Audit, shape
 from .front import Front
-from .health import Meters, report
+from .health import Meters
 from .parking import PARKED, Parked, Parking
 from .pins import Pins
-from .policies import rule_for
+from .policies import Rule, rule_for
+from .recent import Recent
 from .savings import Savings
-from .sessions import Who, who
+from .sessions import Who, is_asked_for, who
 from .settings import audit_path
 from .setup import Setup
+from .showing import Showing
 from .stores import Divided
 from .upstreams import Upstreams
 
@@ -73,12 +74,11 @@ class Gateway:
         self.savings = Savings(config.state_folder / "savings.json", default_counter())
         self.audit = Audit(audit_path(options, config.state_folder))
         self._parking = Parking()
-        self._handles: OrderedDict[str, Handle] = OrderedDict()
-        self._listings: set[str] = set()
-        self._levels: dict[str, types.LoggingLevel] = {}
-        self._shown: dict[str, tuple[str, ...]] = {}
+        self._handles: Recent[str, Handle] = Recent(_MOST_HANDLES)
+        self._showing = Showing(self.box, self.savings)
+        self._levels: Recent[str, types.LoggingLevel] = Recent(_MOST_HANDLES)
         self._starting: asyncio.Task[Any] | None = None
-        self._complaint = ""
+        self.complaint = ""
 
     # Life
 
@@ -108,7 +108,7 @@ class Gateway:
     async def apply(self, setup: Setup) -> None:
         """Take over an edited configuration without a restart."""
         self.setup = setup
-        self._complaint = ""
+        self.complaint = ""
         self._handles.clear()
         await self.upstreams.apply(setup.document.servers, self.box)
 
@@ -118,77 +118,44 @@ class Gateway:
 
     def complain(self, about: str) -> None:
         """Remember what is wrong, for whoever asks how the gateway is."""
-        self._complaint = about
-
-    # What people ask
+        self.complaint = about
 
     @property
     def is_ready(self) -> bool:
         """Whether searches are answered without waiting for servers."""
         return self._starting is not None and self._starting.done()
 
-    def report(self) -> dict[str, Any]:
-        """How the gateway is, as JSON."""
-        held = {name: len(s.ledger.held) for name, s in self.upstreams.sources.items()}
-        found = report(
-            self.upstreams.states(),
-            is_ready=self.is_ready,
-            tools=len(self.box.catalog),
-            held=held,
-        )
-        found["tokens_saved"] = self.savings.total
-        problems = [self._complaint] if self._complaint else []
-        problems += ["The audit log cannot be written."] if self.audit.is_failing else []
-        if problems:
-            found |= {"status": "degraded", "problems": problems}
-        return found
-
-    def metrics(self) -> str:
-        """The same in figures."""
-        gauges = {"tools": len(self.box.catalog), "tokens_saved": self.savings.total}
-        return self.meters.text(self.upstreams.states(), gauges)
-
     # What clients ask
 
     async def listed(self, context: Context) -> Sequence[types.Tool]:
-        """The tools that a client sees now, the roster with the search tool."""
+        """The tools that a client sees now."""
         caller = self._who(context)
-        handle = await self._handle(caller)
-        view = handle.view("mcp")
-        search = self.box.profile.tool_for("search")
-        shown = [types.Tool.model_validate(tool) for tool in view.tools]
-        roster = handle.state.roster
-        for tool in shown:
-            if search is not None and tool.name == search.name and roster:
-                tool.description = f"{tool.description}\n\nWhat there is:\n{roster}"
-        if view.surface != "dispatch":
-            self._shown[handle.id] = handle.state.loaded
-        await self._saved(caller, shown)
-        return shown
-
-    async def _saved(self, caller: Who, shown: Sequence[types.Tool]) -> None:
-        if caller.session in self._listings:
-            return
-        if caller.is_kept:
-            self._listings.add(caller.session)
-        await self.savings.listed(self.box.catalog, [t.model_dump_json() for t in shown])
+        return await self._showing.listed(
+            caller,
+            self._rule(caller),
+            lambda: self._handle(caller),
+            is_counted=is_asked_for(),
+        )
 
     async def instructions(self, context: Context) -> str:
         """What a client is told at the start: how to find tools, and what there is."""
-        return (await self._handle(self._who(context))).view("mcp").instructions
+        caller = self._who(context)
+        shown = await self._showing.shown(caller, self._rule(caller), lambda: self._handle(caller))
+        return shown.instructions
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
         """From which level on a client wants to hear of log messages."""
-        self._levels[self._who(context).session] = level
+        self._levels.put(self._who(context).session, level)
 
     async def call(self, context: Context, name: str, arguments: dict[str, Any]) -> Result:
         """The answer to a client's call."""
         caller = self._who(context)
         handle = await self._handle(caller)
-        front = Front(context, level=self._levels.get(caller.session, "info"))
+        front = Front(context, level=self._levels.get(caller.session) or "info")
         if not front.is_stateless:
             result = await self._answered(caller, handle, front, name, arguments)
-            await self._announce(context, handle)
+            if self._showing.has_changed(handle):
+                await context.send_notification(types.ToolListChangedNotification())
             return result
         front = Parked(context)
         state = front.state or ""
@@ -198,13 +165,6 @@ class Gateway:
             front.state = state.removeprefix(_UPSTREAM) or None
         work = self._answered(caller, handle, front, name, arguments)
         return await self._parking.run(front, caller.owner, work)
-
-    async def _announce(self, context: Context, handle: Handle) -> None:
-        """Tell a client whose list of tools is not what it was shown."""
-        shown = self._shown.get(handle.id)
-        if shown is not None and shown != handle.state.loaded:
-            self._shown[handle.id] = handle.state.loaded
-            await context.send_notification(types.ToolListChangedNotification())
 
     async def _answered(
         self, caller: Who, handle: Handle, front: Front, name: str, arguments: dict[str, Any]
@@ -238,15 +198,15 @@ class Gateway:
         await self.started()
         known = self._handles.get(caller.session)
         if known is not None:
-            self._handles.move_to_end(caller.session)
             return known
-        allow = rule_for(caller.principal, self.setup.settings.policies)
+        allow = self._rule(caller)
         handle = await self.box.session(caller.session, allow=allow, approver=_ask)
         if caller.is_kept:
-            self._handles[caller.session] = handle
-            if len(self._handles) > _MOST_HANDLES:
-                self._handles.popitem(last=False)
+            self._handles.put(caller.session, handle)
         return handle
+
+    def _rule(self, caller: Who) -> Rule | None:
+        return rule_for(caller.principal, self.setup.settings.policies)
 
     def _hear(self, event: Event) -> None:
         happened = _HAPPENED.get()

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ..errors import ConfigError
+from . import status
 from .auth import check_exposure, is_loopback, provider_of
 from .gateway import Gateway
 from .setup import Setup
@@ -66,7 +67,7 @@ def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
 
     @app.custom_route("/health", ["GET"])
     async def health(request: Request) -> Response:
-        report = gateway.report()
+        report = status.health(gateway)
         if not await is_known(request):
             report = {key: report[key] for key in ("status", "live", "ready")}
         return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
@@ -79,7 +80,7 @@ def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
     async def metrics(request: Request) -> Response:
         if not await is_known(request):
             return PlainTextResponse("Say who you are.", status_code=_UNAUTHORISED)
-        return PlainTextResponse(gateway.metrics())
+        return PlainTextResponse(status.metrics(gateway))
 
     _ = (health, live, metrics)
 
@@ -114,7 +115,8 @@ async def serve_http(
 def bound(host: str, port: int) -> socket.socket:
     """A socket that listens on that address, or the reason why not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, since only then are the connections sent without delay.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), port))

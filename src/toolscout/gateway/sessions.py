@@ -7,7 +7,7 @@ import uuid
 from dataclasses import dataclass
 
 from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_access_token, get_http_headers
+from fastmcp.server.dependencies import get_access_token, get_http_request
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 HEADER = "toolscout-session"
@@ -50,6 +50,11 @@ def who(context: Context, *, fixed: str = "") -> Who:
     return Who("", f"~{uuid.uuid4().hex}", owner, is_kept=False)
 
 
+def is_asked_for() -> bool:
+    """Whether a listing is the client's own wish, and not the SDK's look before a call."""
+    return _header("mcp-method") != "tools/call"
+
+
 def principal_of() -> str:
     """The authenticated caller's name; empty without authentication."""
     token = get_access_token()
@@ -62,8 +67,15 @@ def principal_of() -> str:
 def _explicit(context: Context) -> str:
     request = context.request_context
     meta = dict(request.meta or {}) if request is not None else {}
-    given = meta.get(META) or get_http_headers(include={HEADER}).get(HEADER)
+    given = meta.get(META) or (_header(HEADER) if context.transport != "stdio" else "")
     return str(given)[:200] if given else ""
+
+
+def _header(name: str) -> str:
+    try:
+        return get_http_request().headers.get(name, "")
+    except RuntimeError:
+        return ""
 
 
 def _key(principal: str, kind: str, value: str) -> str:

@@ -1,0 +1,90 @@
+"""What clients are shown: the view of their conversation, kept until something in it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import mcp_types as types
+
+from ..search.engine import Allow
+from ..toolbox.box import Toolbox
+from ..toolbox.handle import Handle
+from .recent import Recent
+from .savings import Savings
+from .sessions import Who
+
+_MOST = 4_000
+Open = Callable[[], Awaitable[Handle]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One view in the protocol's form, and the state it is the view of."""
+
+    tools: tuple[types.Tool, ...]
+    instructions: str
+    state: Hashable
+    can_change: bool
+
+
+class Showing:
+    """Views by conversation; those of clients without one are shared by what they may see."""
+
+    def __init__(self, box: Toolbox, savings: Savings) -> None:
+        self._box = box
+        self._savings = savings
+        self._views: Recent[Hashable, Shown] = Recent(_MOST)
+        self._told: Recent[str, Hashable] = Recent(_MOST)
+
+    async def shown(self, caller: Who, allow: Allow | None, handle: Open) -> Shown:
+        """What a client sees now; looking again costs nothing while nothing has changed."""
+        key: Hashable = caller.session if caller.is_kept else ("passing", allow)
+        known = self._views.get(key)
+        if known is not None and not caller.is_kept and known.state == self._box.catalog.version:
+            return known
+        opened = await handle()
+        if known is not None and caller.is_kept and known.state == self._state(opened):
+            return known
+        shown = self._made(opened, is_kept=caller.is_kept)
+        self._views.put(key, shown)
+        return shown
+
+    async def listed(
+        self, caller: Who, allow: Allow | None, handle: Open, *, is_counted: bool
+    ) -> Sequence[types.Tool]:
+        """The tools of it; the first time a client asks, what it was spared is added up."""
+        shown = await self.shown(caller, allow, handle)
+        if is_counted and caller.session not in self._told:
+            texts = [t.model_dump_json() for t in shown.tools]
+            await self._savings.listed(self._box.catalog, texts)
+        if caller.is_kept:
+            self._told.put(caller.session, shown.state)
+        return shown.tools
+
+    def has_changed(self, handle: Handle) -> bool:
+        """Whether a client's list is no longer what it was last shown; said once."""
+        told, shown = self._told.get(handle.id), self._views.get(handle.id)
+        if told is None or shown is None or not shown.can_change:
+            return False
+        now = self._state(handle)
+        self._told.put(handle.id, now)
+        return told != now
+
+    def _state(self, handle: Handle) -> Hashable:
+        return (self._box.catalog.version, handle.state.loaded, handle.state.roster)
+
+    def _made(self, handle: Handle, *, is_kept: bool) -> Shown:
+        view = handle.view("mcp")
+        search = self._box.profile.tool_for("search")
+        tools = [types.Tool.model_validate(tool) for tool in view.tools]
+        roster = handle.state.roster
+        for tool in tools:
+            if search is not None and tool.name == search.name and roster:
+                tool.description = f"{tool.description}\n\nWhat there is:\n{roster}"
+        return Shown(
+            tools=tuple(tools),
+            instructions=view.instructions,
+            state=self._state(handle) if is_kept else self._box.catalog.version,
+            can_change=view.surface != "dispatch",
+        )
