@@ -12,7 +12,7 @@ from ..catalog.names import normalised, qualified
 from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
-from .postings import Entry, Segment, Vocabulary, build, settle
+from .postings import Entry, Segment, Vocabulary, build, kept, settle
 from .vectors import Vectors
 
 Mask = npt.NDArray[np.bool_]
@@ -162,14 +162,21 @@ class Index:
         return np.flatnonzero(self.alive & ~self.filled(name)).tolist()
 
     def rebuilt(self) -> Index:
-        """The same tools in fresh slots, vectors kept."""
+        """The same tools in slots closed up; nothing is read or weighed again."""
         living = np.flatnonzero(self.alive).astype(np.int32)
-        after = Index().with_tools([self.shared.tools[s] for s in living.tolist()])
-        for name, old in self.vectors.items():
-            places = np.flatnonzero(old.present[living]).astype(np.int32)
-            if len(places):
-                rows = old.rows[living[places]].astype(np.float32)
-                after = after.with_vectors(name, places, rows)
+        old = self.shared
+        after = Index(
+            shared=replace(old, tools=[], names={}, spellings={}),
+            count=self.count,
+            servers=self.servers,
+            alive=np.ones(len(living), np.bool_),
+            server=self.server[living],
+            category=self.category[living],
+            segments=(kept(self.segments, self.alive),) if len(living) else (),
+            vectors={name: v.kept(living) for name, v in self.vectors.items()},
+        )
+        for slot in living.tolist():
+            after._name(old.tools[slot])
         return after
 
     def _living(self, slots: tuple[int, ...]) -> list[int]:
@@ -177,14 +184,18 @@ class Index:
 
     def _enter(self, tool: Tool) -> dict[int, Entry]:
         """Give a tool the next slot, and say what its words weigh."""
+        self._name(tool)
+        add = self.shared.vocabulary.add
+        return {add(term): entry for term, entry in weigh(tool).items()}
+
+    def _name(self, tool: Tool) -> None:
+        """Give a tool the next slot, under all it may be called."""
         shared = self.shared
         slot = len(shared.tools)
         shared.tools.append(tool)
         shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
         for spelling in {normalised(n) for n in _names(tool)}:
             shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
-        add = shared.vocabulary.add
-        return {add(term): entry for term, entry in weigh(tool).items()}
 
 
 def _names(tool: Tool) -> tuple[str, str, str]:

@@ -110,6 +110,17 @@ def merge(segments: Sequence[Segment]) -> Segment:
     )
 
 
+def kept(segments: Sequence[Segment], alive: npt.NDArray[np.bool_]) -> Segment:
+    """One segment of the living alone, their slots closed up."""
+    whole = merge(segments)
+    living = alive[whole.slots]
+    places = np.cumsum(alive, dtype=np.int32) - 1
+    terms = np.repeat(whole.terms, np.diff(whole.offsets))[living]
+    slots = places[whole.slots[living]].astype(np.int32)
+    weights, fields = whole.weights[living], whole.fields[living]
+    return _sorted(0, int(alive.sum()), terms, slots, weights, fields)
+
+
 def settle(segments: Sequence[Segment], *, ratio: int = 6) -> tuple[Segment, ...]:
     """Merge small neighbours at the end, so that sizes fall geometrically and lookups stay few."""
     kept = list(segments)

@@ -82,12 +82,14 @@ def _is_word(term: str) -> bool:
 def unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
     numbers = [index.shared.vocabulary.get(t) for t in texts]
-    if allowed is index.alive and not index.lost:
-        return [t for t, n in zip(texts, numbers, strict=True) if n is None]
     wanted = np.array([_NO_TERM if n is None else n for n in numbers], np.int32)
-    seen: set[int] = set()
+    counts = [-index.lost.get(n, (0,))[0] if n is not None else 0 for n in numbers]
     for segment in index.segments:
         for place, posting in enumerate(segment.find(wanted)):
-            if posting is not None and place not in seen and allowed[posting.slots].any():
-                seen.add(place)
-    return [t for place, t in enumerate(texts) if place not in seen]
+            if posting is None:
+                continue
+            if allowed is index.alive:
+                counts[place] += len(posting)
+            elif allowed[posting.slots].any():
+                counts[place] = len(posting) + index.size
+    return [t for t, count in zip(texts, counts, strict=True) if count <= 0]

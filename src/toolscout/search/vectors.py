@@ -73,7 +73,7 @@ class Vectors:
         present[: self.size] = self.present
         after = replace(self, size=size, present=present)
         if size > len(self.rows):
-            room = max(size, int(1.5 * len(self.rows)), 64)
+            room = size + size // 2 + 64  # pages never written to cost nothing
             after = replace(after, rows=_grown(self.rows, room))
             if self.lead is not None:
                 after = replace(after, lead=_grown(self.lead, room))
@@ -116,6 +116,17 @@ class Vectors:
             count=self.count - len(slots),
         )
 
+    def kept(self, slots: Ints) -> Vectors:
+        """Some slots alone, closed up; the rest must have been dropped."""
+        after = Vectors.empty(self.dimensions).sized(len(slots))
+        rows = np.zeros(after.rows.shape, self.rows.dtype)
+        rows[: len(slots)] = self.rows[slots]
+        lead = None if self.lead is None else np.zeros((len(rows), self.lead.shape[1]), np.float32)
+        if lead is not None and self.lead is not None:
+            lead[: len(slots)] = self.lead[slots]
+        present = self.present[slots]
+        return replace(self, size=len(slots), present=present, rows=rows, lead=lead)
+
     def spread(self, queries: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each query's similarity to the catalog's tools."""
         count = max(self.count, 1)
@@ -157,7 +168,9 @@ class Vectors:
         basis = np.ascontiguousarray(vectors[:, ::-1][:, :LEADING], dtype=np.float32)
         lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
         lead[: self.size] = self.rows[: self.size] @ basis
-        return replace(self, rows=self.rows.astype(np.float16), basis=basis, lead=lead)
+        half = np.zeros(self.rows.shape, np.float16)
+        half[: self.size] = self.rows[: self.size]
+        return replace(self, rows=half, basis=basis, lead=lead)
 
 
 def _grown(rows: npt.NDArray[np.floating], room: int) -> npt.NDArray[np.floating]:
