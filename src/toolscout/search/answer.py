@@ -35,11 +35,11 @@ class Method:
 
 def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
     """The hits for one query among what a caller may see."""
-    if query.is_empty or not len(index):
+    if query.is_empty:
         return Results(query=query.text)
+    mask = narrowed(index, query, mask)
     if query.select:
         return _selected(index, query, mask)
-    mask = narrowed(index, query, mask)
     if query.pattern is not None:
         found = _ranked(method, _request(index, query, mask, (), limit), arms=(Regex(),))
         if found.hits or not query.is_guess:  # what matches is what was asked for
@@ -57,12 +57,14 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
     """Several answers as one, taking turns, so that every query has its best hit near the top."""
     if len(found) == 1:
         return found[0]
-    turns = chain.from_iterable(zip_longest(*(r.hits for r in found)))
-    hits = {h.name: h for h in reversed([h for h in turns if h is not None])}
-    order = dict.fromkeys(h.name for h in reversed(hits.values()))
-    kept = tuple(hits[name] for name in order)[: max(limit, len(found))]
+    hits: dict[str, Hit] = {}
+    for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
+        if hit is not None:
+            hits.setdefault(hit.name, hit)
+    kept = tuple(hits.values())[: max(limit, len(found))]
     shown = {h.name for h in kept}
-    near = dict.fromkeys(n for r in found for n in r.near if n not in shown)
+    following = chain(hits, *(r.near for r in found))
+    near = dict.fromkeys(n for n in following if n not in shown)
     return Results(
         query="",
         hits=kept,
@@ -94,7 +96,7 @@ def _ranked(
             continue
         if ranking is not None:
             rankings.append(ranking)
-    fused = method.fusion(request, rankings)
+    fused = _guarded(request, method.fusion(request, rankings))
     if not len(fused.slots):
         return Results(query=request.query.text, notes=notes)
     hits = _hits(request, rankings, fused)
@@ -107,6 +109,12 @@ def _ranked(
         near=_near(request, fused, hits),
         notes=notes,
     )
+
+
+def _guarded(request: Request, fused: Fused) -> Fused:
+    """Only what the caller may see, even if somebody's own ranker offers more."""
+    is_seen = request.allowed[fused.slots]
+    return fused if is_seen.all() else Fused(fused.slots[is_seen], fused.scores[is_seen])
 
 
 def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[Hit, ...]:
@@ -155,12 +163,11 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
     lacking: list[str] = []
     for name in query.select:
         exact = index.slot(name)
-        slots = [exact] if exact is not None else index.named(name)
-        seen = [s for s in slots if mask[s]]
-        if not seen:
+        slots = [exact] if exact is not None and mask[exact] else index.named(name)
+        tools = sorted((index.tool(s) for s in slots if mask[s]), key=lambda t: t.name)
+        if not tools:
             lacking.append(name)
-        for slot in seen:
-            tool = index.tool(slot)
+        for tool in tools:
             hits.setdefault(tool.name, Hit(tool, 1.0, _because("name", "name", (name,))))
     notes = (f"No tool is named {', '.join(lacking)}.",) if lacking else ()
     found = tuple(hits.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -40,7 +40,7 @@ class Snapshot:
 
     def mask(self, allow: Allow | None) -> Mask:
         """The slots that a rule allows; rules that can be told apart are worked out once."""
-        if allow is None or not (callable(allow) or isinstance(allow, frozenset)):
+        if not isinstance(allow, Hashable) or not (callable(allow) or isinstance(allow, frozenset)):
             return allowed(self.index, allow)
         known = self.masks.get(allow)
         if known is None:

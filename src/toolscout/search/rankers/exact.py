@@ -79,6 +79,8 @@ def _is_beginning(request: Request, word: str) -> bool:
 def _beginning(request: Request, word: str) -> list[int]:
     """The slots whose name begins with a word, alphabetically."""
     start = normalised(word)
+    if not start:
+        return []
     spellings = list(request.index.shared.spellings.items())
     found = {
         slot
