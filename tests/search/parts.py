@@ -15,6 +15,8 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
+from toolscout.search.embedders import load
+from toolscout.search.embedders.embedder import Embedder
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
 from toolscout.search.text import words
@@ -28,7 +30,7 @@ def tool(name: str, description: str = "", /, **rest: Any) -> Tool:
     if isinstance(parameters, dict):
         properties = {n: {"type": "string", "description": d} for n, d in parameters.items()}
         rest["parameters"] = Schema.of({"type": "object", "properties": properties})
-    return Tool(name=name, description=description, **rest)
+    return Tool(name=name, **{"description": description, **rest})
 
 
 def filled(tools: Iterable[Tool], **rest: Any) -> Engine:
@@ -44,6 +46,13 @@ def seen(results: Results) -> str:
     for hit in results.hits:
         parts += [hit.name, hit.tool.description, *map(str, hit.why)]
     return "\n".join(parts)
+
+
+@cache
+def use() -> Embedder:
+    """The bundled encoder, its weights read once for all tests."""
+    (encoder,) = load("use")
+    return encoder
 
 
 @cache

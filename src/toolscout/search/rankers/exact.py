@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,11 @@ WHOLE = 100.0
 PREFIX = 50.0
 MENTIONED = 6.0
 _IDENTIFIER = re.compile(r"[^\W\d][\w.\-:/]*[_.:\-/][\w.\-:/]*\w|[a-z]+(?:[A-Z][a-z0-9]+)+")
+_STEP = 50.0
 _LONGEST = 512
+
+Found = Mapping[int, tuple[float, str]]
+"""Slots, what each gains by its name, and the spelling that named it."""
 
 
 class Exact:
@@ -25,20 +29,9 @@ class Exact:
 
     def rank(self, request: Request) -> Names | None:
         """The tools whose name the query says."""
-        found: dict[int, tuple[float, str]] = {}
         text = request.query.words.strip()
-        for spelling in _IDENTIFIER.findall(text[:_LONGEST]):
-            for slot in request.index.named(spelling):
-                found[slot] = (MENTIONED, spelling)
         word = request.query.name
-        if word and not found and _is_beginning(request, word):
-            found = dict.fromkeys(_beginning(request, word), (PREFIX, word))
-        if len(text) <= _LONGEST:
-            for slot in request.index.named(word or text):
-                found[slot] = (WHOLE, word or text)
-            if (slot := request.index.slot(word or text)) is not None:
-                found[slot] = (WHOLE + 1, word or text)
-        found = {s: v for s, v in found.items() if request.allowed[s]}
+        found = _called(request, word or text) or _begun(request, word) or _mentioned(request, text)
         return Names(found) if found else None
 
 
@@ -46,7 +39,7 @@ class Exact:
 class Names:
     """The tools named, and how."""
 
-    found: Mapping[int, tuple[float, str]]
+    found: Found
     trust: float = 1.0
     arm: str = "name"
 
@@ -66,6 +59,34 @@ class Names:
             return None
         gain, spelling = self.found[slot]
         return Reason(self.arm, field="name", words=(spelling,), score=gain)
+
+
+def _called(request: Request, name: str) -> Found:
+    """What is called just so; first of all what is spelled just so."""
+    if len(name) > _LONGEST:
+        return {}
+    found = dict.fromkeys(_seen(request, request.index.named(name)), (WHOLE, name))
+    exact = request.index.slot(name)
+    if exact is not None and request.allowed[exact]:
+        found[exact] = (WHOLE + 1, name)
+    return found
+
+
+def _begun(request: Request, word: str) -> Found:
+    """What begins so, by name: a step is more than the other arms could make up for."""
+    slots = _beginning(request, word) if word and _is_beginning(request, word) else []
+    return {s: (PREFIX + _STEP * place, word) for place, s in enumerate(reversed(slots))}
+
+
+def _mentioned(request: Request, text: str) -> Found:
+    found: dict[int, tuple[float, str]] = {}
+    for spelling in _IDENTIFIER.findall(text[:_LONGEST]):
+        found |= dict.fromkeys(_seen(request, request.index.named(spelling)), (MENTIONED, spelling))
+    return found
+
+
+def _seen(request: Request, slots: Iterable[int]) -> list[int]:
+    return [s for s in slots if request.allowed[s]]
 
 
 def _is_beginning(request: Request, word: str) -> bool:
