@@ -14,6 +14,7 @@ from ..catalog.tool import Tool
 from .answer import Method, answer, merged
 from .embedders.cache import VectorCache
 from .embedders.embedder import Embedder, Floats
+from .fields import Texts, texts
 from .filling import RETRY_SECONDS, Filler, Progress
 from .fusion import zscore
 from .hit import Results
@@ -67,6 +68,8 @@ class Engine:
     Words are ready at once. Vectors come from the cache or are made in the background; until they
     are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
     tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
+    `rankers`, `fusion` and `read` (what of a tool is encoded) may be your own; `cut` is the
+    confidence from which on a search counts as answered.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Engine:
         cache: VectorCache | None = None,
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
+        read: Texts = texts,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
@@ -86,7 +90,7 @@ class Engine:
         self._method = Method(rankers=tuple(arms), fusion=fusion)
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())
-        self._filler = Filler(self, self.embedders, cache, retry_seconds=retry_seconds)
+        self._filler = Filler(self, self.embedders, cache, read=read, retry_seconds=retry_seconds)
         if catalog is not None:
             self.update(catalog)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
@@ -51,6 +51,10 @@ def _fields(tool: Tool) -> Iterator[list[str]]:
     yield terms(" ".join([p.description[:400] for p in parameters])[:_TEXT_CAP])
     server = [t for t in terms(tool.server) if t not in name]
     yield server + terms(" ".join((tool.category, *tool.tags)))
+
+
+Texts = Callable[[Tool], Sequence[tuple[str, float]]]
+"""What is encoded for a tool: texts, each with its share in the one vector."""
 
 
 def texts(tool: Tool) -> tuple[tuple[str, float], ...]:

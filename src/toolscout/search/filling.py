@@ -16,7 +16,7 @@ from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .embedders.cache import VectorCache, key
 from .embedders.embedder import Embedder, encoded, unit
-from .fields import texts
+from .fields import Texts, texts
 
 Floats = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
@@ -38,10 +38,14 @@ class Batch:
 
 
 def batches_for(
-    tools: Sequence[Tool], embedder: Embedder, cache: VectorCache | None
+    tools: Sequence[Tool],
+    embedder: Embedder,
+    cache: VectorCache | None,
+    *,
+    read: Texts = texts,
 ) -> Iterator[Batch]:
     """Vectors in batches as they are had, those in the cache first."""
-    keys = [key(embedder.id, texts(t)) for t in tools]
+    keys = [key(embedder.id, read(t)) for t in tools]
     known = _fitting(cache.get(keys)) if cache is not None else {}
     ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
     if ready:
@@ -49,15 +53,15 @@ def batches_for(
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
     for start in range(0, len(rest), _BATCH):
         some, under = zip(*rest[start : start + _BATCH], strict=True)
-        yield Batch(some, encode(some, embedder), under)
+        yield Batch(some, encode(some, embedder, read=read), under)
 
 
-def encode(tools: Sequence[Tool], embedder: Embedder) -> Floats:
+def encode(tools: Sequence[Tool], embedder: Embedder, *, read: Texts = texts) -> Floats:
     """One vector a tool: the weighted mean of its texts' vectors, of length one.
 
     Rounded as the cache keeps it, so that a cold and a warm start give the same results.
     """
-    parts = [texts(t) for t in tools]
+    parts = [read(t) for t in tools]
     flat = list(dict.fromkeys(text for part in parts for text, _ in part))
     rows = dict(zip(flat, encoded(embedder, flat), strict=True))
     sums = np.stack([sum(np.float32(w) * rows[t] for t, w in part) for part in parts])
@@ -97,9 +101,11 @@ class Filler:
         embedders: Sequence[Embedder],
         cache: VectorCache | None,
         *,
+        read: Texts = texts,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._index = index
+        self._read = read
         self._embedders = embedders
         self._cache = cache
         self._retry_seconds = retry_seconds
@@ -187,7 +193,7 @@ class Filler:
     def _one(self, embedder: Embedder, progress: Progress | None) -> None:
         tools = self._index.lacking(embedder)
         done = 0
-        for batch in batches_for(tools, embedder, self._cache):
+        for batch in batches_for(tools, embedder, self._cache, read=self._read):
             self._index.take(embedder, batch.tools, batch.vectors)
             if self._cache is not None and batch.keys:
                 self._cache.put(zip(batch.keys, batch.vectors, strict=True))

@@ -17,6 +17,13 @@ _DIGITS = 4  # as hits show them; what lies beyond is noise of the arithmetic
 
 def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
     """Sum the arms, lean a little towards servers that fit, give every need its turn."""
+    return spread(request, rankings, summed(request, rankings))
+
+
+def summed(
+    request: Request, rankings: Sequence[Ranking], *, server_share: float = SERVER_SHARE
+) -> Fused:
+    """The arms added up, each as loud as it is trusted; nothing is done for several needs."""
     if not rankings:
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
     offered = [r.candidates for r in rankings]
@@ -24,11 +31,10 @@ def zscore(request: Request, rankings: Sequence[Ranking]) -> Fused:
     scores = np.zeros(len(slots), np.float32)
     for ranking in rankings:
         scores += np.float32(ranking.trust) * ranking.at(slots)
-    scores = _with_servers(request, slots, scores)
-    return spread(request, rankings, _ordered(request, slots, scores))
+    return _ordered(request, slots, _with_servers(request, slots, scores, server_share))
 
 
-def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
+def _with_servers(request: Request, slots: Ints, scores: Floats, share: float) -> Floats:
     """A server whose best tool fits well makes its other tools a little likelier."""
     shared = request.index.shared
     if request.index.servers < _FEWEST_SERVERS or not len(slots):
@@ -37,7 +43,7 @@ def _with_servers(request: Request, slots: Ints, scores: Floats) -> Floats:
     best = np.full(len(shared.servers), -np.inf, np.float32)
     np.maximum.at(best, groups, scores)
     nameless = shared.servers.get("", -1)
-    bonus = np.where(groups == nameless, np.float32(0), np.float32(SERVER_SHARE) * best[groups])
+    bonus = np.where(groups == nameless, np.float32(0), np.float32(share) * best[groups])
     return scores + bonus
 
 

@@ -41,10 +41,14 @@ class Term:
 
 
 class BM25F:
-    """The lexical arm; trusted as far as the catalog knows the query's words."""
+    """The lexical arm; trusted as far as the catalog knows the query's words.
 
-    def __init__(self, *, weight: float = WEIGHT) -> None:
+    `blindness` is how fast trust falls with the share of words that it does not know.
+    """
+
+    def __init__(self, *, weight: float = WEIGHT, blindness: float = 1.0) -> None:
         self.weight = weight
+        self.blindness = blindness
 
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the query."""
@@ -64,7 +68,7 @@ class BM25F:
             scores=scores,
             candidates=best,
             coverage=coverage,
-            trust=self.weight * coverage,
+            trust=self.weight * coverage**self.blindness,
             clauses=tuple(frozenset(terms(c)) for c in clauses),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,17 +15,28 @@ from ..ranking import Floats, Ints, Request
 from ..text import latin_share
 from ..vectors import Vectors, one_thread
 
-WHOLE = 0.5
-CLAUSE = 0.5
 _REMEMBERED = 512
 
 
 class Dense:
-    """One embedder's arm: the whole request, and the best of its clauses."""
+    """One embedder's arm: the whole request, and the best of its clauses.
 
-    def __init__(self, embedder: Embedder, *, weight: float = 1.0) -> None:
+    `view` is how the whole is read, by default without the values it mentions; `clause_share` is
+    how much of the arm's word is the best clause's.
+    """
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        *,
+        weight: float = 1.0,
+        clause_share: float = 0.5,
+        view: Callable[[str], str] = without_values,
+    ) -> None:
         self.embedder = embedder
         self.weight = weight
+        self.clause_share = clause_share
+        self.view = view
         self._encode = lru_cache(maxsize=_REMEMBERED)(self._views)
 
     def rank(self, request: Request) -> Meaning | None:
@@ -36,14 +48,16 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
-        views = self._encode((without_values(text), *(request.clauses or (text,))))
+        views = self._encode((self.view(text), *(request.clauses or (text,))))
         if views.shape[1] != vectors.dimensions:
             raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
         with one_thread():
             near, closeness = vectors.scan(views[0], request.allowed, count=request.depth)
             near = request.leading(near, closeness, request.depth)
             mean, deviation = vectors.spread(views)
-        return Meaning(vectors, views, mean, deviation, candidates=near, trust=trust)
+        return Meaning(
+            vectors, views, mean, deviation, self.clause_share, candidates=near, trust=trust
+        )
 
     def _views(self, texts: tuple[str, ...]) -> Floats:
         """A row a text, each different one encoded once."""
@@ -60,6 +74,7 @@ class Meaning:
     views: Floats
     mean: Floats
     deviation: Floats
+    clause_share: float
     candidates: Ints
     trust: float
     arm: str = "meaning"
@@ -67,7 +82,8 @@ class Meaning:
     def at(self, slots: Ints) -> Floats:
         """Standardised similarity; zero, which is neutral, where a vector is still missing."""
         standard = (self.similarity(slots) - self.mean) / self.deviation
-        score = WHOLE * standard[:, 0] + CLAUSE * standard[:, 1:].max(axis=1)
+        share = np.float32(self.clause_share)
+        score = (1 - share) * standard[:, 0] + share * standard[:, 1:].max(axis=1)
         return np.where(self.vectors.present[slots], score, np.float32(0)).astype(np.float32)
 
     def parts(self, slots: Ints) -> Floats:

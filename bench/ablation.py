@@ -1,0 +1,127 @@
+"""What each part of the default ranking is worth: one part changed at a time, on labelled sets.
+
+    python bench/ablation.py [--sets azure_mcp,bfcl] [--limit 500]
+
+Prints a Markdown table: the difference to the default in points of recall@5 and nDCG@10, with the
+95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from catalogs import DATA, available, rows
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.sources.files import read_tools
+from toolscout.catalog.tool import Tool
+from toolscout.config import Config
+from toolscout.evals.bootstrap import paired
+from toolscout.evals.metrics import ndcg, recall
+from toolscout.search import embedders
+from toolscout.search.embedders.cache import VectorCache
+from toolscout.search.engine import Engine
+from toolscout.search.fields import texts
+from toolscout.search.fusion import summed
+from toolscout.search.needs import spread
+from toolscout.search.rankers.bm25f import BM25F
+from toolscout.search.rankers.dense import Dense
+from toolscout.search.rankers.exact import Exact
+from toolscout.search.ranking import Fused, Ranker, Ranking, Request
+
+SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
+Make = Callable[[Catalog], Engine]
+Figures = list[tuple[float, float]]
+
+
+def engines(cache: VectorCache) -> dict[str, Make]:
+    """The default, and the default with one part changed."""
+    (use,) = embedders.load("use")
+
+    def arms(*rankers: Ranker) -> Make:
+        return lambda catalog: Engine(catalog, embedders=[use], cache=cache, rankers=rankers)
+
+    def part(**changed: object) -> Make:
+        return lambda catalog: Engine(catalog, embedders=[use], cache=cache, **changed)
+
+    return {
+        "default": part(),
+        "words alone": lambda catalog: Engine(catalog),
+        "vectors alone": arms(Exact(), Dense(use)),
+        "no arm of names": arms(BM25F(), Dense(use)),
+        "words half as loud": arms(Exact(), BM25F(weight=0.4), Dense(use)),
+        "words half as loud again": arms(Exact(), BM25F(weight=1.2), Dense(use)),
+        "words trusted where blind": arms(Exact(), BM25F(blindness=0), Dense(use)),
+        "words doubted faster": arms(Exact(), BM25F(blindness=2), Dense(use)),
+        "vectors of the whole alone": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
+        "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
+        "values kept in the request": arms(Exact(), BM25F(), Dense(use, view=str)),
+        "no turns for several needs": part(fusion=summed),
+        "no share of the server": part(fusion=no_server_share),
+        "without text 1 (description)": part(read=partial(but_one_text, 0)),
+        "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
+        "without text 3 (bare name)": part(read=partial(but_one_text, 2)),
+        "without text 4 (required parameters)": part(read=partial(but_one_text, 3)),
+    }
+
+
+def no_server_share(request: Request, rankings: Sequence[Ranking]) -> Fused:
+    return spread(request, rankings, summed(request, rankings, server_share=0.0))
+
+
+def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
+    return [pair for place, pair in enumerate(texts(tool)) if place != number]
+
+
+def measured(make: Make, name: str, *, limit: int | None) -> Figures:
+    """Recall@5 and nDCG@10 of every query of a set."""
+    engine = make(Catalog(read_tools(DATA / name / "tools.jsonl").tools))
+    engine.fill()
+    found: Figures = []
+    for row in rows(DATA / name / "queries.jsonl")[:limit]:
+        groups = [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]]
+        names = engine.search(row["query"], limit=10).names
+        found.append((recall(names, groups, at=5), ndcg(names, groups, at=10)))
+    return found
+
+
+def told(after: Figures, before: Figures) -> str:
+    """Points of difference in both figures."""
+    said: list[str] = []
+    for figure in (0, 1):
+        gain = paired([a[figure] for a in after], [b[figure] for b in before])
+        mark = " *" if gain.low > 0 or gain.high < 0 else ""
+        points = f"{gain.mean * 100:+.1f} [{gain.low * 100:+.1f}, {gain.high * 100:+.1f}]"
+        said.append(points + mark)
+    return " / ".join(said)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--sets", default=",".join(SETS))
+    options.add_argument("--limit", type=int, help="only the first queries of each set")
+    chosen = options.parse_args()
+    if not available():
+        sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
+    names = chosen.sets.split(",")
+    cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
+    print("| recall@5 / nDCG@10 | " + " | ".join(names) + " |")
+    print("|---|" + "---|" * len(names))
+    default: dict[str, Figures] = {}
+    for label, make in engines(cache).items():
+        cells: list[str] = []
+        for name in names:
+            print(f"{label}: {name} …", file=sys.stderr)
+            figures = measured(make, name, limit=chosen.limit)
+            before = default.setdefault(name, figures)
+            means = [sum(column) / len(figures) for column in zip(*figures, strict=True)]
+            plain = " / ".join(f"{mean:.3f}" for mean in means)
+            cells.append(plain if before is figures else told(figures, before))
+        print(f"| {label} | " + " | ".join(cells) + " |", flush=True)
+    cache.close()
+
+
+if __name__ == "__main__":
+    main()
