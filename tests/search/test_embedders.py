@@ -170,8 +170,8 @@ def test_each_arm_is_as_loud_as_it_can_see() -> None:
     assert [reason.arm for reason in unknown.hits[0].why] == ["meaning"]
 
     misled.encoded.clear()
-    for named in ("select:weather", "/weather/", "re:mail", "server:x", "category:y"):
-        engine.search(named)
+    for query in ("select:weather", "/weather/", "re:mail", "server:x", "send_mail", "sendMail"):
+        engine.search(query)
     assert misled.encoded == []
 
 

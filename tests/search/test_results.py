@@ -140,6 +140,7 @@ def test_near_has_the_next_names_and_none_that_is_shown(engine: Engine) -> None:
     assert set(found.near) <= set(everything) | {"read_mail"}
 
 
+@pytest.mark.behaviour("S15")
 def test_a_long_request_gets_a_tool_for_each_of_its_needs() -> None:
     noise = [tool(f"send_mail_{i}", f"Send a mail message, variant {i}.") for i in range(12)]
     engine = filled([*OFFICE, *noise], embedders=[Bag()])
@@ -181,6 +182,7 @@ def test_confidence_is_a_chance_that_rises_with_what_speaks_for_the_best_hit() -
     assert sure[2] > 0.5 > sure[3] > 0
 
 
+@pytest.mark.behaviour("S11")
 def test_a_cut_says_what_is_no_answer_and_withholds_nothing() -> None:
     plain = filled(OFFICE, embedders=[use()])
     strict = filled(OFFICE, embedders=[use()], cut=0.5)
@@ -190,6 +192,21 @@ def test_a_cut_says_what_is_no_answer_and_withholds_nothing() -> None:
         assert found.answered is fits
         assert found.names == plain.search(query).names
         assert plain.search(query).answered
+
+
+@pytest.mark.behaviour("E35", "E39")
+def test_five_are_shown_unless_said_otherwise_and_their_scores_fall() -> None:
+    engine = filled(OFFICE, embedders=[use()])
+
+    shown = engine.search("mail the weather to the hotel")
+    scores = [hit.score for hit in shown.hits]
+
+    assert len(shown.hits) == 5
+    assert scores == sorted(scores, reverse=True)
+    for limit in (1, 3, 6):
+        names = engine.search("mail the weather to the hotel", limit=limit).names
+        assert names[:5] == shown.names[:limit]
+        assert len(names) == limit
 
 
 @pytest.mark.behaviour("E33")

@@ -14,6 +14,7 @@ from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share
 from ..vectors import Vectors, one_thread
+from .exact import is_called
 
 _REMEMBERED = 512
 
@@ -43,7 +44,7 @@ class Dense:
         """Compare the request with every tool that has a vector."""
         vectors = request.index.vectors.get(self.embedder.id)
         text = request.query.words
-        if vectors is None or not vectors.count or not text:
+        if vectors is None or not vectors.count or not text or is_called(request):
             return None
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:

@@ -61,6 +61,12 @@ class Names:
         return Reason(self.arm, field="name", words=(spelling,), score=gain)
 
 
+def is_called(request: Request) -> bool:
+    """Whether the whole query is the name of a tool and no plain word: nothing else is asked."""
+    word = request.query.name
+    return bool(word and _IDENTIFIER.fullmatch(word) and _called(request, word))
+
+
 def _called(request: Request, name: str) -> Found:
     """What is called just so; first of all what is spelled just so."""
     if len(name) > _LONGEST:

@@ -1,0 +1,120 @@
+"""Search by meaning with the bundled encoder: other words, other languages, other scripts."""
+
+from __future__ import annotations
+
+import pytest
+from tests.search.parts import filled, tool, use
+
+from toolscout.search.engine import Engine
+
+TOOLS = [
+    tool("get_weather", "Get the weather forecast for a city.", parameters={"city": "The city."}),
+    tool("send_email", "Send an email to a person.", parameters={"to": "Who gets the message."}),
+    tool("translate_text", "Translate a text into another language."),
+    tool("book_flight", "Book a plane ticket between two airports."),
+    tool("create_invoice", "Create an invoice for a customer."),
+    tool("delete_file", "Delete a file from the disk."),
+    tool("play_music", "Play a song or an album."),
+    tool("search_images", "Search for pictures by what they show."),
+    tool("convert_currency", "Convert an amount of money from one currency to another."),
+    tool("set_alarm", "Set an alarm that wakes the user up."),
+    tool("find_restaurant", "Find a place to eat nearby."),
+    tool("update_navigation", "Change the menu of the website."),
+]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return filled(TOOLS, embedders=[use()])
+
+
+@pytest.mark.behaviour("E4", "E51")
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("Wie wird das Wetter morgen in Berlin?", "get_weather"),
+        ("Schicke Anna eine E-Mail", "send_email"),
+        ("Rechne Euro in Dollar um", "convert_currency"),
+        ("Jaka będzie jutro pogoda w Krakowie?", "get_weather"),
+        ("Wyślij wiadomość e-mail do Anny", "send_email"),
+        ("Zarezerwuj bilet na samolot do Rzymu", "book_flight"),
+        ("كيف سيكون الطقس غدا في القاهرة؟", "get_weather"),
+        ("أرسل بريدا إلكترونيا إلى أحمد", "send_email"),
+        ("ترجم هذا النص إلى الفرنسية", "translate_text"),
+        ("明天北京的天气怎么样", "get_weather"),
+        ("给小王发一封电子邮件", "send_email"),
+        ("播放一首歌", "play_music"),
+        ("明日の東京の天気を教えて", "get_weather"),
+        ("このファイルを削除してください", "delete_file"),
+        ("近くのレストランを探して", "find_restaurant"),
+        ("내일 서울 날씨 알려줘", "get_weather"),
+        ("로마행 비행기 표를 예약해 줘", "book_flight"),
+        ("노래 틀어줘", "play_music"),
+        ("Какая завтра погода в Москве?", "get_weather"),
+        ("Удали этот файл", "delete_file"),
+        ("Разбуди меня в семь утра", "set_alarm"),
+        ("Quel temps fera-t-il demain à Paris ?", "get_weather"),
+        ("Busca fotos de gatos", "search_images"),
+        ("Yarın İstanbul'da hava nasıl?", "get_weather"),
+    ],
+)
+def test_a_request_in_another_language_finds_the_english_tool(
+    engine: Engine, query: str, name: str
+) -> None:
+    found = engine.search(query)
+
+    assert found.names[0] == name
+    assert "meaning" in [reason.arm for reason in found.hits[0].why]
+
+
+@pytest.mark.behaviour("E51")
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("is it going to rain tomorrow", "get_weather"),
+        ("I am hungry", "find_restaurant"),
+        ("wake me up at seven", "set_alarm"),
+        ("how many yen is that in euros", "convert_currency"),
+        ("bill the client", "create_invoice"),
+    ],
+)
+def test_other_words_for_the_same_thing_find_the_tool(
+    engine: Engine, query: str, name: str
+) -> None:
+    assert engine.search(query).names[0] == name
+
+
+@pytest.mark.behaviour("E50", "E51")
+def test_words_alone_find_nothing_in_another_language_and_say_so() -> None:
+    words = filled(TOOLS)
+
+    for query in ("明天北京的天气怎么样", "Какая завтра погода?"):
+        found = words.search(query)
+        assert (found.names, found.confidence) == ((), 0)
+
+
+@pytest.mark.behaviour("E51")
+def test_similarities_are_shares_and_scores_fall(engine: Engine) -> None:
+    found = engine.search("Wetter", limit=12)
+
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    for hit in found.hits:
+        for reason in hit.why:
+            assert reason.arm != "meaning" or -1 <= reason.score <= 1
+
+
+def test_tools_described_in_other_languages_are_found_in_english() -> None:
+    foreign = filled(
+        [
+            tool("wetter_abrufen", "Ruft die Wettervorhersage für eine Stadt ab."),
+            tool("发送邮件", "给某人发送一封电子邮件。"),
+            tool("удалить_файл", "Удаляет файл с диска."),
+        ],
+        embedders=[use()],
+    )
+
+    assert foreign.search("weather forecast").names[0] == "wetter_abrufen"
+    assert foreign.search("send an email").names[0] == "发送邮件"
+    assert foreign.search("delete a file").names[0] == "удалить_файл"
+    foreign.close()
