@@ -244,7 +244,7 @@ def test_another_process_gives_the_same_bytes(tmp_path: Path) -> None:
     path.write_text("\n".join(json.dumps(t.row()) for t in OFFICE), encoding="utf-8")
     queries = ["send mesages by mail and find a hotel", "travel", "wetter", "/mail/", "read_"]
     outputs = set()
-    for seed in ("0", "1", "4242"):
+    for seed in ("0", "4242"):
         ran = subprocess.run(
             [sys.executable, "-c", PROGRAM, str(path), "use", json.dumps(queries)],
             env={**os.environ, "PYTHONHASHSEED": seed},

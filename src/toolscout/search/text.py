@@ -34,6 +34,7 @@ _SCRIPTS = (
     ("\u0b80", "\u0bff", "tamil"),
 )
 _CACHE_SIZE = 200_000
+_LONGEST_KEPT = 64
 _cache: dict[str, tuple[str, ...]] = {}
 
 
@@ -79,9 +80,11 @@ def latin_share(text: str) -> float:
 
 
 def _remember(word: str) -> tuple[str, ...]:
-    if len(_cache) >= _CACHE_SIZE:
-        _cache.clear()
-    found = _cache[word] = tuple(_terms_of(word))
+    found = tuple(_terms_of(word))
+    if len(word) <= _LONGEST_KEPT:  # what is longer is no word, and would be kept for nobody
+        if len(_cache) >= _CACHE_SIZE:
+            _cache.clear()
+        _cache[word] = found
     return found
 
 

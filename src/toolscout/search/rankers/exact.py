@@ -16,7 +16,9 @@ from ..typos import unseen
 WHOLE = 100.0
 PREFIX = 50.0
 MENTIONED = 6.0
-_IDENTIFIER = re.compile(r"[^\W\d][\w.\-:/]*[_.:\-/][\w.\-:/]*\w|[a-z]+(?:[A-Z][a-z0-9]+)+")
+_RUN = re.compile(r"[^\W\d](?:[\w.\-:/]*\w)?")
+_JOINT = re.compile(r"[_.:\-/]")
+_HUMPS = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]+)+")
 _STEP = 50.0
 _LONGEST = 512
 
@@ -64,7 +66,7 @@ class Names:
 def is_called(request: Request) -> bool:
     """Whether the whole query is the name of a tool and no plain word: nothing else is asked."""
     word = request.query.name
-    return bool(word and _IDENTIFIER.fullmatch(word) and _called(request, word))
+    return bool(word and _is_identifier(word) and _called(request, word))
 
 
 def _called(request: Request, name: str) -> Found:
@@ -86,7 +88,7 @@ def _begun(request: Request, word: str) -> Found:
 
 def _mentioned(request: Request, text: str) -> Found:
     found: dict[int, tuple[float, str]] = {}
-    for spelling in _IDENTIFIER.findall(text[:_LONGEST]):
+    for spelling in filter(_is_identifier, _RUN.findall(text[:_LONGEST])):
         found |= dict.fromkeys(_seen(request, request.index.named(spelling)), (MENTIONED, spelling))
     return found
 
@@ -97,10 +99,17 @@ def _seen(request: Request, slots: Iterable[int]) -> list[int]:
 
 def _is_beginning(request: Request, word: str) -> bool:
     """Whether a lone word may begin a name: it looks like one, or no tool has it as a word."""
-    if _IDENTIFIER.fullmatch(word) or word.endswith("_"):
+    if _is_identifier(word) or word.endswith("_"):
         return True
     strange = unseen(request.index, request.terms, request.allowed)
     return len(word) > 2 and len(strange) == len(request.terms)
+
+
+def _is_identifier(word: str) -> bool:
+    """Whether a word is joined out of several, as names are and plain words are not."""
+    if len(word) > _LONGEST or _RUN.fullmatch(word) is None:
+        return False
+    return _JOINT.search(word) is not None or _HUMPS.fullmatch(word) is not None
 
 
 def _beginning(request: Request, word: str) -> list[int]:
