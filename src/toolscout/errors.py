@@ -100,9 +100,13 @@ class QueryError(ToolscoutError):
 
 
 class EmbedderError(ToolscoutError):
-    """Vectors cannot be had; search goes on with words alone."""
+    """Vectors cannot be had; `is_transient` means that the same texts may work later."""
 
     code = "embedder"
+
+    def __init__(self, message: str, *, hint: str = "", is_transient: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_transient = is_transient
 
 
 class StoreError(ToolscoutError):

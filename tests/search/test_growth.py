@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
@@ -216,3 +217,22 @@ def test_among_many_that_are_alike_the_first_by_name_come_first(embedders: list[
             found = engine.search(query)
             assert found.names == tuple(t.name for t in some[:5]), query
         engine.close()
+
+
+def test_an_update_that_fails_half_way_leaves_everything_as_it_was() -> None:
+    """A schema that is no JSON cannot come in from outside; whatever breaks an update, it heals."""
+    engine = filled([tool("weather", "Tells the weather.")], embedders=[Bag()])
+    broken = Tool(name="broken", parameters=Schema("{"))
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="property name"):
+            engine.update(engine.catalog.add(tool("clock", "Tells the time."), broken))
+        assert engine.search("tells", limit=9).names == ("weather",)
+        assert engine.search("select:clock,broken").names == ()
+        assert engine.status.vectors == {"bag": 1}
+
+    catalog = engine.catalog.add(tool("mail", "Sends mail."), tool("post", "Sends parcels."))
+    engine.update(catalog)
+    engine.fill()
+    same(engine, catalog, ["sends", "select:clock,broken", "broken", "clock", "mail"])
+    engine.close()

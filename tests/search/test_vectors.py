@@ -10,9 +10,10 @@ from threading import Event
 
 import numpy as np
 import pytest
-from tests.search.parts import Bag, Floats, Fragile, filled, tool, unplugged
+from tests.search.parts import Bag, Floats, Fragile, filled, tool, unplugged, use
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.errors import EmbedderError
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 
@@ -154,11 +155,18 @@ def test_it_is_not_tried_again_at_every_search() -> None:
 
 @pytest.mark.behaviour("E42")
 def test_a_failure_half_way_keeps_what_was_made_and_nothing_wrong(tmp_path: Path) -> None:
-    tools = [tool(f"tool_{i:03}", f"thing number {i}") for i in range(80)]
-    embedder = Fragile(unplugged(), word="tool 070")
+    class Tiring(Fragile):
+        def encode(self, texts: Sequence[str]) -> Floats:
+            if self.failure is not None and len(self.encoded) > 64 * 4:
+                raise self.failure
+            return Bag.encode(self, texts)
+
+    tools = [tool(f"tool_{i:03}", f"thing number {i}") for i in range(200)]
+    embedder = Tiring(EmbedderError("Tired.", is_transient=True))
     first = filled(tools, embedders=[embedder], cache=VectorCache(tmp_path / "v.db"))
-    assert first.status.vectors == {"fragile": 64}
-    assert "Searched without some vectors" in first.search("thing").notes[0]
+    made = first.status.vectors["fragile"]
+    assert 64 <= made < 200
+    assert first.search("thing").notes[-1] == "Searched without some vectors: Tired."
     first.close()
 
     embedder.failure = None
@@ -166,7 +174,7 @@ def test_a_failure_half_way_keeps_what_was_made_and_nothing_wrong(tmp_path: Path
     second = filled(tools, embedders=[embedder], cache=VectorCache(tmp_path / "v.db"))
     fresh = filled(tools, embedders=[Bag(name="fragile")])
 
-    assert {t[:8] for t in embedder.encoded} == {f"tool 0{i}" for i in range(64, 80)}
+    assert {t[:8] for t in embedder.encoded} == {f"tool {i:03}" for i in range(made, 200)}
     for query in ("thing number 70", "number 3"):
         assert answer(second, query) == answer(fresh, query)
     second.close()
@@ -437,4 +445,45 @@ def test_a_model_that_says_another_width_later_is_refused_and_said() -> None:
     assert "vectors of 56 numbers where it sent 48" in engine.status.problem
     assert engine.search("clock").names[0] == "clock"
     assert engine.search("mail").names[0] == "send_mail"
+    engine.close()
+
+
+def test_one_tool_that_cannot_be_encoded_does_not_cost_the_others_their_vectors() -> None:
+    tools = [tool(f"tool_{i:03}", f"thing number {i}") for i in range(100)]
+    embedder = Fragile(EmbedderError("Too long."), word="tool 041")
+    engine = filled(tools, embedders=[embedder])
+
+    assert engine.status.vectors == {"fragile": 99}
+    assert engine.status.problem == "Too long."
+    assert engine.search("thing").notes == ("Searched without some vectors: Too long.",)
+    assert engine.search("thing", allow=["tool_001", "tool_002"]).notes == ()
+    engine.close()
+
+
+def test_an_embedder_that_is_down_is_not_asked_for_the_rest() -> None:
+    class Down(Bag):
+        asked = 0
+
+        def encode(self, texts: Sequence[str]) -> Floats:
+            self.asked += 1
+            raise EmbedderError("No answer.", is_transient=self.is_latin_only)
+
+    tools = [tool(f"tool_{i:03}", f"thing number {i}") for i in range(2_000)]
+    down, broken = Down(is_latin_only=True), Down()
+    for embedder in (down, broken):
+        engine = Engine(embedders=[embedder])
+        engine.close()  # nothing is done in the background
+        engine.update(Catalog(tools))
+        engine.fill()
+        assert engine.status.vectors == {"bag": 0}
+
+    assert down.asked == 1
+    assert broken.asked == 7
+
+
+def test_text_that_no_encoding_knows_is_encoded_without_it() -> None:
+    engine = filled([tool("odd", "half a \ud83d pair"), MAIL], embedders=[use()])
+
+    assert engine.status.problem == ""
+    assert engine.search("half a pair").names[0] == "odd"
     engine.close()

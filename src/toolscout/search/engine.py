@@ -113,7 +113,11 @@ class Engine:
             now = self._now
             change = catalog.diff(now.catalog)
             gone = (*change.removed, *(t.name for t in change.changed))
-            index = now.index.without(gone).with_tools((*change.added, *change.changed))
+            try:
+                index = now.index.without(gone).with_tools((*change.added, *change.changed))
+            except Exception:  # whatever it has left half done is left behind
+                self._now = Snapshot(now.catalog, now.index.rebuilt())
+                raise
             self._now = Snapshot(catalog, index.rebuilt() if index.is_worn else index)
         self._filler.start()
 

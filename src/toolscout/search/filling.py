@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
@@ -26,6 +26,7 @@ RETRY_SECONDS = 30.0
 """How long after a failure the background lets an embedder be."""
 
 _BATCH = 32
+_FAILURES = _BATCH.bit_length() + 1  # all the halvings of a batch, and one tool more
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,32 @@ def batches_for(
     if ready:
         yield Batch([t for t, _ in ready], np.stack([v for _, v in ready]))
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
-    for start in range(0, len(rest), _BATCH):
-        some, under = zip(*rest[start : start + _BATCH], strict=True)
-        yield Batch(some, encode(some, embedder, read=read), under)
+    yield from _made(rest, embedder, read)
+
+
+def _made(rest: Sequence[tuple[Tool, bytes]], embedder: Embedder, read: Texts) -> Iterator[Batch]:
+    """New vectors; a batch that fails is halved, so that one odd tool does not cost the others.
+
+    What is left in the end is raised, and at once when the embedder says that it is down or when
+    even single tools fail one after another.
+    """
+    work = deque(rest[start : start + _BATCH] for start in range(0, len(rest), _BATCH))
+    failure: EmbedderError | None = None
+    in_a_row = 0
+    while work and in_a_row < _FAILURES and not (failure and failure.is_transient):
+        some = work.popleft()
+        tools, keys = zip(*some, strict=True)
+        try:
+            vectors = encode(tools, embedder, read=read)
+        except EmbedderError as error:
+            failure, in_a_row = error, in_a_row + 1
+            middle = len(some) // 2
+            work.extendleft([some[middle:], some[:middle]] if middle else [])
+        else:
+            in_a_row = 0
+            yield Batch(tools, vectors, keys)
+    if failure is not None:
+        raise failure
 
 
 def encode(tools: Sequence[Tool], embedder: Embedder, *, read: Texts = texts) -> Floats:

@@ -59,6 +59,8 @@ def encoded(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = Fal
 
     An embedder may be anybody's code, and however it fails, the search goes on without it.
     """
+    # Lone surrogates are in no encoding that a model or a wire could take.
+    texts = [t if t.isascii() else t.encode(errors="replace").decode() for t in texts]
     try:
         if are_queries and isinstance(embedder, Asking):
             rows = embedder.encode_queries(texts)

@@ -168,14 +168,15 @@ class EmbeddingsEndpoint:
                 f"{self._base}/embeddings", json=asked, timeout=timeout_seconds
             )
         except self._http.HTTPError as error:
-            raise _Again(self._failure(f"no answer ({type(error).__name__})")) from error
+            what = f"no answer ({type(error).__name__})"
+            raise _Again(self._failure(what, is_transient=True)) from error
         except self._http.InvalidURL:
             raise self._failure("the address is not one") from None
         status = int(response.status_code)
         if status < 300:
             return self._vectors(response, len(texts))
         failure = self._refusal(response, status)
-        if status in _TRANSIENT or status >= 500:
+        if failure.is_transient:
             raise _Again(failure, wait=str(response.headers.get("retry-after", "")))
         raise failure
 
@@ -202,7 +203,8 @@ class EmbeddingsEndpoint:
     def _refusal(self, response: Any, status: int) -> EmbedderError:
         detail = self._detail(response, status)
         what = f"answered {status}{f' ({detail})' if detail else ''}"
-        return self._failure(what, hint=_HINTS.get(status, ""))
+        is_transient = status in _TRANSIENT or status >= 500
+        return self._failure(what, hint=_HINTS.get(status, ""), is_transient=is_transient)
 
     def _detail(self, response: Any, status: int) -> str:
         """What the service says of a refusal, as far as it can be passed on."""
@@ -218,9 +220,11 @@ class EmbeddingsEndpoint:
         code = str(said.get("code") or said.get("type") or "")
         return code if _CODE.fullmatch(code) else ""
 
-    def _failure(self, what: str, *, hint: str = "") -> EmbedderError:
+    def _failure(self, what: str, *, hint: str = "", is_transient: bool = False) -> EmbedderError:
         return EmbedderError(
-            f"The embeddings {self._model} at {self._shown} cannot be had: {what}.", hint=hint
+            f"The embeddings {self._model} at {self._shown} cannot be had: {what}.",
+            hint=hint,
+            is_transient=is_transient,
         )
 
 
