@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, shown
@@ -12,6 +13,7 @@ from tests.agent.office import Agent, Office, calls, open_office, shown
 from toolscout.agent.calls import Limits
 from toolscout.agent.hooks import Hooks
 from toolscout.agent.steps import Progress
+from toolscout.agent.stops import on_call
 from toolscout.catalog.result import Result
 from toolscout.catalog.sources.functions import FunctionSource, tool
 from toolscout.catalog.tool import Annotations, Tool
@@ -19,7 +21,11 @@ from toolscout.events import Event
 from toolscout.models.messages import Call
 from toolscout.models.model import Request
 from toolscout.models.scripted import Asked, ScriptedModel, Turn
+from toolscout.offload.limits import Limits as Sizes
+from toolscout.offload.shelf import Shelf
+from toolscout.search.engine import Engine
 from toolscout.toolbox.approval import Answer, Approval
+from toolscout.toolbox.box import Toolbox
 
 EVERYTHING = "everything"
 
@@ -174,6 +180,60 @@ async def test_a_call_through_the_dispatcher_is_approved_as_the_tool_it_stands_f
     async with open_office(office, profile="default") as box:
         await Agent(box, model=model, approver=approver).run("Delete Bob")
     assert (asked, office.done) == (["delete_account"], ["deleted bob"])
+
+
+@pytest.mark.behaviour("S20")
+async def test_rules_of_a_run_see_a_call_through_the_dispatcher_as_the_tool_it_stands_for() -> None:
+    """Stops, hooks and records go by the inner tool; the model hears of the one it called."""
+    seen: list[tuple[str, object]] = []
+
+    async def before_call(call: Call, _: Progress) -> Call | None:
+        seen.append((call.name, call.values()))
+        if call.name != "send_email":
+            return None
+        return replace(call, arguments='{"to": "ann", "subject": "Mended"}')
+
+    def through(name: str, arguments: object) -> tuple[str, object]:
+        return "call_tool", {"name": name, "arguments": arguments}
+
+    office = Office()
+    mail = {"to": "ann", "subject": "Hi"}
+    model = ScriptedModel(
+        [
+            calls(
+                through("send_email", mail),
+                through("find_contact", '{"name": "Bob"}'),
+                through("find_contact", 5),
+            ),
+            calls(through("final_answer", {"answer": "42"})),
+        ]
+    )
+    async with open_office(office, profile="default") as box:
+        agent = Agent(
+            box, model=model, stops=[on_call("final_answer")], hooks=Hooks(before_call=before_call)
+        )
+        run = await agent.run("Mail Ann")
+    assert seen[:2] == [("send_email", mail), ("find_contact", {"name": "Bob"})]
+    assert sorted(office.done) == ["looked up Bob", "mail to ann: Mended"]
+    assert "arguments must be an object" in run.steps[0].ran[2].result.text
+    assert run.used == ("send_email", "find_contact", "final_answer")
+    assert (run.stopped_by, run.text) == ("the call of final_answer", "42")
+    assert {r.name for m in run.messages for r in m.results} == {"call_tool"}
+
+
+async def test_a_tool_keeps_its_own_threshold_through_the_dispatcher(tmp_path: Path) -> None:
+    @tool
+    def export_all() -> str:
+        """Export everything there is."""
+        return "word " * 20_000
+
+    through = ("call_tool", {"name": "export_all", "arguments": {}})
+    for thresholds, is_whole in (({"export_all": None}, True), ({}, False)):
+        model = ScriptedModel([calls(through), "Done."])
+        shelf = Shelf(tmp_path, limits=Sizes(thresholds=thresholds))
+        async with Toolbox([export_all], store="memory", engine=Engine(), offload=shelf) as box:
+            run = await Agent(box, model=model).run("Export")
+        assert (run.steps[0].ran[0].result.text == "word " * 20_000) == is_whole
 
 
 @pytest.mark.behaviour("S20")

@@ -82,9 +82,25 @@ def test_what_must_be_answered_now_stays_however_large_it_is() -> None:
     assert by_tokens(budget=8, count=len)(messages) == (messages[0], messages[-1])
 
 
+@pytest.mark.parametrize("trim", [DESIGN, by_tokens(budget=60, count=len)])
+def test_what_the_user_asked_last_stays_however_long_ago_it_was(trim: Trimmer) -> None:
+    """A second message that takes many steps must not be forgotten in favour of the first."""
+    asked = user("the second thing")
+    steps = [message for place in range(20) for message in step(f"call{place}")]
+    trimmed = trim([*talk(2), asked, *steps])
+    assert trimmed[:2] == (user("0"), asked)
+    assert trimmed[2:] == tuple(steps[-len(trimmed) + 2 :])
+
+
 PIECES = st.sampled_from(["user", "answer", "step", "notice"])
 TRIMMERS = st.sampled_from(
-    [DESIGN, by_count(after=3, keep=1), by_count(after=5, keep=4), by_tokens(budget=90, count=len)]
+    [
+        DESIGN,
+        by_count(after=3, keep=0),
+        by_count(after=3, keep=1),
+        by_count(after=5, keep=4),
+        by_tokens(budget=90, count=len),
+    ]
 )
 
 

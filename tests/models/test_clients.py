@@ -296,3 +296,28 @@ def test_without_a_key_the_error_says_exactly_what_to_set(
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with pytest.raises(ConfigError, match=f"Set {variable}"):
         CLIENTS[provider][0]("m")
+
+
+@pytest.mark.parametrize(
+    ("provider", "variable"),
+    [
+        ("anthropic", "ANTHROPIC_BASE_URL"),
+        ("openai-chat", "OPENAI_BASE_URL"),
+        ("openai-responses", "OPENAI_BASE_URL"),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL"),
+    ],
+)
+async def test_an_address_from_the_environment_is_used_and_not_trusted_with_native_features(
+    provider: str, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, path = CLIENTS[provider]
+    monkeypatch.delenv(variable, raising=False)
+    assert client("m", api_key="k").transport == "direct"
+    async with Wire() as wire:
+        monkeypatch.setenv(variable, wire.url + path)
+        model = client("m", api_key="k")
+        assert model.transport == "gateway"
+        wire.then(Say("From there."))
+        assert (await complete(model, HELLO)).message.text == "From there."
+        await model.close()
+        assert client("m", api_key="k", transport="direct").transport == "direct"

@@ -13,6 +13,7 @@ from ..models.messages import Call, CallResult, Message, Part, answered
 from ..toolbox.handle import Handle
 from .happenings import Called, Calling, Happening, Loaded
 from .hooks import Hooks
+from .inner import RoleOf, unwrapped, wrapped
 from .repeats import REFUSED_AT, Repeats, refusal
 from .steps import Progress, Ran
 
@@ -39,30 +40,31 @@ class Batch:
     progress: Progress
     hooks: Hooks
     limits: Limits
-    is_discovery: Callable[[str], bool]
+    role_of: RoleOf
     tell: Callable[[Happening], None]
     _ran: dict[str, Ran] = field(default_factory=dict[str, Ran])
     _native: dict[str, str] = field(default_factory=dict[str, str])
     _repeats: Repeats = field(init=False)
+    _meant: tuple[Call, ...] = field(init=False)
+    _bridges: dict[str, str] = field(default_factory=dict[str, str])
     loaded: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
         self._repeats = Repeats(self.progress.steps)
+        self._meant = tuple(self._named(call) for call in self.calls)
 
     async def run(self) -> None:
         """Make all calls."""
-        seen = [self._named(call) for call in self.calls]
-        for place, call in enumerate(seen):
-            if place >= self.limits.calls:
-                self._finish(call, _too_many(self.limits.calls))
-        allowed = seen[: self.limits.calls]
+        for call in self._meant[self.limits.calls :]:
+            self._finish(call, _too_many(self.limits.calls))
+        allowed = self._meant[: self.limits.calls]
         for call in allowed:
-            if self.is_discovery(call.name):
+            if self._is_discovery(call):
                 await self._discover(call)
         gate = asyncio.Semaphore(self.limits.parallel)
         async with asyncio.TaskGroup() as group:
             for call in allowed:
-                if not self.is_discovery(call.name):
+                if not self._is_discovery(call):
                     group.create_task(self._gated(call, gate))
         await self._fit()
 
@@ -70,8 +72,7 @@ class Batch:
     def ran(self) -> tuple[Ran, ...]:
         """Every call, in the order asked for; those that did not finish say so."""
         return tuple(
-            self._ran.get(call.id) or Ran(self._named(call), _unfinished(call.name))
-            for call in self.calls
+            self._ran.get(call.id) or Ran(call, _unfinished(call.name)) for call in self._meant
         )
 
     @property
@@ -83,7 +84,15 @@ class Batch:
         )
 
     def _named(self, call: Call) -> Call:
-        return replace(call, name=self.view.real(call.name))
+        """The call by its tool's real name; one through a bridge as the call it stands for."""
+        named = replace(call, name=self.view.real(call.name))
+        meant = unwrapped(named, self.role_of)
+        if meant is not named:
+            self._bridges[call.id] = named.name
+        return meant
+
+    def _is_discovery(self, call: Call) -> bool:
+        return self.role_of(call.name) not in (None, "call")
 
     async def _gated(self, call: Call, gate: asyncio.Semaphore) -> None:
         async with gate:
@@ -105,15 +114,17 @@ class Batch:
             self._finish(call, refusal(call, times), is_discovery=is_discovery, is_repeat=True)
             return
         asked = await self.hooks.call(call, self.progress)
-        made = call if isinstance(asked, Result) else asked
-        answer = asked if isinstance(asked, Result) else await self._called(asked)
+        made = call if isinstance(asked, Result) else replace(asked, id=call.id)
+        answer = asked if isinstance(asked, Result) else await self._called(made)
         result = await self.hooks.result(made, answer)
-        self._finish(replace(made, id=call.id), result, is_discovery=is_discovery)
+        self._finish(made, result, is_discovery=is_discovery)
 
     async def _called(self, call: Call) -> Result:
         size = len(call.arguments)
         if size > self.limits.argument_chars:
             return _too_large(call.name, size, self.limits.argument_chars)
+        if bridge := self._bridges.get(call.id):
+            call = wrapped(call, bridge)
         return await self.handle.call(call.name, call.arguments)
 
     async def _fit(self) -> None:

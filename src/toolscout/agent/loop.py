@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
 from ..disclosure.discovery import role_of
+from ..disclosure.metatools import Role
 from ..disclosure.providers import provider
 from ..disclosure.target import Target
 from ..disclosure.view import View
@@ -137,7 +138,7 @@ class Loop:
             progress=replace(self._progress, steps=tuple(self._steps[:-1])),
             hooks=self.settings.hooks,
             limits=self.settings.limits,
-            is_discovery=self._is_discovery,
+            role_of=self._role_of,
             tell=self.tell,
         )
         try:
@@ -149,9 +150,8 @@ class Loop:
             ran, loaded = batch.ran, tuple(batch.loaded)
             self._steps[-1] = replace(self._steps[-1], ran=ran, loaded=loaded)
 
-    def _is_discovery(self, name: str) -> bool:
-        role = role_of(self.settings.box.profile, name, self.settings.box.catalog)
-        return role is not None and role != "call"
+    def _role_of(self, name: str) -> Role | None:
+        return role_of(self.settings.box.profile, name, self.settings.box.catalog)
 
     def _request(self, view: View) -> Request:
         slots = tuple(user(text) for _, text in view.slots if text)

@@ -16,7 +16,7 @@ def untrimmed(messages: Sequence[Message]) -> tuple[Message, ...]:
 
 
 def by_count(*, after: int, keep: int) -> Trimmer:
-    """Over `after` messages, the first and the last `keep` stay.
+    """Over `after` messages, the first, the user's newest and the last `keep` stay.
 
     It cuts in one go and then lets the conversation grow again, so that a provider's cache of
     the prefix is lost once in a while and not at every step.
@@ -31,7 +31,7 @@ def by_count(*, after: int, keep: int) -> Trimmer:
 
 
 def by_tokens(*, budget: int, count: Callable[[str], int], keep: float = 0.5) -> Trimmer:
-    """Over a budget of tokens, the first message and the newest within a share of it stay."""
+    """Over a budget of tokens, the first, the user's newest and the newest within a share stay."""
 
     def trim(messages: Sequence[Message]) -> tuple[Message, ...]:
         texts = [_words(message) for message in messages]
@@ -46,8 +46,7 @@ def by_tokens(*, budget: int, count: Callable[[str], int], keep: float = 0.5) ->
         while start > 1 and sizes[start - 1] <= room:
             start -= 1
             room -= sizes[start]
-        # However large it is, what the model must answer now stays.
-        return _shortened(messages, min(start, len(messages) - 1))
+        return _shortened(messages, start)
 
     return trim
 
@@ -70,11 +69,19 @@ def _said(part: Part) -> str:
 
 
 def _shortened(messages: Sequence[Message], start: int) -> tuple[Message, ...]:
+    """The first message, and those from `start` on, or a little earlier.
+
+    However large it is, what the model must answer now stays; and so does what the user asked
+    last, without which a long run would forget what it is for.
+    """
     head = _closed(messages, 0)
-    start = max(head, start)
-    while start > head and messages[start].results and start < len(messages):
+    start = max(head, min(start, len(messages) - 1))
+    while start > head and messages[start].results:
         start -= 1
-    return (*messages[:head], *messages[start:])
+    asked = [m for m in messages[head:start] if m.role == "user"][-1:]
+    if any(m.role == "user" for m in messages[start:]):
+        asked = []
+    return (*messages[:head], *asked, *messages[start:])
 
 
 def _closed(messages: Sequence[Message], place: int) -> int:

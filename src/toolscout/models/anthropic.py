@@ -22,10 +22,11 @@ from .deltas import (
 )
 from .failures import cut, failed, key
 from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request
+from .model import Request, transport_to
 
 _SERVICE = "Anthropic"
 _KEY = "ANTHROPIC_API_KEY"
+_BASE = "ANTHROPIC_BASE_URL"
 _REASONS: dict[str, Reason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -68,7 +69,7 @@ class AnthropicModel:
         self._sdk: Any = require("anthropic", extra="anthropic")
         self._http: Any = require("httpx2", extra="anthropic")
         self.name = name
-        self.transport: Transport = transport or ("gateway" if base_url else "direct")
+        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
         self._max_tokens = max_tokens
         self._options = dict(options or {})
         # Retries are ours (see retrying.py), so that every service is retried alike.

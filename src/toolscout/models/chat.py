@@ -11,8 +11,8 @@ from ..disclosure.target import Transport
 from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, ThoughtDelta, Usage, UsageDelta
 from .failures import cut
 from .messages import Call, CallResult, Message
-from .model import Request
-from .openai import Endpoint
+from .model import Request, transport_to
+from .openai import BASE, Endpoint
 
 _REASONS: dict[str, Reason] = {
     "stop": "stop",
@@ -39,7 +39,7 @@ class ChatModel:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
-        self.transport: Transport = transport or ("gateway" if base_url else "direct")
+        self.transport: Transport = transport or transport_to(base_url, variable=BASE)
         self._endpoint = Endpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )

@@ -24,11 +24,12 @@ from .deltas import (
 )
 from .failures import cut, failed, key
 from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request
+from .model import Request, transport_to
 from .pump import pumped
 
 _SERVICE = "Google"
 _KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_BASE = "GOOGLE_GEMINI_BASE_URL"
 _REASONS: dict[str, Reason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -63,7 +64,7 @@ class GoogleModel:
         self._errors: Any = require("google.genai.errors", extra="google")
         self._http: Any = require("httpx2", extra="google")
         self.name = name
-        self.transport: Transport = transport or ("gateway" if base_url else "direct")
+        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
         self._options = dict(options or {})
         self._client = sdk.Client(
             api_key=key(_SERVICE, api_key, *_KEYS),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -55,6 +56,14 @@ class Model(Protocol):
     async def close(self) -> None:
         """Let go of connections."""
         ...
+
+
+def transport_to(base_url: str | None, *, variable: str) -> Transport:
+    """How requests travel if nobody says: at an address of one's own, anything may answer.
+
+    The address may also be in the environment, where every SDK looks for it by itself.
+    """
+    return "gateway" if base_url or os.environ.get(variable) else "direct"
 
 
 async def complete(model: Model, request: Request) -> Reply:

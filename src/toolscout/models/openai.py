@@ -12,7 +12,7 @@ from ..errors import ModelError, require
 from .failures import failed, key
 
 _KEY = "OPENAI_API_KEY"
-_BASE = "OPENAI_BASE_URL"
+BASE = "OPENAI_BASE_URL"
 # Errors inside a stream have no status; the code tells what it would have been.
 _STATUSES = {
     "rate_limit_exceeded": 429,
@@ -34,7 +34,7 @@ class Endpoint:
     ) -> None:
         self.sdk: Any = require("openai", extra="openai")
         self._http: Any = require("httpx2", extra="openai")
-        elsewhere = base_url or os.environ.get(_BASE)
+        elsewhere = base_url or os.environ.get(BASE)
         # Servers on one's own machine want no key, but the SDK insists on one.
         given = api_key or os.environ.get(_KEY) or ("unused" if elsewhere else None)
         self.is_elsewhere = bool(elsewhere)

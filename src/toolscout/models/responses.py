@@ -21,8 +21,8 @@ from .deltas import (
 )
 from .failures import cut
 from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request
-from .openai import Endpoint
+from .model import Request, transport_to
+from .openai import BASE, Endpoint
 
 SEARCH = "tool_search"
 
@@ -43,7 +43,7 @@ class ResponsesModel:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
-        self.transport: Transport = transport or ("gateway" if base_url else "direct")
+        self.transport: Transport = transport or transport_to(base_url, variable=BASE)
         self._endpoint = Endpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )
