@@ -80,7 +80,8 @@ def measured(make: Make, name: str, *, limit: int | None) -> Figures:
     engine = make(Catalog(read_tools(DATA / name / "tools.jsonl").tools))
     engine.fill()
     found: Figures = []
-    for row in rows(DATA / name / "queries.jsonl")[:limit]:
+    labelled = rows(DATA / name / "queries.jsonl")
+    for row in labelled[:: max(1, len(labelled) // (limit or len(labelled)))]:
         groups = [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]]
         names = engine.search(row["query"], limit=10).names
         found.append((recall(names, groups, at=5), ndcg(names, groups, at=10)))
@@ -101,7 +102,7 @@ def told(after: Figures, before: Figures) -> str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--sets", default=",".join(SETS))
-    options.add_argument("--limit", type=int, help="only the first queries of each set")
+    options.add_argument("--limit", type=int, help="about so many queries of each set, evenly spread")
     chosen = options.parse_args()
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
