@@ -70,7 +70,7 @@ def test_an_entry_without_a_colon_is_ignored_with_a_warning_and_opens_nothing():
     assert allowed(Filter(tools=("nonsense",))) == named(WORKSPACE, HUMAN, VIRTUAL)
 
 
-@pytest.mark.behaviour("B60")
+@pytest.mark.behaviour("B60", "K13")
 def test_entries_add_to_a_selected_server_or_narrow_it_as_told():
     both = {
         "servers": ("github", "slack"),

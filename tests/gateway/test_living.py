@@ -117,6 +117,7 @@ async def test_after_a_restart_searches_are_answered_before_servers_are(
         assert {s.status for s in running.gateway.upstreams.states()} == {"starting"}
 
 
+@pytest.mark.behaviour("S7")
 async def test_a_search_wakes_the_servers_of_what_it_found(serve: Serve) -> None:
     sleepy = {**small("several"), "idle_seconds": 0.05}
     async with serve({"one": sleepy}) as running, running.client() as client:

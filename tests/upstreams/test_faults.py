@@ -202,6 +202,7 @@ async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
         assert len(await source.tools()) == 1
 
 
+@pytest.mark.behaviour("S7")
 async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
     heard = Heard()
     async with bad("ok", limits=Limits(idle_seconds=0.05), sink=heard) as source:
