@@ -1,7 +1,28 @@
 """What every test relies on."""
 
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # A busy machine is no failure: properties are judged by what they find, never by how long it took.
 settings.register_profile("toolscout", deadline=None)
 settings.load_profile("toolscout")
+
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if not IS_WORKER:  # workers inherit it
+    _home = Path(tempfile.mkdtemp(prefix="toolscout-tests-"))
+    for _name in [name for name in os.environ if name.startswith(("TOOLSCOUT_", "XDG_"))]:
+        del os.environ[_name]
+    os.environ["HOME"] = str(_home)
+    os.environ["TOOLSCOUT_HOME"] = str(_home / "toolscout")
+HOME = Path(os.environ["HOME"])
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Whatever tests wrote to a home, they wrote to this one, and it goes with them."""
+    if not IS_WORKER:
+        shutil.rmtree(HOME, ignore_errors=True)
