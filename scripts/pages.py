@@ -1,0 +1,147 @@
+"""What the pages say of the code, written from the code: `python scripts/pages.py`, or `make docs`.
+
+A page has a pair of comments around each piece that is written here; a test compares the pieces
+with what would be written now.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from toolscout.cli.app import COMMANDS, app
+from toolscout.config import settings_table
+
+PROJECT = Path(__file__).parents[1]
+SOURCE = PROJECT / "src" / "toolscout"
+DOCS = PROJECT / "docs"
+WIDTH = 96
+PIECE = re.compile(
+    r"(<!-- (?P<name>[a-z]+): written by scripts/pages\.py -->\n).*?(<!-- /(?P=name) -->)",
+    re.DOTALL,
+)
+LAYERS = (
+    ("cli", "The command line wires the edges."),
+    ("gateway · console · evals · telemetry · examples", "Edges, strangers to one another."),
+    ("agent", "The loop."),
+    ("toolbox", "The façade: search, load, call, view."),
+    ("models · guidance · memory · offload", "Features, strangers to one another."),
+    ("disclosure", "What the model sees now."),
+    ("search", "Which tools fit."),
+    ("catalog · store", "What exists, and what is kept."),
+    ("events · config · tokens", "Ground."),
+    ("errors", "The tree of all that can go wrong."),
+)
+
+
+def modules() -> str:
+    """Every module with the first line of its docstring, layer by layer from the top."""
+    pieces: list[str] = []
+    for parts, words in LAYERS:
+        found = [line for part in parts.split(" · ") for line in _of(part)]
+        if found:
+            pieces.append(f"### {parts}\n\n{words}\n\n" + "\n".join(found) + "\n")
+    return "\n".join(pieces)
+
+
+def _of(part: str) -> Iterator[str]:
+    folder = SOURCE / part
+    paths = sorted(folder.rglob("*.py")) if folder.is_dir() else [SOURCE / f"{part}.py"]
+    for path in paths:
+        if path.exists():
+            name = path.relative_to(SOURCE).as_posix().removesuffix("/__init__.py")
+            yield f"- `{name}`: {_first_line(path)}"
+
+
+def _first_line(path: Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
+def commands() -> str:
+    """The `--help` of every command, as it is printed."""
+    return "\n".join(
+        f"## {path}\n\n```text\n{text}\n```\n" for path, text in _helps(app, "toolscout", None)
+    )
+
+
+def _helps(
+    command: click.Command, path: str, above: click.Context | None
+) -> Iterator[tuple[str, str]]:
+    context = click.Context(
+        command,
+        info_name=path.rpartition(" ")[2],
+        parent=above,
+        terminal_width=WIDTH,
+        **command.context_settings,
+    )
+    yield path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _helps(inner, f"{path} {name}", context)
+
+
+def decisions() -> str:
+    """The decision pages by their titles."""
+    lines: list[str] = []
+    for path in sorted((DOCS / "decisions").glob("*.md")):
+        if path.name != "README.md":
+            title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+            lines.append(f"- [{title}]({path.name})")
+    return "\n".join(lines) + "\n"
+
+
+def behaviours() -> str:
+    """What is exempt from the table of behaviours, and what is met in a way of our own."""
+    sys.path.insert(0, str(PROJECT))
+    from tests.behaviours.table import read
+
+    table = read()
+    lines: list[str] = []
+    for title, said in (("Not there", table.exempt), ("Met another way", table.differs)):
+        lines += [f"### {title}", "", "| row | about | reason |", "|---|---|---|"]
+        lines += [f"| {row} | {table.rows[row]} | {why} |" for row, why in said.items()]
+        lines += [""]
+    return "\n".join(lines)
+
+
+PIECES: dict[str, Callable[[], str]] = {
+    "modules": modules,
+    "commands": commands,
+    "decisions": decisions,
+    "behaviours": behaviours,
+    "settings": lambda: settings_table() + "\n",
+}
+PAGES = (
+    PROJECT / "ARCHITECTURE.md",
+    DOCS / "reference" / "commands.md",
+    DOCS / "decisions" / "README.md",
+    DOCS / "reference" / "behaviours.md",
+)
+
+
+def written(text: str) -> str:
+    """A page with all its pieces as the code has them now."""
+    return PIECE.sub(lambda m: f"{m[1]}\n{PIECES[m['name']]()}\n{m[3]}", text)
+
+
+def main() -> None:
+    """Write every page that has such pieces; pages that are right are left alone."""
+    assert set(COMMANDS) == set(app.list_commands(click.Context(app)))
+    for page in PAGES:
+        before = page.read_text(encoding="utf-8")
+        after = written(before)
+        if after != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"written: {page.relative_to(PROJECT)}")
+
+
+if __name__ == "__main__":
+    main()

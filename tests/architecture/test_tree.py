@@ -1,0 +1,127 @@
+"""The tree is one that a stranger can carry on: complete, named plainly, tied to no machine."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+SOURCE = PROJECT / "src" / "toolscout"
+VAGUE = {"util", "utils", "helper", "helpers", "common", "core", "misc", "base"}
+WORDS_FOR_NOTHING = re.compile(r"(Manager|Handler|Helper|Impl|Util|Utils)$")
+SDKS = {"openai", "anthropic", "google", "mcp", "fastmcp"}
+MAY_USE_SDKS = ("models/", "gateway/", "catalog/sources/mcp/")
+PLACES = re.compile(r"(?<![\w.])/(?:home|root|work|Users|opt)/[\w.-]+")
+
+
+def tracked() -> list[Path]:
+    """Every file of the project as git has it, or as it lies there where git has nothing to say."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    names = listed.stdout.split("\0")[:-1]
+    assert names, listed.stderr
+    return [path for name in names if (path := PROJECT / name).is_file()]
+
+
+def imported(path: Path) -> set[str]:
+    """The packages that a module imports anywhere in its text."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import():
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            case ast.ImportFrom(level=0, module=str(module)):
+                found.add(module.partition(".")[0])
+            case _:
+                pass
+    return found
+
+
+@pytest.mark.behaviour("E6")
+def test_every_module_has_its_line_in_the_architecture():
+    page = (PROJECT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    names = [p.relative_to(SOURCE).as_posix() for p in SOURCE.rglob("*.py")]
+    lines = {n: n.removesuffix("/__init__.py") for n in names if n != "__init__.py"}
+    assert [name for name, said in lines.items() if f"- `{said}`: " not in page] == []
+
+
+def test_names_say_what_a_thing_is():
+    for path in SOURCE.rglob("*.py"):
+        assert not VAGUE & {path.stem, path.parent.name}, path
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                assert not WORDS_FOR_NOTHING.search(node.name), f"{path.name}: {node.name}"
+
+
+@pytest.mark.behaviour("B4")
+def test_only_the_edges_know_the_software_of_a_provider():
+    knowing = {p.relative_to(SOURCE).as_posix() for p in SOURCE.rglob("*.py") if SDKS & imported(p)}
+    assert knowing
+    assert {name for name in knowing if not name.startswith(MAY_USE_SDKS)} == set()
+
+
+@pytest.mark.behaviour("A35")
+def test_every_module_can_be_imported_by_itself():
+    names = [
+        ".".join(("toolscout", *p.relative_to(SOURCE).with_suffix("").parts))
+        for p in sorted(SOURCE.rglob("*.py"))
+        if p.stem not in ("__init__", "__main__") and p.name != "child.py"
+    ]
+    code = "import importlib\nfor name in {}: importlib.import_module(name)\nprint('all')"
+    done = subprocess.run(
+        [sys.executable, "-W", "error::SyntaxWarning", "-c", code.format(names)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "all", done.stderr[-2_000:]
+
+
+@pytest.mark.behaviour("A35")
+def test_one_command_checks_format_lint_types_and_tests_and_ci_runs_just_that():
+    planned = subprocess.run(
+        ["make", "--dry-run", "test"], cwd=PROJECT, capture_output=True, text=True, check=True
+    ).stdout
+    for step in ("ruff format --check", "ruff check", "pyright", "pytest"):
+        assert step in planned
+    assert "make test" in (PROJECT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_pages_that_a_newcomer_looks_for_are_there():
+    for name in ("README", "ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "SECURITY"):
+        assert (PROJECT / f"{name}.md").read_text(encoding="utf-8").startswith("# ")
+    assert "Apache License" in (PROJECT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_packages_are_pinned_exactly_and_from_nowhere_in_particular():
+    lines = (PROJECT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[\w.]+", line)] == []
+    names = [re.sub(r"[-_.]+", "-", line.partition("==")[0]).lower() for line in lines]
+    assert len(set(names)) == len(names)
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(d for e in extras if e != "all" for d in extras[e])]
+    asked = {re.sub(r"[-_.]+", "-", re.split(r"[<>=]", d)[0]).lower() for d in wanted}
+    assert asked - set(names) == set()
+
+
+def test_nothing_names_a_place_of_one_machine():
+    found = {}
+    for path in tracked():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        places = {m for m in PLACES.findall(text) if not _is_made_up(m)}
+        if places:
+            found[path.relative_to(PROJECT).as_posix()] = places
+    assert found == {}
+
+
+def _is_made_up(place: str) -> bool:
+    """Whether a path is an example rather than somebody's folder."""
+    return place.rpartition("/")[2] in {"ann", "bob", "me", "you", "user", "x", "toolscout"}
