@@ -2,8 +2,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# How many tests run side by side, and which of them: make tests ARGS="tests/search -k typo"
+JOBS ?= 2
+ARGS ?=
 
-.PHONY: help setup run test format lint types tests lock clean
+.PHONY: help setup run test check-format lint types tests format docs behaviours wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -20,9 +23,9 @@ $(VENV)/.ready: requirements.txt pyproject.toml
 run: setup  ## search the embedded example catalog, interactively
 	@$(BIN)/toolscout search --interactive
 
-test: setup format lint types tests  ## format check, lint, types, tests, docs examples
+test: setup check-format lint types tests  ## format check, lint, types, tests, documentation
 
-format:
+check-format:
 	$(BIN)/ruff format --check .
 
 lint:
@@ -31,11 +34,27 @@ lint:
 types:
 	$(BIN)/pyright
 
-tests:
-	$(BIN)/python -m pytest
+tests: setup
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+format: setup  ## format the code
+	$(BIN)/ruff format .
+
+docs: setup  ## write what the pages say of the code, and build the site
+	$(BIN)/python scripts/pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+behaviours: setup  ## which tests prove which behaviours
+	@$(BIN)/python -m tests.behaviours $(ARGS)
+
+wheel: setup  ## build the wheel and try it in empty environments, with each extra alone
+	@$(BIN)/python scripts/wheel
+
+fresh:  ## what a newcomer meets: clone, empty home, the commands of the README
+	@$(PYTHON) scripts/fresh
 
 lock: setup  ## write requirements.txt anew from what is installed
 	$(BIN)/python -m pip freeze --exclude-editable --exclude toolscout > requirements.txt
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .cache dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .cache dist site .pytest_cache .ruff_cache .hypothesis
