@@ -21,7 +21,7 @@ from toolscout.catalog.tool import Tool
 from toolscout.disclosure.calls import resolve
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.policy import Listing
-from toolscout.disclosure.profile import Profile
+from toolscout.disclosure.profile import Native, Profile
 from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
 from toolscout.disclosure.session import Session
 from toolscout.disclosure.snapshot import carry
@@ -32,6 +32,7 @@ POLICY = replace(DEFAULT.policy, threshold=0, pinned=Listing(categories=("hot",)
 LOAD = replace(DEFAULT, surface="load", policy=POLICY)
 DISPATCH = replace(LOAD, surface="dispatch")
 NATIVE = replace(LOAD, surface="native")
+HOSTED = replace(NATIVE, native=Native(by="provider"))
 SERVERS = ("mail", "files", "crm")
 LATE = ("billing", "monitor")
 
@@ -145,6 +146,23 @@ def test_on_native_nothing_the_model_has_read_changes(events, target) -> None:
         assert after.instructions == before.instructions
         names = [t.get("name") for t in before.tools]
         assert [t.get("name") for t in after.tools][: len(names)] == names
+
+
+@settings(max_examples=60)
+@given(st.lists(EVENT, max_size=12))
+def test_on_a_hosted_search_the_cached_prefix_stays_and_what_was_called_stays_defined(
+    events,
+) -> None:
+    called: set[str] = set()
+    views = [*lead(HOSTED, "anthropic:claude-opus-4-5", events)]
+    for (before, after), (kind, value) in zip(pairwise(views), events, strict=True):
+        had, has = in_context(before), in_context(after)
+        assert has[: len(had)] == had
+        assert kind == "compact" or has == had
+        assert after.instructions == before.instructions
+        if kind == "call" and value in before.names.values():
+            called.add(value)
+        assert called <= set(after.names.values())
 
 
 @settings(max_examples=40)

@@ -16,11 +16,12 @@ from pydantic import TypeAdapter
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.calls import resolve
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.native import MOST_HOSTED, search_output
 from toolscout.disclosure.policy import Listing
 from toolscout.disclosure.profile import Native, Profile
-from toolscout.disclosure.profiles import DEFAULT, EVERRUNS
+from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS
 from toolscout.disclosure.providers import provider
 from toolscout.disclosure.session import Session
 from toolscout.disclosure.snapshot import carry
@@ -161,6 +162,57 @@ def test_a_stubbing_profile_sends_no_stubs_where_the_provider_defers(catalog) ->
         assert shown.surface == "direct"
         assert 'additionalProperties":true' not in shown.text
         assert set(catalog.tools) <= set(shown.names)
+
+
+@pytest.mark.behaviour("D55")
+def test_groups_whose_names_look_alike_when_sent_are_two_namespaces(catalog) -> None:
+    spaced = catalog.add(Tool(name="a", category="my crm")).add(Tool(name="b", category="my_crm"))
+    spaces = [t["name"] for t in seen(HOSTED, spaced, GPT).tools if t["type"] == "namespace"]
+    assert len(set(spaces)) == len(spaces) == 4
+    assert all(name.replace("_", "").isalnum() for name in spaces)
+
+
+@pytest.mark.behaviour("D18")
+@pytest.mark.parametrize("profile", [DEFAULT, CMS, CORTEX], ids=lambda p: p.name)
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, target) -> None:
+    hosted = replace(profile, surface="native", native=Native(by="provider"), policy=PINNED)
+    first = seen(hosted, catalog, target)
+    called = resolve(
+        hosted, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
+    )
+    assert called.tool is not None, called.refusal
+    second = seen(hosted, catalog, target, called.session)
+    assert second.text == first.text
+    lost = seen(hosted, catalog.remove("crm_3", "crm_4"), target, second.session)
+    assert "crm_3" in lost.text
+    assert "crm_4" not in lost.text
+
+
+def test_the_instructions_name_the_search_that_is_really_there(catalog) -> None:
+    assert "`tool_search`" in seen(OURS, catalog, CLAUDE).instructions
+    assert "`tool_search_tool_bm25`" in seen(HOSTED, catalog, CLAUDE).instructions
+    assert "`tool_search`" in seen(HOSTED, catalog, GPT).instructions
+
+
+@pytest.mark.behaviour("E81")
+@pytest.mark.parametrize(
+    ("profile", "target", "force"),
+    [
+        (OURS, "openai-chat:gpt-4o", "tool_search"),
+        (OURS, CLAUDE, "tool_search"),
+        (OURS, GPT, None),
+        (HOSTED, CLAUDE, None),
+        (HOSTED, GPT, None),
+    ],
+)
+def test_a_search_is_forced_only_where_a_request_can_name_it(
+    catalog, profile, target, force
+) -> None:
+    insisting = replace(profile, forces_search=True)
+    assert seen(insisting, catalog, target).force == force
+    few = Catalog(list(catalog)[:5])
+    assert seen(insisting, few, target).force is None
 
 
 @pytest.mark.behaviour("S8")

@@ -10,6 +10,7 @@ from ..catalog.tool import Tool
 from ..errors import NotLoaded, SourceError, UnknownTool
 from ..search.engine import Allow, Engine
 from .discovery import unknown
+from .native import is_hosted
 from .profile import Profile
 from .scope import Scope, is_allowed
 from .session import Session
@@ -46,6 +47,10 @@ def resolve(
         return Resolution(session, refusal=_refusal(name, scope, read(session), engine))
     if scope.stand(tool) or profile.hiding == "prompt":
         return Resolution(session, tool)
+    shown = read(session)
+    if shown is not None and is_hosted(shown.mechanism):
+        # The provider found it and says nothing of that: the call is how we learn of it.
+        return Resolution(session.load(tool.name, at_most=profile.limits.loaded), tool)
     return _unloaded(profile, tool, session)
 
 

@@ -116,8 +116,9 @@ def _hollow(profile: Profile, scope: Scope) -> list[Entry]:
 def _native(scope: Scope, snapshot: Snapshot, plan: Plan) -> list[Entry]:
     """What was there from the start in full; what came later is left to the provider to load.
 
-    A hosted search must be given every tool it may find; for a search that we answer it is
-    enough to define what it has found.
+    A hosted search must be given every tool it may find, and those it has found even if they are
+    gone, since messages refer to them; for a search that we answer it is enough to define what it
+    has found.
     """
     states: dict[Came, State] = {
         "start": "full",
@@ -129,7 +130,9 @@ def _native(scope: Scope, snapshot: Snapshot, plan: Plan) -> list[Entry]:
         *_followed(scope, snapshot),
         *(Entry(s.tool, states[s.came]) for s in snapshot.shown),
     ]
-    names = {e.tool.name for e in entries}
-    if plan.is_hosted:
-        entries += [Entry(t, "deferred") for t in scope.tools if t.name not in names]
-    return entries
+    if not plan.is_hosted:
+        return entries
+    full = {e.tool.name: e for e in entries if e.state == "full"}
+    found = {e.tool.name: e for e in entries if e.state == "deferred"}
+    offered = {t.name: Entry(t, "deferred") for t in scope.tools if t.name not in full}
+    return [*full.values(), *(offered | found).values()]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..catalog.names import wire_name
 from .profile import Native
 from .rendering import Written
 from .surface import Mechanism
@@ -23,6 +24,11 @@ MOST_HOSTED = 10_000
 _CLOUDS: frozenset[Transport] = frozenset({"direct", "azure", "vertex"})
 _AZURE: frozenset[Transport] = frozenset({"direct", "azure"})
 _ANTHROPIC: Mapping[str, Mechanism] = {"bm25": "anthropic_bm25", "regex": "anthropic_regex"}
+_HOSTED_NAMES: Mapping[Mechanism, str] = {
+    "anthropic_bm25": "tool_search_tool_bm25",
+    "anthropic_regex": "tool_search_tool_regex",
+    "openai_hosted": "tool_search",
+}
 _OPENAI: Mapping[str, Mechanism] = {"bm25": "openai_hosted", "regex": "openai_hosted"}
 
 
@@ -84,9 +90,20 @@ def mechanism(target: Target, wish: Native, *, tools: int) -> Mechanism:
     return family.hosted[wish.variant] if is_hosted else family.client
 
 
-def is_hosted(name: Mechanism) -> bool:
+def is_hosted(name: str) -> bool:
     """Whether the provider itself searches."""
-    return any(name in f.hosted.values() for f in FAMILIES)
+    return name in _HOSTED_NAMES
+
+
+def search_name(name: Mechanism, ours: str) -> str:
+    """What a model knows the search by: the provider's name for its own, else ours."""
+    return _HOSTED_NAMES.get(name, ours)
+
+
+def can_be_forced(name: Mechanism) -> bool:
+    """Whether a request can insist on the search: OpenAI has no way to name its own, and of a
+    hosted one we would not see that it took place."""
+    return name in ("", "anthropic_client")
 
 
 def arrange(
@@ -122,8 +139,9 @@ def _ours(written: Sequence[Written], _: Sequence[str]) -> list[dict[str, Any]]:
     return [w.value for w in written]
 
 
-def _anthropic_hosted(variant: str) -> Callable[..., list[dict[str, Any]]]:
-    search = {"type": f"tool_search_tool_{variant}_20251119", "name": f"tool_search_tool_{variant}"}
+def _anthropic_hosted(mechanism: Mechanism) -> Callable[..., list[dict[str, Any]]]:
+    name = _HOSTED_NAMES[mechanism]
+    search = {"type": f"{name}_20251119", "name": name}
 
     def arranged(written: Sequence[Written], _: Sequence[str]) -> list[dict[str, Any]]:
         return [dict(search), *(w.value for w in written)]
@@ -138,7 +156,7 @@ def _openai_hosted(written: Sequence[Written], groups: Sequence[str]) -> list[di
     spaces = [
         {
             "type": "namespace",
-            "name": namespace(group),
+            "name": wire_name(group),
             "description": f"Tools of {group}.",
             "tools": tools,
         }
@@ -164,11 +182,6 @@ def _openai_client(written: Sequence[Written], _: Sequence[str]) -> list[dict[st
     return [*searches, *shown]
 
 
-def namespace(group: str) -> str:
-    """A group's name as OpenAI takes it."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", group)[:64] or "tools"
-
-
 def _references(written: Sequence[Written]) -> list[dict[str, Any]]:
     return [{"type": "tool_reference", "tool_name": w.value["name"]} for w in written]
 
@@ -179,8 +192,8 @@ def _definitions(written: Sequence[Written]) -> list[dict[str, Any]]:
 
 _ARRANGE: Mapping[Mechanism, Callable[..., list[dict[str, Any]]]] = {
     "": _ours,
-    "anthropic_bm25": _anthropic_hosted("bm25"),
-    "anthropic_regex": _anthropic_hosted("regex"),
+    "anthropic_bm25": _anthropic_hosted("anthropic_bm25"),
+    "anthropic_regex": _anthropic_hosted("anthropic_regex"),
     "anthropic_client": _ours,
     "openai_hosted": _openai_hosted,
     "openai_client": _openai_client,

@@ -12,7 +12,7 @@ from ..catalog.tool import Tool
 from ..search.engine import Allow
 from ..tokens import default_counter
 from .lineup import Entry, Plan, lineup, settle
-from .native import answer, arrange
+from .native import answer, arrange, can_be_forced, search_name
 from .planning import plan
 from .policy import Standing
 from .profile import Profile
@@ -98,7 +98,7 @@ def view(
     session = _with_roster(profile, scope, way, write(session, snapshot))
     scope = replace(scope, session=session, standing=snapshot.standing)
     entries = lineup(profile, scope, snapshot, way, extras)
-    search = _search_name(profile, target)
+    search = search_name(way.mechanism, _our_search(profile, target))
     sheet = Pen(target=target, search=search, stub_hint=profile.stub_hint).write(entries)
     prompt = _prompt(profile, scope, way, extras, search)
     return View(
@@ -110,7 +110,7 @@ def view(
         mechanism=way.mechanism,
         names=sheet.names,
         slots=prompt.slots,
-        force=_forced(profile, session, search),
+        force=search if _is_forced(profile, session, way) else None,
         notes=sheet.notes,
     )
 
@@ -169,15 +169,16 @@ def _prompt(
     return profile.prompt(stage)
 
 
-def _search_name(profile: Profile, target: Target) -> str:
+def _our_search(profile: Profile, target: Target) -> str:
     search = profile.tool_for("search")
     return target.provider.wire(search.name) if search else ""
 
 
-def _forced(profile: Profile, session: Session, search: str) -> str | None:
-    """The search, while a profile that insists on it has seen none."""
+def _is_forced(profile: Profile, session: Session, way: Plan) -> bool:
+    """Whether the model must search now: the profile insists, none was seen, and one is there."""
     is_fresh = not session.searches and not session.loaded
-    return search if profile.forces_search and is_fresh and search else None
+    is_there = any(m.role == "search" for m in profile.shown_on(way.surface))
+    return profile.forces_search and is_fresh and is_there and can_be_forced(way.mechanism)
 
 
 def _json(value: object) -> str:
