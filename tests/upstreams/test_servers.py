@@ -89,6 +89,9 @@ class Front:
     """A caller that notes what it is told and answers what it is asked."""
 
     takes_unfinished: bool = False
+    capabilities: dict[str, Any] = field(
+        default_factory=lambda: {"elicitation": {"form": {}}, "sampling": {}}
+    )
     meta: dict[str, Any] = field(default_factory=dict)
     responses: types.InputResponses | None = None
     state: str | None = None

@@ -38,6 +38,7 @@ class Front:
         self._request_id = request.request_id
         self.is_stateless = request.protocol_version in MODERN_PROTOCOL_VERSIONS
         self.takes_unfinished = self.is_stateless
+        self.capabilities: Mapping[str, Any] = _capabilities(self._session)
         self.meta: Mapping[str, Any] = {
             key: value
             for key, value in (request.meta or {}).items()
@@ -91,3 +92,10 @@ class Front:
             return types.ErrorData(
                 code=types.INVALID_REQUEST, message="The client's answer was not one."
             )
+
+
+def _capabilities(session: ServerSession) -> dict[str, Any]:
+    """What the client can be asked, as it declared it."""
+    has = session.client_capabilities or types.ClientCapabilities()
+    asked = has.model_copy(update={"experimental": None, "extensions": None, "tasks": None})
+    return asked.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
@@ -30,7 +31,7 @@ from .pins import Pins
 from .policies import Rule, rule_for
 from .recent import Recent
 from .savings import Savings
-from .sessions import Who, is_asked_for, who
+from .sessions import Who, is_asked_for, principal_of, who
 from .settings import audit_path
 from .setup import Setup
 from .showing import Showing
@@ -75,7 +76,7 @@ class Gateway:
         self.audit = Audit(audit_path(options, config.state_folder))
         self._parking = Parking()
         self._handles: Recent[str, Handle] = Recent(_MOST_HANDLES)
-        self._showing = Showing(self.box, self.savings)
+        self._showing = Showing(self.box, self.savings, original=self._original)
         self._levels: Recent[str, types.LoggingLevel] = Recent(_MOST_HANDLES)
         self._starting: asyncio.Task[Any] | None = None
         self.complaint = ""
@@ -189,6 +190,23 @@ class Gateway:
             return _with_note(result, self.upstreams.unlisted())
         return _marked(result)
 
+    @contextmanager
+    def reachable(self, context: Context) -> Generator[None]:
+        """Let the servers that are asked meanwhile talk back to this client."""
+        front = Front(context)
+        if (state := front.state or "").startswith(_UPSTREAM):
+            front.state = state.removeprefix(_UPSTREAM) or None
+        token = CURRENT.set(front)
+        try:
+            yield
+        finally:
+            CURRENT.reset(token)
+
+    def admits_server(self, server: str) -> bool:
+        """Whether the caller's policies let it reach a server at all."""
+        rule = rule_for(principal_of(), self.setup.settings.policies)
+        return rule is None or rule.admits_server(server)
+
     # Inside
 
     def _who(self, context: Context) -> Who:
@@ -204,6 +222,10 @@ class Gateway:
         if caller.is_kept:
             self._handles.put(caller.session, handle)
         return handle
+
+    def _original(self, name: str) -> types.Tool | None:
+        tool = self.box.catalog.get(name)
+        return self.upstreams.definition(tool) if tool is not None else None
 
     def _rule(self, caller: Who) -> Rule | None:
         return rule_for(caller.principal, self.setup.settings.policies)

@@ -20,6 +20,13 @@ class Rule:
         """Whether the tool may be seen and called."""
         return all(admits(policy, tool) for policy in self.policies)
 
+    def admits_server(self, server: str) -> bool:
+        """Whether anything of a server may be reached: its prompts and resources too."""
+        return all(
+            (not p.servers or _matches(server, p.servers)) and "*" not in p.deny
+            for p in self.policies
+        )
+
 
 def admits(policy: Policy, tool: Tool) -> bool:
     """One policy's word on a tool; what only an annotation vouches for is believed of it."""

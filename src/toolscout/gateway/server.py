@@ -17,6 +17,7 @@ from ..errors import ConfigError
 from . import status
 from .auth import check_exposure, is_loopback, provider_of
 from .gateway import Gateway
+from .relaying import Relay
 from .setup import Setup
 from .surface import Greeting, Surface
 from .watching import watch
@@ -55,6 +56,8 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
         dereference_schemas=False,
     )
     _add_routes(app, gateway)
+    if gateway.setup.shows_everything:
+        Relay(gateway, app).register()
     return app
 
 

@@ -67,6 +67,11 @@ class Setup:
         return profile
 
     @property
+    def shows_everything(self) -> bool:
+        """Whether clients see all there is, prompts and resources included."""
+        return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
+
+    @property
     def reserved(self) -> tuple[str, ...]:
         """Names of the gateway's own tools, which no server may use."""
         own = (*(m.name for m in self.profile.metatools), "get_prompt", "get_resource")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import mcp_types as types
 
@@ -16,6 +17,8 @@ from .sessions import Who
 
 _MOST = 4_000
 Open = Callable[[], Awaitable[Handle]]
+Original = Callable[[str], types.Tool | None]
+"""The definition that a server sent for a tool of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,9 @@ class Shown:
 class Showing:
     """Views by conversation; those of clients without one are shared by what they may see."""
 
-    def __init__(self, box: Toolbox, savings: Savings) -> None:
+    def __init__(self, box: Toolbox, savings: Savings, *, original: Original) -> None:
         self._box = box
+        self._original = original
         self._savings = savings
         self._views: Recent[Hashable, Shown] = Recent(_MOST)
         self._told: Recent[str, Hashable] = Recent(_MOST)
@@ -74,10 +78,19 @@ class Showing:
     def _state(self, handle: Handle) -> Hashable:
         return (self._box.catalog.version, handle.state.loaded, handle.state.roster)
 
+    def _defined(self, shown: Mapping[str, Any], name: str) -> types.Tool:
+        """A tool as its server defined it, where it came from one; text stays cleaned."""
+        tool = types.Tool.model_validate(shown)
+        original = self._original(name)
+        if original is None:
+            return tool
+        kept = {"name": tool.name, "description": tool.description, "title": tool.title}
+        return original.model_copy(update=kept)
+
     def _made(self, handle: Handle, *, is_kept: bool) -> Shown:
         view = handle.view("mcp")
         search = self._box.profile.tool_for("search")
-        tools = [types.Tool.model_validate(tool) for tool in view.tools]
+        tools = [self._defined(tool, view.real(tool["name"])) for tool in view.tools]
         roster = handle.state.roster
         for tool in tools:
             if search is not None and tool.name == search.name and roster:

@@ -14,6 +14,7 @@ from fastmcp.tools import Tool, ToolResult
 from fastmcp.tools.base import InputRequiredToolResult
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
+from mcp.shared.exceptions import MCPError
 
 from ..catalog.result import Content, Result
 
@@ -121,6 +122,8 @@ def reply_of(result: Result) -> ToolResult:
             return ToolResult.from_mcp_result(raw)
         case types.InputRequiredResult() as raw:
             return InputRequiredToolResult(raw)
+        case types.ErrorData(code=types.MISSING_REQUIRED_CLIENT_CAPABILITY) as error:
+            raise MCPError.from_error_data(error)
         case _:
             structured: object = result.value if result.structured is not None else None
             is_object = isinstance(structured, dict)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import mcp_types as types
+
 from ..catalog.source import Source
 from ..catalog.sources.mcp.content import MCPContent
 from ..catalog.sources.mcp.listing import Listings
 from ..catalog.sources.mcp.servers import Server
 from ..catalog.sources.mcp.source import MCPSource, State
+from ..catalog.tool import Tool
 from ..events import Event, Sink
 from ..toolbox.box import Toolbox
 from .pins import Pins
@@ -46,6 +49,12 @@ class Upstreams:
     def states(self) -> tuple[State, ...]:
         """How each server is right now."""
         return tuple(s.inner.state for s in self._sources.values())
+
+    def definition(self, tool: Tool) -> types.Tool | None:
+        """A tool as its server defined it."""
+        source = self._sources.get(tool.server)
+        known = source.inner.definitions.get(tool.local_name) if source else None
+        return known.raw if known else None
 
     def unlisted(self) -> tuple[str, ...]:
         """The servers whose tools are not known yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
 import mcp_types as types
@@ -157,4 +157,5 @@ def _failure(error: MCPError, connection: Connection, server: Server, call: Call
             f" {server.limits.call_timeout_seconds:g} seconds; the call was cancelled.",
             hint="It may still have run: look before calling again.",
         ) from error
-    return Result.error(f"Server {server.name!r} refused {call.name!r}: {server.hide(str(error))}")
+    said = f"Server {server.name!r} refused {call.name!r}: {server.hide(str(error))}"
+    return replace(Result.error(said), raw=error.error)

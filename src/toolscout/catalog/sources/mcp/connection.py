@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, cast
 
@@ -43,6 +44,7 @@ class Connection:
     def __init__(self, server: Server, *, protocol: Protocol, talks_back: bool = False) -> None:
         self.ended = asyncio.Event()
         self.changed = asyncio.Event()
+        self.updated: Callable[[str], None] | None = None
         self.calls: list[Exchange] = []
         self.has_asked = False
         self.served = 0
@@ -180,6 +182,8 @@ class Connection:
             | types.ResourceListChangedNotification,
         ):
             self.changed.set()
+        elif isinstance(message, types.ResourceUpdatedNotification) and self.updated:
+            self.updated(message.params.uri)
 
     def _caller(self) -> Exchange | None:
         """Whom a message is for: HTTP says so itself; on a pipe only a lone caller is certain."""

@@ -15,10 +15,12 @@ class Exchange(Protocol):
     """One caller, as far as the server it calls may talk back to it.
 
     `takes_unfinished` says that the caller answers a server's questions itself, by calling again
-    with `responses` and `state`; otherwise they are put to it through `answer`.
+    with `responses` and `state`; otherwise they are put to it through `answer`. `capabilities`
+    are what it can be asked at all, as a client declares them.
     """
 
     takes_unfinished: bool
+    capabilities: Mapping[str, Any]
     meta: Mapping[str, Any]
     responses: types.InputResponses | None
     state: str | None

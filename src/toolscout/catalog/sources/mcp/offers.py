@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from ....errors import SchemaError
 from . import wire
+from .exchange import CURRENT
 from .listing import Listing
 from .servers import Server
 
@@ -45,8 +46,8 @@ class Sifter(JSONRPCDispatcher[Any]):
         opts: CallOptions | None = None,
         **options: Any,
     ) -> dict[str, Any]:
-        """Send a request; sift the reply if it is a list."""
-        reply = await super().send_raw_request(method, params, opts, **options)
+        """Send a request as its caller's; sift the reply if it is a list."""
+        reply = await super().send_raw_request(method, _signed(params), opts, **options)
         key = _LISTS.get(method)
         if key is None or self._fits(method, reply):
             return reply
@@ -64,6 +65,16 @@ class Sifter(JSONRPCDispatcher[Any]):
         except ValidationError:
             return False
         return True
+
+
+def _signed(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """The request with the caller's capabilities, where the protocol tells them each time."""
+    exchange = CURRENT.get()
+    meta: dict[str, Any] = (params or {}).get("_meta") or {}
+    if exchange is None or types.CLIENT_CAPABILITIES_META_KEY not in meta:
+        return params
+    own = {types.CLIENT_CAPABILITIES_META_KEY: dict(exchange.capabilities)}
+    return {**(params or {}), "_meta": {**meta, **own}}
 
 
 def _name(item: Any) -> str:

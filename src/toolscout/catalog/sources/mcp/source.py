@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import mcp_types as types
+
 from ....errors import SourceError
 from ....events import Sink, ignore
 from ...result import Result
@@ -138,6 +140,27 @@ class MCPSource:
     async def resource(self, uri: str) -> Result:
         """A resource of the server, read."""
         return await self._ask(Call("resource", uri, {}, is_repeatable=True))
+
+    async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Suggestions for an argument of a prompt or of a resource template."""
+        async with self._place() as connection:
+            request = types.CompleteRequest(params=params)
+            return await connection.session.send_request(request, types.CompleteResult)
+
+    async def watch(self, uri: str, updated: Callable[[str], None]) -> None:
+        """Hear of changes of a resource for as long as the server stays connected."""
+        async with self._place() as connection:
+            connection.updated = updated
+            params = types.SubscribeRequestParams(uri=uri)
+            request = types.SubscribeRequest(params=params)
+            await connection.session.send_request(request, types.EmptyResult)
+
+    async def unwatch(self, uri: str) -> None:
+        """Hear no more of it."""
+        async with self._place() as connection:
+            params = types.UnsubscribeRequestParams(uri=uri)
+            request = types.UnsubscribeRequest(params=params)
+            await connection.session.send_request(request, types.EmptyResult)
 
     async def close(self) -> None:
         """Stop the server and everything that watches it."""

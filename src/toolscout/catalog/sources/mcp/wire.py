@@ -107,12 +107,12 @@ def prompt_of(reply: types.GetPromptResult) -> Result:
         if block.type == "text":
             block = Content(text=f"[{message.role}] {block.text}")
         parts.append(block)
-    return Result(content=tuple(parts))
+    return Result(content=tuple(parts), raw=reply)
 
 
 def resource_of(reply: types.ReadResourceResult) -> Result:
     """A read resource, one part a piece."""
-    return Result(content=tuple(_embedded(item) for item in reply.contents))
+    return Result(content=tuple(_embedded(item) for item in reply.contents), raw=reply)
 
 
 def content_of(block: types.ContentBlock) -> Content:

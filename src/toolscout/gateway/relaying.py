@@ -1,0 +1,182 @@
+"""Prompts, resources and completions passed on as they are, for the surface that shows all."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import mcp_types as types
+from fastmcp import FastMCP
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import bind_request_context, get_context
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
+from mcp.shared.exceptions import MCPError
+
+from ..catalog.names import qualified
+from ..catalog.result import Result
+from ..catalog.sources.mcp.source import MCPSource
+from ..errors import SourceError
+from .gateway import Gateway
+
+Request = ServerRequestContext[Any, Any]
+_EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
+
+
+class Relay:
+    """Finds the server that has a prompt or a resource, and hands its answer on."""
+
+    def __init__(self, gateway: Gateway, app: FastMCP[Any]) -> None:
+        self._gateway = gateway
+        self._app = app
+        self._watchers: dict[str, dict[int, ServerSession]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def register(self) -> None:
+        """Answer these requests in place of FastMCP, which would rebuild what it passes on."""
+        server = self._app._mcp_server  # pyright: ignore[reportPrivateUsage] -- it has no public seam for raw requests
+        page = types.PaginatedRequestParams
+        for method, params, handler in (
+            ("prompts/list", page, self.prompts),
+            ("prompts/get", types.GetPromptRequestParams, self.prompt),
+            ("resources/list", page, self.resources),
+            ("resources/templates/list", page, self.templates),
+            ("resources/read", types.ReadResourceRequestParams, self.resource),
+            ("resources/subscribe", types.SubscribeRequestParams, self.subscribe),
+            ("resources/unsubscribe", types.UnsubscribeRequestParams, self.unsubscribe),
+            ("completion/complete", types.CompleteRequestParams, self.complete),
+        ):
+            server.add_request_handler(method, params, self._bound(handler))
+
+    def _bound(
+        self, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Request, Any], Awaitable[Any]]:
+        async def bound(request: Request, params: Any) -> Any:
+            with bind_request_context(request):
+                async with Context(fastmcp=self._app, session=request.session) as context:
+                    await self._gateway.started()
+                    with self._gateway.reachable(context):
+                        return await handler(params)
+
+        return bound
+
+    async def prompts(self, _: Any) -> types.ListPromptsResult:
+        """All prompts, under names that tell their servers."""
+        found = [
+            prompt.model_copy(update={"name": self._named(source, prompt.name)})
+            for source in self._sources()
+            for prompt in (source.listing.prompts if source.listing else ())
+        ]
+        return types.ListPromptsResult(prompts=found)
+
+    async def resources(self, _: Any) -> types.ListResourcesResult:
+        """All resources."""
+        found = [r for s in self._sources() if s.listing for r in s.listing.resources]
+        return types.ListResourcesResult(resources=found)
+
+    async def templates(self, _: Any) -> types.ListResourceTemplatesResult:
+        """All resource templates."""
+        found = [t for s in self._sources() if s.listing for t in s.listing.templates]
+        return types.ListResourceTemplatesResult(resource_templates=found)
+
+    async def prompt(self, params: types.GetPromptRequestParams) -> Any:
+        """One prompt, filled in by its server."""
+        source, name = self._owner(params.name)
+        return _raw(await _tried(source.prompt(name, params.arguments or {})))
+
+    async def resource(self, params: types.ReadResourceRequestParams) -> Any:
+        """One resource, read by its server."""
+        return _raw(await _tried(self._holder(params.uri).resource(params.uri)))
+
+    async def subscribe(self, params: types.SubscribeRequestParams) -> types.EmptyResult:
+        """Let a client hear of changes of a resource."""
+        watchers = self._watchers.setdefault(params.uri, {})
+        await _tried(self._holder(params.uri).watch(params.uri, self._updated))
+        session = get_context().session
+        watchers[_key(session)] = session
+        return types.EmptyResult()
+
+    async def unsubscribe(self, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+        """Let it hear no more; the server is told when nobody listens."""
+        watchers = self._watchers.get(params.uri, {})
+        watchers.pop(_key(get_context().session), None)
+        if not watchers:
+            self._watchers.pop(params.uri, None)
+            await _tried(self._holder(params.uri).unwatch(params.uri))
+        return types.EmptyResult()
+
+    async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
+        """Suggestions from the server whose prompt or template it is."""
+        match params.ref:
+            case types.PromptReference() as ref:
+                source, name = self._owner(ref.name)
+                params = params.model_copy(update={"ref": ref.model_copy(update={"name": name})})
+            case types.ResourceTemplateReference() as ref:
+                source = self._holder(ref.uri)
+        # What the envelope says is of the client's connection, not of the server's.
+        return await _tried(source.complete(params.model_copy(update={"meta": None})))
+
+    def _sources(self) -> Iterator[MCPSource]:
+        for source in self._gateway.upstreams.sources.values():
+            if self._gateway.admits_server(source.name):
+                yield source.inner
+
+    def _named(self, source: MCPSource, name: str) -> str:
+        return qualified(source.name, name) if source.server.is_prefixed else name
+
+    def _owner(self, name: str) -> tuple[MCPSource, str]:
+        for source in self._sources():
+            for prompt in source.listing.prompts if source.listing else ():
+                if self._named(source, prompt.name) == name:
+                    return source, prompt.name
+        raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name!r}")
+
+    def _holder(self, uri: str) -> MCPSource:
+        for source in self._sources():
+            listing = source.listing
+            if listing is None:
+                continue
+            if any(r.uri == uri for r in listing.resources):
+                return source
+            if any(_fits(t.uri_template, uri) for t in listing.templates):
+                return source
+        raise MCPError(types.INVALID_PARAMS, f"Resource not found: {uri!r}", {"uri": uri})
+
+    def _updated(self, uri: str) -> None:
+        for session in self._watchers.get(uri, {}).values():
+            task = asyncio.create_task(session.send_resource_updated(uri))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+
+def _key(session: ServerSession) -> int:
+    """The same for every request of one connection."""
+    return id(getattr(session, "_connection", session))
+
+
+def _fits(template: str, uri: str) -> bool:
+    if template == uri:
+        return True
+    pattern = _EXPRESSION.sub(
+        lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
+    )
+    return re.fullmatch(pattern, uri) is not None
+
+
+async def _tried(work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except SourceError as error:
+        raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+
+def _raw(result: Result) -> Any:
+    match result.raw:
+        case types.ErrorData() as error:
+            raise MCPError.from_error_data(error)
+        case None:
+            raise MCPError(types.INTERNAL_ERROR, result.text)
+        case raw:
+            return raw

@@ -1,0 +1,98 @@
+"""The surface that shows everything: tools, prompts and resources passed on as they are."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import MCPError
+from tests.gateway.conftest import TALKER, Serve, small
+
+UPSTREAM = str(Path(__file__).parent / "conformance" / "upstream.py")
+EVERYTHING: dict[str, Any] = {
+    "command": sys.executable,
+    "args": [UPSTREAM],
+    "prefix": False,
+}
+OPTIONS = {"gateway": {"profile": "everything"}}
+
+
+@pytest.mark.parametrize("upstream", ["handshake", "stateless"])
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_everything_is_shown_and_answered_as_the_server_has_it(
+    serve: Serve, mode: str, upstream: str
+) -> None:
+    server = {**EVERYTHING, "protocol": upstream}
+    async with serve({"all": server}, **OPTIONS) as running, running.client(mode) as client:
+        tools = {t.name: t for t in (await client.list_tools()).tools}
+        schema = tools["json_schema_2020_12_tool"].input_schema
+        assert schema["$defs"]["address"]["$anchor"] == "addressDef"
+
+        prompts = [p.name for p in (await client.list_prompts()).prompts]
+        assert "test_prompt_with_arguments" in prompts
+        prompt = await client.get_prompt("test_prompt_with_image")
+        assert [m.content.type for m in prompt.messages] == ["image", "text"]
+
+        assert len((await client.list_resources()).resources) == 3
+        read = await client.read_resource("test://static-binary")
+        assert isinstance(read.contents[0], types.BlobResourceContents)
+        templated = await client.read_resource("test://template/7/data")
+        assert '"id": "7"' in templated.contents[0].text  # type: ignore[union-attr]
+
+        reference = types.PromptReference(type="ref/prompt", name="test_prompt_with_arguments")
+        done = await client.complete(reference, {"name": "arg1", "value": "test"})
+        assert done.completion.values == ["testing", "tested"]
+
+        with pytest.raises(MCPError, match="not found"):
+            await client.read_resource("test://nowhere")
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await client.get_prompt("nothing")
+
+
+async def test_with_several_servers_names_tell_whose_they_are(serve: Serve) -> None:
+    servers = {"talker": TALKER, "one": small()}
+    async with serve(servers, **OPTIONS) as running, running.client() as client:
+        assert {"talker__add", "one__echo"} <= {t.name for t in (await client.list_tools()).tools}
+        (prompt,) = (await client.list_prompts()).prompts
+        assert prompt.name == "talker__poem"
+        filled = await client.get_prompt("talker__poem", {"topic": "tea"})
+        assert "about tea" in filled.messages[0].content.text  # type: ignore[union-attr]
+
+
+async def test_a_policy_hides_prompts_and_resources_of_a_server_too(serve: Serve) -> None:
+    policies = {"some": {"servers": ["one"]}}
+    servers = {"talker": TALKER, "one": small()}
+    async with (
+        serve(servers, policies=policies, **OPTIONS) as running,
+        running.client() as client,
+    ):
+        assert (await client.list_prompts()).prompts == []
+        assert (await client.list_resources()).resources == []
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await client.get_prompt("talker__poem", {"topic": "tea"})
+
+
+async def test_a_client_that_watches_a_resource_hears_of_its_changes(serve: Serve) -> None:
+    updated = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updated.set()
+
+    server = {**EVERYTHING, "protocol": "handshake"}
+    async with (
+        serve({"all": server}, **OPTIONS) as running,
+        running.client("legacy", message_handler=heard) as client,
+    ):
+        uri = "test://watched-resource"
+        watch = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await client.session.send_request(watch, types.EmptyResult)
+        await client.call_tool("touch_watched_resource", {})
+        async with asyncio.timeout(30):
+            await updated.wait()
+        stop = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+        await client.session.send_request(stop, types.EmptyResult)
