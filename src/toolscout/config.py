@@ -35,7 +35,7 @@ class Config(BaseModel):
     """The model's context window; small catalogs are shown whole within a tenth of it."""
 
     embedder: str = "use"
-    """Where vectors for search by meaning come from: `use` (bundled), `none`, or several, `a+b`."""
+    """Where vectors come from: `use` (bundled), `none`, `onnx:…`, `openai:…`; several as `a+b`."""
 
     counter: str = "auto"
     """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
