@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -178,8 +179,8 @@ def test_an_expired_record_may_be_written_anew(make: Make, clock: Hands):
     assert anew == Record("s", 1, "y", 1_060.0, 1_060.0)
 
 
-@pytest.mark.parametrize("key", ["", "x" * 513, "a\0b", "\ud800"])
-def test_an_impossible_id_is_refused_with_what_would_do(store: Store, key: str):
+@pytest.mark.parametrize("key", ["", "x" * 513, "a\0b", "\ud800", None, 42])
+def test_an_impossible_id_is_refused_with_what_would_do(store: Store, key: Any):
     for act in (store.get, store.delete, lambda k: store.put(k, "x", expected=0)):
         with pytest.raises(StoreError, match="1 to 512 characters"):
             act(key)

@@ -77,12 +77,26 @@ async def test_a_megabyte_of_query_is_refused_in_a_few_words_and_not_kept(open_b
     assert len(session.state.to_json()) < 10_000
 
 
-@pytest.mark.parametrize("name", ["", " ", "\ud800", "x" * 100_000, "../../etc/passwd", "a\0b"])
-async def test_a_name_that_is_none_is_an_unknown_tool(open_box: Any, name: str):
+@pytest.mark.parametrize(
+    "name", ["", " ", "\ud800", "x" * 100_000, "../../etc/passwd", "a\0b", None, 5, ["t1"]]
+)
+async def test_a_name_that_is_none_is_an_unknown_tool(open_box: Any, name: Any):
     session = await (await open_box()).session("s")
     result = await session.call(name, {})
     assert (result.is_error, result.code) == (True, "unknown_tool")
     assert len(result.text) < 1_000
+
+
+async def test_what_is_no_name_is_not_loaded_and_the_session_can_still_be_read(
+    open_box: Any, file: Path
+):
+    session = await (await open_box(store=file)).session("s")
+    await session.load("send_email")
+    for name in (5, None, ["get_weather"]):
+        with pytest.raises(ToolscoutError, match="not the name of a tool"):
+            await session.load("get_weather", name)
+    again = await (await open_box(store=file)).session("s")
+    assert again.state.loaded == ("send_email",)
 
 
 JSON = st.recursive(

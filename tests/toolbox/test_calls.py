@@ -154,6 +154,8 @@ async def test_wrong_arguments_come_back_with_the_place_and_the_schema(open_box:
     assert "'subject' is a required property" in result.text
     assert "copies: 'many' is not of type 'integer'" in result.text
     assert "The address it goes to" in result.text
+    assert "to: string" in result.text
+    assert "properties" not in result.text
     assert session.state.uses == ()
 
 

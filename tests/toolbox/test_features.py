@@ -98,6 +98,7 @@ async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stand
     session = await box.session("s")
     shown = names(session.view())
     assert shown == ["search_tools", "add_tool", "show_all_tools", "search_large_output"]
+    assert session.why("search_large_output").reason == "feature"
     await session.call("add_tool", {"tool_names": ["long_story"]})
     assert names(session.view()) == [*shown, "long_story"]
     kept = await session.call("long_story", {})

@@ -180,8 +180,9 @@ async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(ope
     slow = Notes("read", name="slow")
     slow.ready.clear()
     changed = asyncio.Event()
-    config = Config.read(start_timeout_seconds=0.01)
+    config = Config.read(start_timeout_seconds=0)
     box = await open_box(slow, Notes("read"), config=config, sink=lambda _: changed.set())
+    await changed.wait()
     assert list(box.catalog.tools) == ["notes__read"]
     changed.clear()
     slow.ready.set()

@@ -34,8 +34,8 @@ async def test_an_unknown_session_is_a_new_and_empty_one(open_box: Any):
     assert session.state.loaded == session.state.searches == session.state.uses == ()
 
 
-@pytest.mark.parametrize("key", ["", "x" * 600, "a\0b", "\udcff"])
-async def test_an_impossible_id_is_an_error_with_what_would_do(open_box: Any, key: str):
+@pytest.mark.parametrize("key", ["", "x" * 600, "a\0b", "\udcff", None, 42, b"s", ["s"]])
+async def test_an_impossible_id_is_an_error_with_what_would_do(open_box: Any, key: Any):
     box = await open_box()
     with pytest.raises(StoreError, match="1 to 512 characters"):
         await box.session(key)

@@ -23,6 +23,7 @@ Reason = Literal[
     "served",
     "all",
     "unlisted",
+    "feature",
     "lost",
     "unknown",
 ]
@@ -48,6 +49,7 @@ class Listing:
 
 _BECAUSE: Mapping[Reason, tuple[bool, str]] = {
     "discovery": (True, "is in view: discovery tools always are."),
+    "feature": (True, "is in view: what features add always is."),
     "never_defer": (True, "is in view: the tool asks never to be deferred."),
     "pinned": (True, "is in view: it is pinned by name, server or category."),
     "loaded": (True, "is in view: this conversation has loaded it."),

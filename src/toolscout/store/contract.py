@@ -69,11 +69,11 @@ class Store(Protocol):
         ...
 
 
-def checked(key: str, text: str = "") -> None:
+def checked(key: object, text: str = "") -> None:
     """Refuse a key or a text that a store cannot hold, and say what would do."""
-    if not key or len(key) > KEY_CAP or "\0" in key or not _is_unicode(key):
+    if not (isinstance(key, str) and 0 < len(key) <= KEY_CAP and _is_text(key)):
         raise StoreError(
-            f"{key[:40]!r} cannot be an id.",
+            f"{str(key)[:40]!r} cannot be an id.",
             hint=f"Use 1 to {KEY_CAP} characters of Unicode text without NUL.",
         )
     if not _is_unicode(text):
@@ -81,6 +81,10 @@ def checked(key: str, text: str = "") -> None:
             f"The text for {key[:40]!r} has half a surrogate pair in it.",
             hint="Keep JSON written as UTF-8.",
         )
+
+
+def _is_text(key: str) -> bool:
+    return "\0" not in key and _is_unicode(key)
 
 
 def _is_unicode(text: str) -> bool:

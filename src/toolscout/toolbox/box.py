@@ -23,7 +23,7 @@ from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
 from ..search.hit import Results
 from ..search.query import Mode
-from ..store.contract import Record, Store
+from ..store.contract import Record, Store, checked
 from ..store.opening import open_store
 from .allowing import Rule, both, rule
 from .approval import Approver, Caution, Consent, careful
@@ -141,6 +141,7 @@ class Toolbox:
         One that the store does not know is rebuilt from `messages` where they are given. `allow`
         narrows what this caller may see, and `approver` asks this caller's user.
         """
+        checked(id)
         kept = await self._open(id)
         if messages is not None and kept.session.version == 0:
             again = rebuilt(id, messages, profile=self._profile, catalog=self.catalog)

@@ -20,8 +20,9 @@ from ..catalog.tool import Tool
 from ..disclosure.calls import Resolution, resolve
 from ..disclosure.discovery import Outcome, discover, role_of
 from ..disclosure.profile import Profile
+from ..disclosure.replies.definitions import compactly
 from ..disclosure.session import Session
-from ..errors import InvalidArguments, SchemaError, ToolscoutError
+from ..errors import InvalidArguments, SchemaError, ToolscoutError, UnknownTool
 from ..events import Event, Sink
 from ..search.engine import Allow
 from ..tokens import default_counter
@@ -53,7 +54,7 @@ class Caller:
     async def call(self, name: str, arguments: object) -> Result:
         """The answer to a call, whatever is wrong with it."""
         try:
-            return await self._call(name, read_arguments(name, arguments))
+            return await self._call(read_name(name), read_arguments(name, arguments))
         except ToolscoutError as error:
             return self._refused(name, error)
         except Exception as error:  # noqa: BLE001 - nothing raises into the loop
@@ -183,7 +184,7 @@ class Caller:
         except InvalidArguments as error:
             raise InvalidArguments(
                 f"The arguments do not fit {tool.name}: {error.message}.",
-                hint=f"It takes:\n{self.profile.describe([tool])}",
+                hint=f"It takes:\n{compactly([tool])}",
             ) from error
         except SchemaError as error:
             raise SchemaError(
@@ -256,6 +257,15 @@ class Caller:
 
     def _emit(self, kind: str, **facts: Any) -> None:
         self.sink(Event(kind, self.kept.session.id, facts))
+
+
+def read_name(name: object) -> str:
+    """The name of a tool, which is text; what else a caller may have written names none."""
+    if not isinstance(name, str):
+        raise UnknownTool(
+            f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
+        )
+    return name
 
 
 def read_arguments(name: str, arguments: object) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..disclosure.session import Session
 from ..disclosure.snapshot import carry
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
+from ..errors import ToolscoutError
 from ..events import Event
 from .calling import Caller
 from .features import INTRODUCTIONS, MEMORY, RULES, Fits, Forgets, LooksBack
@@ -93,6 +94,8 @@ class Handle:
     def why(self, name: str) -> Standing:
         """Whether a tool is in view or waits, and by which rule."""
         caller = self._caller
+        if name in caller.features.offered:
+            return Standing(name, "feature")
         catalog = caller.live.catalog
         return why(caller.profile, name, session=self.state, catalog=catalog, allow=caller.allow)
 
@@ -156,6 +159,7 @@ class Handle:
     async def load(self, *names: str) -> None:
         """Bring tools into view without a search; names not in the catalog wait for it."""
         most = self._caller.profile.limits.loaded
+        _check(names)
         await self._move(lambda s: s.load(*names, at_most=most))
         self.emit("tools_enabled", names=names)
 
@@ -186,3 +190,12 @@ class Handle:
 
     async def _move(self, move: Callable[[Session], Session]) -> None:
         await asyncio.to_thread(self._kept.change, lambda s: (move(s), None))
+
+
+def _check(names: Sequence[object]) -> None:
+    """Refuse what is no name before it is kept, since a session with it could not be read back."""
+    for name in names:
+        if not isinstance(name, str):
+            raise ToolscoutError(
+                f"{name!r} is not the name of a tool.", hint="Give names as text, one by one."
+            )

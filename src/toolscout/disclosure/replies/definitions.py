@@ -8,7 +8,7 @@ from ...catalog.card import first_sentence, outline
 from ...catalog.tool import Tool
 
 _LINE_CAP = 90
-_NOTE_CAP = 70
+_NOTE_CAP = 60
 
 
 def plainly(tools: Sequence[Tool]) -> str:
