@@ -63,6 +63,23 @@ async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_p
         assert account.overall <= account.last
 
 
+@pytest.mark.behaviour("E3", "E119")
+async def test_the_baseline_is_every_definition_once_and_every_rule_once(tmp_path: Path) -> None:
+    """Nothing pads it: what the model would get with everything loaded, by the same counter."""
+    _, watch = heard()
+    account, *_ = await play(tmp_path / "played", by=EXACT, watch=watch)  # type: ignore[arg-type]
+    async with open_cms(tmp_path / "counted") as cms:
+        definitions = [
+            {"name": t.name, "description": t.description, "parameters": t.parameters.value}
+            for t in cms.tools
+        ]
+    rules = "\n\n".join(path.read_text(encoding="utf-8").strip() for path in RULES.glob("*.md"))
+    text = json.dumps(definitions, ensure_ascii=False, separators=(",", ":"))
+    expected = EXACT.count(text) + EXACT.count(core(TODAY)) + EXACT.count(rules)
+    assert len(definitions) == 45
+    assert account.everything == pytest.approx(expected, rel=0.02)
+
+
 @pytest.mark.behaviour("E117")
 async def test_after_the_long_conversation_the_site_is_as_the_user_wanted(tmp_path: Path) -> None:
     _, watch = heard()

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from toolscout import Agent, Engine, Toolbox, tool
+from toolscout.catalog.tool import Extraction
+from toolscout.memory.memory import Memory
 from toolscout.models.scripted import Asked, ScriptedModel, Turn
 from toolscout.offload.limits import Limits
 from toolscout.offload.shelf import Shelf
@@ -83,3 +85,53 @@ async def test_many_results_in_one_step_do_not_swamp_the_model(tmp_path: Path):
     assert 0 < sum(aside) < 6
     assert sum(default_counter().count(result.text) for result in results) <= 30_000
     assert run.text == "All read."
+
+
+def _deep() -> list[Any]:
+    value: list[Any] = []
+    for _ in range(100_000):
+        value = [value]
+    return value
+
+
+async def test_rings_and_bottomless_values_end_no_conversation(tmp_path: Path):
+    """With a memory that looks into every result and a shelf that measures every large one."""
+
+    @tool(extraction=Extraction("pages", "page", "title", is_array=True))
+    def ring() -> dict[str, Any]:
+        """Give a value that holds itself."""
+        value: dict[str, Any] = {"pages": []}
+        value["pages"].append(value)
+        return value
+
+    @tool
+    def bottomless() -> list[Any]:
+        """Give lists in lists in lists."""
+        return _deep()
+
+    @tool
+    def bottomless_text() -> str:
+        """Give the same as text that looks like JSON."""
+        return "[" * 200_000 + "]" * 200_000
+
+    @tool(extraction=Extraction("$root", "page", "title"))
+    def not_json() -> str:
+        """Give plain words where an object was promised."""
+        return "just words"
+
+    tools = [ring, bottomless, bottomless_text, not_json]
+    features: dict[str, Any] = {"memory": Memory(), "offload": Shelf(tmp_path / "outputs")}
+    async with Toolbox(
+        tools, profile="everything", engine=Engine(), store="memory", **features
+    ) as b:
+        session = await b.session("ann")
+        replies = {t.__name__: await session.call(t.__name__) for t in tools}
+        assert "..." in replies["ring"].text
+        assert replies["bottomless"].is_error
+        assert "bottomless failed" in replies["bottomless"].text
+        assert "kept aside" in replies["bottomless_text"].text
+        assert replies["not_json"].text == "just words"
+        assert set(session.state.uses) == set(replies)
+        memory = (await b.health()).parts["memory"]
+        assert memory.status == "degraded"
+        assert {"ring", "not_json"} <= memory.facts["failing"].keys()
