@@ -86,14 +86,16 @@ class Vectors:
         present = self.present.copy()
         present[slots] = True
         self.rows[slots] = vectors
-        if self.lead is not None and self.basis is not None:
-            self.lead[slots] = vectors @ self.basis
         wide = vectors.astype(np.float64)
+        with one_thread():
+            if self.lead is not None and self.basis is not None:
+                self.lead[slots] = vectors @ self.basis
+            gram = self.gram + wide.T @ wide
         after = replace(
             self,
             present=present,
             total=self.total + wide.sum(axis=0),
-            gram=self.gram + wide.T @ wide,
+            gram=gram,
             count=self.count + len(slots),
         )
         if after.lead is None and after.count > EXACT_UP_TO:
@@ -108,11 +110,13 @@ class Vectors:
         present = self.present.copy()
         present[slots] = False
         wide = self.rows[slots].astype(np.float64)
+        with one_thread():
+            gram = self.gram - wide.T @ wide
         return replace(
             self,
             present=present,
             total=self.total - wide.sum(axis=0),
-            gram=self.gram - wide.T @ wide,
+            gram=gram,
             count=self.count - len(slots),
         )
 
@@ -164,10 +168,11 @@ class Vectors:
         known = np.flatnonzero(self.present)
         step = max(1, len(known) // _SAMPLE)
         sample = self.rows[known[::step]].astype(np.float64)
-        _, vectors = np.linalg.eigh(sample.T @ sample)
-        basis = np.ascontiguousarray(vectors[:, ::-1][:, :LEADING], dtype=np.float32)
-        lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
-        lead[: self.size] = self.rows[: self.size] @ basis
+        with one_thread():
+            _, vectors = np.linalg.eigh(sample.T @ sample)
+            basis = np.ascontiguousarray(vectors[:, ::-1][:, :LEADING], dtype=np.float32)
+            lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
+            lead[: self.size] = self.rows[: self.size] @ basis
         half = np.zeros(self.rows.shape, np.float16)
         half[: self.size] = self.rows[: self.size]
         return replace(self, rows=half, basis=basis, lead=lead)

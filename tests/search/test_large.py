@@ -1,0 +1,73 @@
+"""A catalog so large that vectors are scanned along their leading directions."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from itertools import islice, product
+
+import numpy as np
+import pytest
+from tests.search.parts import Bag, Floats, filled, tool
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.search.engine import Engine
+from toolscout.search.vectors import EXACT_UP_TO, LEADING
+
+VERBS = [f"verb{i}" for i in range(40)]
+NOUNS = [f"noun{i}" for i in range(60)]
+PLACES = [f"place{i}" for i in range(10)]
+
+
+class Quick(Bag):
+    """A bag whose texts are sums of a table's rows, so that thousands take no time."""
+
+    def __init__(self) -> None:
+        super().__init__(name="quick", dimensions=LEADING + 40)
+        words = [*VERBS, *NOUNS, *PLACES]
+        self._rows = {word: row for row, word in enumerate(words)}
+        self._rows |= {f"synonym{i}": self._rows[f"noun{i}"] for i in range(60)}
+        shape = (len(words), self.dimensions)
+        self._table = np.random.default_rng(5).normal(size=shape).astype(np.float32)
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        found = [[self._rows[w] for w in re.findall(r"\w+", t) if w in self._rows] for t in texts]
+        starts = np.cumsum([0, *map(len, found[:-1])])
+        summed = np.add.reduceat(self._table[[row for rows in found for row in rows]], starts)
+        return summed / np.linalg.norm(summed, axis=1, keepdims=True)
+
+
+@pytest.mark.behaviour("S15")
+def test_a_large_catalog_is_searched_by_meaning_and_kept_up_to_date() -> None:
+    every = product(VERBS, NOUNS, PLACES)
+    tools = [tool(f"{v}_{n}_{p}") for v, n, p in islice(every, EXACT_UP_TO + 500)]
+    random.Random(2).shuffle(tools)
+    engine = Engine(Catalog(tools[:-1]), embedders=[Quick()])
+    engine.fill()
+    assert engine.status.vectors == {"quick": EXACT_UP_TO + 499}
+
+    assert engine.search("verb3 synonym7 place2").names[0] == "verb3_noun7_place2"
+    allowed = frozenset(t.name for t in tools if t.name.startswith("verb3_"))
+    found = engine.search("verb9 synonym7 place2", allow=allowed)
+    assert set(found.names) <= allowed
+    assert found.names[0] == "verb3_noun7_place2"
+
+    last = tools[-1].name
+    words = last.replace("_", " ").replace("noun", "synonym")
+    assert engine.search(words).names[0] != last
+    engine.update(engine.catalog.add(tools[-1]))
+    engine.fill()
+    assert engine.search(words).names[0] == last
+    engine.update(engine.catalog.remove(last))
+    assert last not in engine.search(words, limit=50).names
+
+    few = [t for t in tools[:400] if t.name != last]
+    engine.update(Catalog(few))
+    fresh = filled(few, embedders=[Quick()])
+    for query in ("verb3 synonym7 place2", "verb1", "synonym5 place1 and then verb7 synonym9"):
+        ours, theirs = engine.search(query), fresh.search(query)
+        assert ours.names == theirs.names
+        assert [h.score for h in ours.hits] == [h.score for h in theirs.hits]
+    engine.close()
+    fresh.close()
