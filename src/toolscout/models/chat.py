@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 from ..catalog.result import Result
-from ..disclosure.target import Transport
 from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, ThoughtDelta, Usage, UsageDelta
 from .failures import cut
 from .messages import Call, CallResult, Message
-from .model import Request, transport_to
-from .openai import BASE, Endpoint
+from .model import Request
+from .openai import OpenAIClient
 
 _REASONS: dict[str, Reason] = {
     "stop": "stop",
@@ -23,27 +22,10 @@ _REASONS: dict[str, Reason] = {
 }
 
 
-class ChatModel:
-    """A model behind Chat Completions; `options` go into every request as they are."""
+class ChatModel(OpenAIClient):
+    """A model behind Chat Completions."""
 
     provider = "openai-chat"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout_seconds: float = 600.0,
-        transport: Transport | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.name = name
-        self.transport: Transport = transport or transport_to(base_url, variable=BASE)
-        self._endpoint = Endpoint(
-            api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
-        )
-        self._options = dict(options or {})
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and translate the chunks of the stream."""
@@ -57,10 +39,6 @@ class ChatModel:
         if reader.reason is None:
             raise cut(self._endpoint.service)
         yield Finish(reader.reason)
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self._endpoint.client.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {

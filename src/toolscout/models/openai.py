@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from ..disclosure.target import Transport
 from ..errors import ModelError, require
 from .failures import failed, key
+from .model import transport_to
 
 _KEY = "OPENAI_API_KEY"
-BASE = "OPENAI_BASE_URL"
+_BASE = "OPENAI_BASE_URL"
 # Errors inside a stream have no status; the code tells what it would have been.
 _STATUSES = {
     "rate_limit_exceeded": 429,
@@ -34,7 +36,7 @@ class Endpoint:
     ) -> None:
         self.sdk: Any = require("openai", extra="openai")
         self._http: Any = require("httpx2", extra="openai")
-        elsewhere = base_url or os.environ.get(BASE)
+        elsewhere = base_url or os.environ.get(_BASE)
         # Servers on one's own machine want no key, but the SDK insists on one.
         given = api_key or os.environ.get(_KEY) or ("unused" if elsewhere else None)
         self.is_elsewhere = bool(elsewhere)
@@ -72,6 +74,34 @@ class Endpoint:
         status = _STATUSES.get(code or "", 500)
         is_final = code in _FINAL
         return failed(self.service, message, status=status, variable=_KEY, is_final=is_final)
+
+
+class OpenAIClient:
+    """A model at OpenAI, or at anything that speaks like it at another base URL.
+
+    `options` go into every request as they are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        timeout_seconds: float = 600.0,
+        transport: Transport | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
+        self._endpoint = Endpoint(
+            api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
+        )
+        self._options = dict(options or {})
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self._endpoint.client.close()
 
 
 def _said(error: Any) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 from ..catalog.result import Content, Result
-from ..disclosure.target import Transport
 from .deltas import (
     CallDelta,
     Delta,
@@ -21,33 +20,16 @@ from .deltas import (
 )
 from .failures import cut
 from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request, transport_to
-from .openai import BASE, Endpoint
+from .model import Request
+from .openai import Endpoint, OpenAIClient
 
 SEARCH = "tool_search"
 
 
-class ResponsesModel:
-    """A model behind the Responses API; nothing is stored there. `options` go in as they are."""
+class ResponsesModel(OpenAIClient):
+    """A model behind the Responses API; nothing is stored there."""
 
     provider = "openai-responses"
-
-    def __init__(
-        self,
-        name: str,
-        *,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        timeout_seconds: float = 600.0,
-        transport: Transport | None = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.name = name
-        self.transport: Transport = transport or transport_to(base_url, variable=BASE)
-        self._endpoint = Endpoint(
-            api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
-        )
-        self._options = dict(options or {})
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta]:
         """Ask, and translate the events of the stream."""
@@ -60,10 +42,6 @@ class ResponsesModel:
                         yield delta
         if not reader.is_complete:
             raise cut(self._endpoint.service)
-
-    async def close(self) -> None:
-        """Let go of connections."""
-        await self._endpoint.client.close()
 
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
