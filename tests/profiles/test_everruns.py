@@ -41,6 +41,7 @@ def files(tool):
 @pytest.mark.behaviour("D1", "D2", "D3", "D4", "D5", "D37")
 def test_the_profile_is_known_and_says_what_it_does(talk, tool) -> None:
     assert profile("everruns") is EVERRUNS
+    assert "schemas are hidden" in EVERRUNS.summary
     assert THRESHOLD == EVERRUNS.policy.threshold == 15
     assert [m.name for m in EVERRUNS.metatools] == ["tool_search"]
     text = talk(EVERRUNS, many(tool, 20)).view().instructions

@@ -194,7 +194,7 @@ def test_what_a_caller_may_not_see_shows_in_no_form(engine: Engine) -> None:
         assert "folder" not in " ".join(found.notes).replace(query, "")
 
 
-@pytest.mark.behaviour("E32")
+@pytest.mark.behaviour("E5", "E32")
 def test_words_are_lower_cased_split_stemmed_and_short_ones_do_not_count(engine: Engine) -> None:
     for query in ("READING FILES", "read file", "readFile content", "reads a the of files"):
         assert engine.search(query).names[0] == "files__read_file"
