@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests format docs behaviours wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests format docs behaviours bench bench-quick wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -46,6 +46,12 @@ docs: setup  ## write what the pages say of the code, and build the site
 
 behaviours: setup  ## which tests prove which behaviours
 	@$(BIN)/python -m tests.behaviours $(ARGS)
+
+bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchmarks.md
+	@$(BIN)/python -m bench $(ARGS)
+
+bench-quick: setup  ## the same on a part of everything, into .cache/bench/report
+	@$(BIN)/python -m bench --quick $(ARGS)
 
 wheel: setup  ## build the wheel and try it in empty environments, with each extra alone
 	@$(BIN)/python scripts/wheel

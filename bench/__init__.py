@@ -1,0 +1,1 @@
+"""The benchmarks of Toolscout: `python -m bench` runs them all and writes one report."""

@@ -1,0 +1,63 @@
+"""The frame of a report: when and on what, what was promised, how it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .markdown import Report, Rows, number, table
+
+
+def head(report: Report) -> str:
+    """When, on what, and by which command."""
+    on = report["machine"]
+    kind = "quick run on a part of the queries" if report["is_quick"] else "full run"
+    command = "make bench-quick" if report["is_quick"] else "make bench"
+    return (
+        "# Benchmarks\n\n"
+        f"Written by `{command}` on {on['date']}, a {kind}: {on['cores']} cores"
+        f" ({on['processor']}), {on['memory_gb']} GB, {on['system']}, Python {on['python']},"
+        f" NumPy {on['numpy']}, Toolscout {on['toolscout']}. The run took"
+        f" {report['took_s'] / 60:.0f} minutes; the machine's load just before it was"
+        f" {on['load_before']:g}. Everything here is measured by that one command; the"
+        " same figures for scripts are in [benchmarks.json](figures/benchmarks.json)."
+    )
+
+
+def targets(rows: Rows) -> str:
+    """Promise by promise: what was wanted, what was measured, and whether that is enough."""
+    lines: list[Sequence[str]] = []
+    for row in rows:
+        sign, unit = "≥" if row["at_least"] else "≤", row["unit"]
+        measured = "–" if row["measured"] is None else f"{number(row['measured'])} {unit}"
+        work = "" if row["cpu"] is None else f"{number(row['cpu'])} {unit}"
+        wanted = f"{sign} {row['wanted']:g} {unit}"
+        lines.append((row["promise"], wanted, measured, work, row["verdict"]))
+    reached = sum(row["verdict"] == "reached" for row in rows)
+    return (
+        f"## Targets\n\n{reached} of {len(rows)} are reached in this run. Times are judged by the"
+        " clock on the wall; CPU time stands beside them, since other work on a machine"
+        " disturbs it less.\n\n" + table(("target", "wanted", "measured", "by CPU time", ""), lines)
+    )
+
+
+def method(report: Report) -> str:
+    """How all this was measured, and what to keep in mind."""
+    peers = ", ".join(sorted(set(report["machine"]["peers"].values())))
+    return (
+        "## How it is measured\n\n"
+        "- Every search, Toolscout's own included where time or memory counts, runs in a process"
+        " of its own on one thread and is driven through its public classes"
+        " (`bench/peers/adapters`). Peers live in virtual environments of their own with"
+        f" pinned versions: {peers}.\n"
+        "- Peers are timed at the search step alone, over tools that are already theirs: what"
+        " FastMCP and pydantic-ai spend on listing tools for every request is not charged.\n"
+        "- langgraph-bigtool embeds *name: description* with the encoder that Toolscout bundles;"
+        " *bm25s* is its quick start over name and description, *prepared* also splits"
+        " identifiers and reads parameters.\n"
+        "- Catalogs of 1,000 to 100,000 tools are recombined from real ones with a fixed seed"
+        " (`bench/catalogs.py`). Encoding them all would take hours, so in the part on speed the"
+        " vectors of tools are mixtures of 2,048 really encoded ones; queries are"
+        " always encoded for real. Retrieval uses real vectors throughout.\n"
+        "- The sets are public; where they are is said by `TOOLSCOUT_DATA`.\n"
+        "- Where a peer fails, the reason stands in its row."
+    )

@@ -1,0 +1,81 @@
+"""How fast and how large."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..peers.contestants import LEXICAL
+from .markdown import Report, Row, Rows, named, number, table
+
+
+def speed(report: Report, plot: str) -> str:
+    """Times, memory and ratios at every size."""
+    found = report.get("speed")
+    if not found:
+        return "## Speed and memory\n\nNot measured in this run."
+    parts = ["## Speed and memory", plot]
+    parts.append(
+        "One thread each, ten hits, catalogs recombined from real tools, real queries of all"
+        " lengths; those with vectors get queries of one clause. The ratio is the median of CPU"
+        f" time against *{LEXICAL.label}* (below 1 is faster). *Index* is what a first search waits"
+        " for once the tools are loaded, vectors from the cache; *index MB* is what it adds"
+        " to the tools in memory. *Added* and *removed*: one tool, until the next"
+        " search has seen it, that search included."
+    )
+    rows: Rows = found["rows"]
+    for size in dict.fromkeys(row["size"] for row in rows):
+        mine = [row for row in rows if row["size"] == size]
+        base = next((r.get("p50_cpu_ms") for r in mine if r["label"] == LEXICAL.label), None)
+        columns = ("", "p50 ms", "p95 ms", "p50 CPU ms", "ratio", "index s", "index MB")
+        columns += ("process MB", "added ms", "removed ms", "queries")
+        lines = [_timed(row, base) for row in mine]
+        parts.append(f"### {size:,} tools\n\n{table(columns, lines)}")
+    parts.append(_beside(found))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _timed(row: Row, base: float | None) -> Sequence[str]:
+    if "reason" in row:
+        return (row["label"], f"failed: {row['reason']}", *[""] * 9)
+    return (
+        named(row["label"]),
+        number(row["p50_ms"]),
+        number(row["p95_ms"]),
+        number(row["p50_cpu_ms"]),
+        number(row["p50_cpu_ms"] / base) if base else "–",
+        number(row["index_s"]),
+        number(max(0.0, row["index_mb"])),
+        number(row["rss_mb"]),
+        number(row["add_searched_ms"]) if "add_searched_ms" in row else "not offered",
+        number(row["remove_searched_ms"]) if "remove_searched_ms" in row else "not offered",
+        str(row["queries"]),
+    )
+
+
+def _beside(found: Mapping[str, Any]) -> str:
+    """What only Toolscout is asked: changes alone, the other kind of query, allow-lists."""
+    lines: list[Sequence[str]] = []
+    for row in found["rows"]:
+        if "allowed_p50_cpu_ms" not in row:
+            continue
+        kind = "one_clause" if row["label"] == LEXICAL.label else "any_length"
+        lines.append(
+            (
+                f"{row['label']}, {row['size']:,} tools",
+                number(row["add_ms"]),
+                number(row["remove_ms"]),
+                f"{number(row[f'{kind}_p50_ms'])} ({kind.replace('_', ' ')})",
+                number(row["unrestricted_p50_cpu_ms"]),
+                number(row["allowed_p50_cpu_ms"]),
+                number(row["allowed_first_ms"]),
+            )
+        )
+    columns = ("Toolscout alone", "add ms", "remove ms", "p50 ms, other queries")
+    columns += ("all, CPU ms", "a tenth allowed, CPU ms", "first with a new list, ms")
+    encoding = found["encoding"]
+    return (
+        f"{table(columns, lines)}\n\n"
+        f"Where no cache has it, the vector of a tool takes {number(encoding['ms_per_tool'])} ms to"
+        " make with the bundled encoder (in the background: searches go by words until then)."
+    )

@@ -1,0 +1,59 @@
+"""The public sets: catalogs with labelled queries, whole or thinned for a quick run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.sources.files import read_tools
+from toolscout.evals.dataset import Labelled, Negative, read_negatives, read_queries
+
+from .catalogs import DATA
+
+Item = TypeVar("Item")
+CATALOGS = ("github_mcp_catalog", "docker_catalog", "toucan_catalog")
+"""Real catalogs, from one server to hundreds; they have no queries."""
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """A catalog, queries with the tools that satisfy them, and queries that nothing satisfies."""
+
+    name: str
+    tools: Path
+    queries: tuple[Labelled, ...]
+    negatives: tuple[Negative, ...] = ()
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """Its tools."""
+        return Catalog(read_tools(self.tools).tools)
+
+
+def labelled_sets(folder: Path = DATA, *, at_most: int | None = None) -> list[LabelledSet]:
+    """Every folder that has tools and queries, by name."""
+    return [
+        LabelledSet(
+            name=path.parent.name,
+            tools=path.parent / "tools.jsonl",
+            queries=thinned(read_queries(path).rows, at_most),
+            negatives=thinned(_negatives(path.parent / "negatives.jsonl"), at_most),
+        )
+        for path in sorted(folder.glob("*/queries.jsonl"))
+        if (path.parent / "tools.jsonl").is_file()
+    ]
+
+
+def thinned(items: Sequence[Item], at_most: int | None) -> tuple[Item, ...]:
+    """Items at even distances, so that a few stand for all."""
+    if at_most is None or len(items) <= at_most:
+        return tuple(items)
+    return tuple(items[place * len(items) // at_most] for place in range(at_most))
+
+
+def _negatives(path: Path) -> tuple[Negative, ...]:
+    return read_negatives(path).rows if path.is_file() else ()

@@ -1,0 +1,257 @@
+"""How fast and how large: catalogs of three sizes, everybody on one thread, in one run.
+
+Contestants whose ratio matters most are open at once and take turns, so that a busy moment of the
+machine meets all of them. Time is read twice: on the wall, and as the process's own work, which
+others on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from toolscout.evals.metrics import percentile
+from toolscout.search.embedders.use import UniversalEncoder
+from toolscout.search.filling import encode
+
+from .catalogs import tools
+from .peers.child import Child, PeerFailed
+from .peers.contestants import (
+    BIGTOOL,
+    BM25S,
+    DEFAULT,
+    FASTMCP,
+    HAYSTACK,
+    LEXICAL,
+    PREPARED,
+    PYDANTIC_AI,
+    RATEL,
+    TOOLREGISTRY,
+    Contestant,
+)
+from .progress import Progress
+from .sizes import WARM_UP, one_clause_queries, pool_file, real_queries, tools_file
+from .work import FOLDER
+
+GROUPS: tuple[tuple[Contestant, ...], ...] = (
+    (LEXICAL, DEFAULT, RATEL, FASTMCP),
+    (BM25S, PREPARED),
+    (PYDANTIC_AI,),
+    (TOOLREGISTRY,),
+    (BIGTOOL,),
+    (HAYSTACK,),
+)
+TURNS = 4
+CHANGES = 5
+SHARE_ALLOWED = 10
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured: sizes of catalogs, queries for each, and the time a contestant has."""
+
+    sizes: tuple[int, ...] = (1_000, 10_000, 100_000)
+    queries: int = 400
+    budget_s: float = 24.0
+
+
+QUICK = Effort(sizes=(1_000, 10_000), queries=120, budget_s=4.0)
+
+
+@dataclass
+class Timed:
+    """What one contestant showed at one size."""
+
+    contestant: Contestant
+    size: int
+    figures: dict[str, Any] = field(default_factory=dict[str, Any])
+    wall: list[float] = field(default_factory=list[float])
+    work: list[float] = field(default_factory=list[float])
+    reason: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """The same as JSON."""
+        row: dict[str, Any] = {"size": self.size, "label": self.contestant.label}
+        if self.reason:
+            return row | {"reason": self.reason}
+        return row | self.figures | {"queries": len(self.wall)} | percentiles(self.wall, self.work)
+
+
+def percentiles(wall: Sequence[float], work: Sequence[float]) -> dict[str, float]:
+    """The middle and the slow end of some times in milliseconds."""
+    return {
+        "p50_ms": percentile(wall, 0.5),
+        "p95_ms": percentile(wall, 0.95),
+        "p50_cpu_ms": percentile(work, 0.5),
+        "p95_cpu_ms": percentile(work, 0.95),
+    }
+
+
+def measure(effort: Effort, *, progress: Progress) -> dict[str, Any]:
+    """All contestants at all sizes, and what encoding a tool for real costs."""
+    rows: list[dict[str, Any]] = []
+    for size in effort.sizes:
+        progress.say(f"speed · {size:,} tools · making the catalog and its vectors")
+        _fill_cache(size)
+        for group in GROUPS:
+            names = ", ".join(c.label for c in group)
+            progress.say(f"speed · {size:,} tools · {names}")
+            rows += [timed.row() for timed in _measure(group, size, effort)]
+    progress.say("speed · encoding tools for real")
+    return {"rows": rows, "encoding": _encoding()}
+
+
+def _measure(group: Sequence[Contestant], size: int, effort: Effort) -> list[Timed]:
+    found = [Timed(contestant, size) for contestant in group]
+    with ExitStack() as stack:
+        children: list[tuple[Timed, Child]] = []
+        for timed in found:
+            try:
+                child = stack.enter_context(Child(timed.contestant, **_options(timed)))
+                timed.figures |= _built(child, size)
+                children.append((timed, child))
+            except PeerFailed as failure:
+                timed.reason = str(failure)
+        _take_turns(children, effort)
+        for timed, child in children:
+            _finish(timed, child, effort)
+    return found
+
+
+def _options(timed: Timed) -> dict[str, Any]:
+    if not timed.contestant.has_vectors:
+        return {}
+    options: dict[str, Any] = {"pool": str(pool_file())}
+    if timed.contestant is DEFAULT:
+        options |= {"embedder": "none", "cache": _cache(timed.size)}
+    return options
+
+
+def _cache(size: int) -> str:
+    return str(FOLDER / f"{tools_file(size).stem}.db")
+
+
+def _fill_cache(size: int) -> None:
+    """So that what is measured finds every vector in the cache, as after a restart."""
+    with Child(DEFAULT, **_options(Timed(DEFAULT, size))) as child:
+        child.ask("load", tools=str(tools_file(size)))
+        child.ask("index")
+
+
+def _built(child: Child, size: int) -> dict[str, Any]:
+    loaded = child.ask("load", tools=str(tools_file(size)))
+    indexed = child.ask("index")
+    return {
+        "load_s": loaded["s"],
+        "index_s": indexed["s"],
+        "index_cpu_s": indexed["cpu_s"],
+        "rss_mb": indexed["rss_mb"],
+        "tools_mb": loaded["rss_mb"] - loaded["before_mb"],
+        "index_mb": indexed["rss_mb"] - loaded["rss_mb"],
+    }
+
+
+def _take_turns(children: Sequence[tuple[Timed, Child]], effort: Effort) -> None:
+    """Each answers a part of the queries, then the next one, and round again."""
+    for turn in range(TURNS):
+        for timed, child in children:
+            if timed.reason:
+                continue
+            queries = _queries(timed.contestant, effort)
+            if not turn:
+                child.ask("search", queries=queries[:WARM_UP], budget_s=effort.budget_s / TURNS)
+            part = queries[WARM_UP + turn :: TURNS]
+            try:
+                said = child.ask("search", queries=part, budget_s=effort.budget_s / TURNS)
+            except PeerFailed as failure:
+                timed.reason = str(failure)
+                continue
+            timed.wall += said["ms"]
+            timed.work += said["cpu_ms"]
+
+
+def _queries(contestant: Contestant, effort: Effort) -> list[str]:
+    count = effort.queries + WARM_UP
+    return one_clause_queries(count) if contestant.has_vectors else real_queries(count)
+
+
+def _finish(timed: Timed, child: Child, effort: Effort) -> None:
+    """What comes after plain searching: changes, and what only Toolscout is asked."""
+    if timed.reason:
+        return
+    timed.figures |= _changed(child)
+    if timed.contestant in (LEXICAL, DEFAULT):
+        timed.figures |= _others(timed.contestant, child, effort)
+        timed.figures |= _allowed(timed, child, effort)
+
+
+def _changed(child: Child) -> dict[str, Any]:
+    """Single tools added and removed: the change alone, and until a search has seen it."""
+    found: dict[str, Any] = {}
+    rows = [_newcomer(number) for number in range(CHANGES)]
+    for operation, key in (("add", "row"), ("remove", "name")):
+        asked: list[Any] = rows if key == "row" else [row["name"] for row in rows]
+        try:
+            said = [child.ask(operation, **{key: value}) for value in asked]
+        except PeerFailed as failure:
+            found[f"{operation}_reason"] = str(failure)
+            continue
+        for key in ("ms", "cpu_ms", "searched_ms", "searched_cpu_ms"):
+            found[f"{operation}_{key}"] = median(s[key] for s in said)
+    return found
+
+
+def _newcomer(number: int) -> dict[str, Any]:
+    return {
+        "name": f"quokka_census_{number}",
+        "description": f"Count the quokkas of island number {number} and report the total.",
+        "parameters": {"type": "object", "properties": {"island": {"type": "string"}}},
+        "server": "wildlife",
+    }
+
+
+def _others(contestant: Contestant, child: Child, effort: Effort) -> dict[str, Any]:
+    """The other kind of queries: one clause for words alone, any length with vectors."""
+    queries = real_queries if contestant.has_vectors else one_clause_queries
+    kind = "any_length" if contestant.has_vectors else "one_clause"
+    said = child.ask("search", queries=queries(effort.queries), budget_s=effort.budget_s)
+    return {f"{kind}_{k}": v for k, v in percentiles(said["ms"], said["cpu_ms"]).items()}
+
+
+def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
+    """Searches that see a tenth of the catalog, beside others like them that see all of it."""
+    names = [tool.name for tool in tools(timed.size)][::SHARE_ALLOWED]
+    fresh = _fresh(timed.contestant, 2 * effort.queries, skip=effort.queries + WARM_UP)
+    first = child.ask("search", queries=fresh[:1], allow=names)
+    whole: list[float] = []
+    tenth: list[float] = []
+    for turn in range(TURNS):
+        part = fresh[1 + turn :: TURNS]
+        whole += child.ask("search", queries=part[0::2])["cpu_ms"]
+        tenth += child.ask("search", queries=part[1::2], allow=names)["cpu_ms"]
+    return {
+        "allowed_first_ms": first["ms"][0],
+        "allowed_p50_cpu_ms": percentile(tenth, 0.5),
+        "unrestricted_p50_cpu_ms": percentile(whole, 0.5),
+    }
+
+
+def _fresh(contestant: Contestant, count: int, *, skip: int) -> list[str]:
+    """Queries not asked before: an encoder remembers the ones that were."""
+    queries = one_clause_queries if contestant.has_vectors else real_queries
+    return queries(skip + count)[skip:]
+
+
+def _encoding(count: int = 64) -> dict[str, float]:
+    """What a vector costs where no cache has it."""
+    encoder = UniversalEncoder()
+    some = tools(count)
+    encode(some[:4], encoder)
+    wall, work = time.perf_counter(), time.process_time()
+    encode(some, encoder)
+    wall, work = time.perf_counter() - wall, time.process_time() - work
+    return {"tools": count, "ms_per_tool": wall / count * 1e3, "cpu_ms": work / count * 1e3}
