@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
+from tests.upstreams.processes import listening
 
 from toolscout.config import Config
 from toolscout.gateway.gateway import Gateway
@@ -22,7 +23,6 @@ from toolscout.gateway.setup import Setup
 
 UPSTREAMS = Path(__file__).parent.parent / "upstreams"
 SMALL = {"command": sys.executable, "args": [str(UPSTREAMS / "bad.py"), "ok"]}
-TALKER = {"command": sys.executable, "args": [str(UPSTREAMS / "talker.py")]}
 
 
 def small(fault: str = "ok", *more: str) -> dict[str, Any]:
@@ -45,6 +45,13 @@ class Running:
 
     def client(self, mode: str = "auto", **options: Any) -> Client:
         return Client(self.url, mode=mode, **options)
+
+
+@pytest.fixture(scope="session")
+def talker() -> Iterator[dict[str, Any]]:
+    """A server that uses all of the protocol; one process for all tests."""
+    with listening("http") as url:
+        yield {"url": url}
 
 
 Serve = Callable[..., AbstractAsyncContextManager[Running]]

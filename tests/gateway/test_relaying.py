@@ -10,7 +10,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 from mcp import MCPError
-from tests.gateway.conftest import TALKER, Serve, small
+from tests.gateway.conftest import Serve, small
 
 UPSTREAM = str(Path(__file__).parent / "conformance" / "upstream.py")
 EVERYTHING: dict[str, Any] = {
@@ -53,8 +53,10 @@ async def test_everything_is_shown_and_answered_as_the_server_has_it(
             await client.get_prompt("nothing")
 
 
-async def test_with_several_servers_names_tell_whose_they_are(serve: Serve) -> None:
-    servers = {"talker": TALKER, "one": small()}
+async def test_with_several_servers_names_tell_whose_they_are(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    servers = {"talker": talker, "one": small()}
     async with serve(servers, **OPTIONS) as running, running.client() as client:
         assert {"talker__add", "one__echo"} <= {t.name for t in (await client.list_tools()).tools}
         (prompt,) = (await client.list_prompts()).prompts
@@ -63,9 +65,11 @@ async def test_with_several_servers_names_tell_whose_they_are(serve: Serve) -> N
         assert "about tea" in filled.messages[0].content.text  # type: ignore[union-attr]
 
 
-async def test_a_policy_hides_prompts_and_resources_of_a_server_too(serve: Serve) -> None:
+async def test_a_policy_hides_prompts_and_resources_of_a_server_too(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
     policies = {"some": {"servers": ["one"]}}
-    servers = {"talker": TALKER, "one": small()}
+    servers = {"talker": talker, "one": small()}
     async with (
         serve(servers, policies=policies, **OPTIONS) as running,
         running.client() as client,

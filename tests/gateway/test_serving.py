@@ -16,7 +16,7 @@ from mcp_types import (
     LoggingMessageNotificationParams,
     TextContent,
 )
-from tests.gateway.conftest import SMALL, TALKER, Serve, small, text
+from tests.gateway.conftest import SMALL, Serve, small, text
 
 GENERATIONS = ["legacy", "2026-07-28"]
 
@@ -103,7 +103,7 @@ async def sampled(_: Any, params: Any) -> CreateMessageResult:
 @pytest.mark.parametrize("upstream", ["handshake", "stateless"])
 @pytest.mark.parametrize("mode", GENERATIONS)
 async def test_everything_passes_through_whatever_both_sides_speak(
-    serve: Serve, mode: str, upstream: str
+    serve: Serve, talker: dict[str, Any], mode: str, upstream: str
 ) -> None:
     heard: list[str] = []
 
@@ -114,7 +114,7 @@ async def test_everything_passes_through_whatever_both_sides_speak(
         heard.append(f"{progress:g} of {total:g}" if total else "")
 
     async with (
-        serve({"talker": {**TALKER, "protocol": upstream}}) as running,
+        serve({"talker": {**talker, "protocol": upstream}}) as running,
         running.client(
             mode,
             elicitation_callback=answered,
@@ -143,16 +143,20 @@ async def test_everything_passes_through_whatever_both_sides_speak(
         assert any("at 2" in line for line in heard)
 
 
-async def test_a_client_that_cannot_be_asked_gets_an_error_and_no_wait(serve: Serve) -> None:
-    async with serve({"talker": {**TALKER, "protocol": "handshake"}}) as running:
+async def test_a_client_that_cannot_be_asked_gets_an_error_and_no_wait(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": {**talker, "protocol": "handshake"}}) as running:
         for mode in GENERATIONS:
             async with running.client(mode) as client:
                 assert (await run(client, "talker__greet")).is_error
 
 
-async def test_an_answer_counts_only_from_the_one_who_was_asked(serve: Serve) -> None:
+async def test_an_answer_counts_only_from_the_one_who_was_asked(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
     async with (
-        serve({"talker": {**TALKER, "protocol": "handshake"}}) as running,
+        serve({"talker": {**talker, "protocol": "handshake"}}) as running,
         running.client("2026-07-28", elicitation_callback=answered) as client,
     ):
         asked: Any = await client.session.call_tool(
@@ -170,8 +174,10 @@ async def test_an_answer_counts_only_from_the_one_who_was_asked(serve: Serve) ->
         assert "no longer waiting" in text(stolen)
 
 
-async def test_a_cancelled_call_is_cancelled_at_the_server(serve: Serve) -> None:
-    async with serve({"talker": TALKER}) as running, running.client("legacy") as client:
+async def test_a_cancelled_call_is_cancelled_at_the_server(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker}) as running, running.client("legacy") as client:
         began = asyncio.Event()
 
         async def progressed(*_: Any) -> None:
@@ -254,8 +260,10 @@ async def test_a_pinned_tool_is_always_in_the_list(serve: Serve) -> None:
 
 
 @pytest.mark.behaviour("B49", "S23")
-async def test_prompts_and_resources_are_found_and_got_like_tools(serve: Serve) -> None:
-    async with serve({"talker": TALKER, "one": SMALL}) as running, running.client() as client:
+async def test_prompts_and_resources_are_found_and_got_like_tools(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker, "one": SMALL}) as running, running.client() as client:
         found = await client.call_tool("tool_search", {"query": "get a prompt: poem about a topic"})
         assert "get_prompt" in text(found)
         poem = {"server": "talker", "name": "poem", "arguments": {"topic": "rain"}}

@@ -90,6 +90,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             note(params["name"])
             if FAULT == "dies":
                 sys.exit("Segmentation fault, so to speak")
+            if FAULT == "environment":
+                params["arguments"]["text"] = os.environ.get(params["arguments"]["text"], "unset")
             if FAULT == "slow":
                 sys.stdin.read()
             if FAULT == "changes":

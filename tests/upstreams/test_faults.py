@@ -27,6 +27,7 @@ async def bad(fault: str, folder: Path | None = None, **options: Any) -> AsyncIt
         name=fault,
         command=sys.executable,
         args=(BAD, fault, *([str(folder)] if folder else [])),
+        env=options.pop("env", {}),
         limits=limits,
     )
     source = MCPSource(server, **options)
@@ -232,3 +233,13 @@ async def test_calls_beyond_the_limit_wait_for_their_turn(tmp_path: Path) -> Non
             *(source.call(tool, {}) for _ in range(2)), return_exceptions=True
         )
         assert any("is busy with 1 other calls" in str(o) for o in outcomes)
+
+
+async def test_a_server_gets_its_own_variables_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UPSTREAM_TEST_SECRET", "not yours")
+    async with bad("environment", env={"MINE": "yes"}) as source:
+        (tool,) = await source.tools()
+        assert (await source.call(tool, {"text": "MINE"})).text == "yes"
+        assert (await source.call(tool, {"text": "UPSTREAM_TEST_SECRET"})).text == "unset"

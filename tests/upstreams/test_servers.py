@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
+from tests.upstreams.processes import TALKER, free_port, listening
 
 from toolscout.catalog.sources.mcp.content import MCPContent
 from toolscout.catalog.sources.mcp.exchange import CURRENT
@@ -22,8 +20,6 @@ from toolscout.catalog.sources.mcp.servers import Limits, Protocol, Server, Tran
 from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.catalog.tool import Tool
 from toolscout.errors import SourceError
-
-TALKER = str(Path(__file__).parent / "talker.py")
 
 
 @pytest.fixture(scope="module")
@@ -36,31 +32,6 @@ def http() -> Iterator[str]:
 def sse() -> Iterator[str]:
     with listening("sse") as url:
         yield url
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def listening(kind: str, port: int = 0) -> Iterator[str]:
-    port = port or free_port()
-    process = subprocess.Popen(
-        [sys.executable, TALKER, kind, str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
-    assert process.stdout is not None
-    while b"Uvicorn running" not in (line := process.stdout.readline()):
-        assert line, "the server ended before it listened"
-    drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
-    finally:
-        process.terminate()
-        process.wait()
-        process.stdout.close()
-        drain.wait()
 
 
 @asynccontextmanager
@@ -173,12 +144,6 @@ async def test_everything_passes_over_every_transport_and_generation(
         assert wrong.is_error
 
 
-async def test_the_generation_is_found_out() -> None:
-    async with talker("stdio") as source:
-        await source.refresh()
-        assert source.state.protocol == "2026-07-28"
-
-
 async def test_a_stateless_caller_answers_by_calling_again(http: str) -> None:
     async with talker("http", http, "stateless") as source:
         front = Front(takes_unfinished=True)
@@ -189,8 +154,8 @@ async def test_a_stateless_caller_answers_by_calling_again(http: str) -> None:
         assert (await call(source, "greet", front)).text == "Hello Bo"
 
 
-async def test_without_anybody_to_ask_a_question_is_an_error() -> None:
-    async with talker("stdio", protocol="stateless") as source:
+async def test_without_anybody_to_ask_a_question_is_an_error(http: str) -> None:
+    async with talker("http", http, "stateless") as source:
         assert (await call(source, "greet")).is_error
 
 
@@ -240,8 +205,7 @@ async def test_a_cancelled_call_leaves_the_connection_in_order(
 
 
 @pytest.mark.parametrize(
-    ("program", "protocol"),
-    [("talker.py", "handshake"), ("talker.py", "stateless"), ("learner.py", "stateless")],
+    ("program", "protocol"), [("learner.py", "stateless"), ("talker.py", "handshake")]
 )
 async def test_a_changed_list_is_heard_of(program: str, protocol: Protocol) -> None:
     changed = asyncio.Event()
@@ -263,6 +227,7 @@ async def test_prompts_and_resources_are_got_through_two_tools() -> None:
         content = MCPContent(lambda: [source])
         assert await content.tools() == []
         await source.refresh()
+        assert source.state.protocol == "2026-07-28", "the generation is found out"
         prompt, resource = await content.tools()
         assert (prompt.name, resource.name) == ("get_prompt", "get_resource")
         assert "talker: poem(topic)" in prompt.description
@@ -276,17 +241,6 @@ async def test_prompts_and_resources_are_got_through_two_tools() -> None:
             assert got.text == said
         with pytest.raises(SourceError, match="There are: talker"):
             await content.call(resource, {"server": "other", "uri": "x://y"})
-
-
-async def test_a_server_gets_its_own_variables_and_no_others() -> None:
-    os.environ["UPSTREAM_TEST_SECRET"] = "not yours"
-    try:
-        async with talker("stdio", env={"MINE": "yes"}) as source:
-            assert (await call(source, "environment", variable="MINE")).text == "yes"
-            unseen = await call(source, "environment", variable="UPSTREAM_TEST_SECRET")
-            assert unseen.text == "unset"
-    finally:
-        del os.environ["UPSTREAM_TEST_SECRET"]
 
 
 async def test_an_http_server_that_was_restarted_is_found_again() -> None:
