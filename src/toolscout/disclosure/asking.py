@@ -17,7 +17,8 @@ from .profile import Profile
 LONGEST_QUERY = 10_000
 MOST_QUERIES = 16
 _LIMITS = ("limit", "max_results")
-_NAMES = ("names", "tool_names", "name", "tool_name")
+NAMES = ("names", "tool_names", "name", "tool_name")
+"""What models call the argument that names tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def read_search(profile: Profile, tool: Metatool, arguments: Mapping[str, Any]) 
 
 def names_in(tool: Metatool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of tools in the arguments: a list, or a single one; others are skipped."""
-    for key in _NAMES:
+    for key in NAMES:
         value: object = arguments.get(key)
         if isinstance(value, str):
             value = _listed(value)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from ..catalog.catalog import Catalog
 from ..catalog.names import wire_name
+from .asking import NAMES
 from .discovery import role_of
 from .history import Exchange, exchanges
 from .loading import nothing
@@ -15,8 +16,6 @@ from .replies.blocks import LOADED as LOADED_BLOCK
 from .replies.scout import LOADED as LOADED_LINE
 from .replies.scout import RUN
 from .session import Session
-
-_NAMES = ("names", "tool_names", "name", "tool_name")
 
 
 def rebuilt(
@@ -68,7 +67,7 @@ class _Names:
 
 
 def _asked(exchange: Exchange) -> Iterator[str]:
-    for key in _NAMES:
+    for key in NAMES:
         yield from _strings(exchange.arguments.get(key))
 
 

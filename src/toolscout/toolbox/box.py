@@ -39,9 +39,9 @@ from .sources import Given, Rim, read_sources
 class Toolbox:
     """Everything an agent needs of its tools: find them, show them, call them.
 
-    `sources` are functions, paths (a catalog file, an `mcp.json`, an OpenAPI document), tools, or
-    Source objects. Use it as an async context manager; sources are listed on entering, and a slow
-    one joins when it is ready.
+    `sources` are functions, paths (a catalog file, an `mcp.json`), tools, or Source objects. Use
+    it as an async context manager; sources are listed on entering, and a slow one joins when it
+    is ready.
     """
 
     def __init__(

@@ -110,11 +110,11 @@ def _is_function(item: object) -> bool:
 
 
 def _from_path(path: Path, rim: Rim) -> list[Source]:
-    """What a file holds shows in its own words: servers, an API, or tools."""
+    """What a file holds shows in its own words: servers, or tools."""
     if not path.exists():
         raise SourceError(
             f"There is no file {path}.",
-            hint="Give the path of a catalog file, of an mcp.json, or of an OpenAPI document.",
+            hint="Give the path of a catalog file or of an mcp.json.",
         )
     keys = _keys(path)
     if path.suffix == ".toml" or keys & _SERVERS:
