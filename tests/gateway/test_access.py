@@ -218,4 +218,6 @@ async def test_to_strangers_health_tells_only_that_it_lives(serve: Serve) -> Non
             assert set((await http.get(f"{base}/health")).json()) == {"status", "live", "ready"}
             assert (await http.get(f"{base}/metrics")).status_code == 401
             me = {"Authorization": f"Bearer {ALICE}"}
-            assert "servers" in (await http.get(f"{base}/health", headers=me)).json()
+            known = (await http.get(f"{base}/health", headers=me)).json()
+            assert "servers" in known
+            assert known["parts"]["store"]["status"] == "ok"

@@ -71,6 +71,7 @@ def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
     @app.custom_route("/health", ["GET"])
     async def health(request: Request) -> Response:
         report = status.health(gateway)
+        report["parts"] = (await gateway.box.health()).row()["parts"]
         if not await is_known(request):
             report = {key: report[key] for key in ("status", "live", "ready")}
         return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
