@@ -62,7 +62,7 @@ class Gateway:
             trusts_first=not options.require_approval,
         )
         self.box = Toolbox(
-            self.upstreams.begin(setup.document.servers),
+            self.upstreams.begin(setup.document.servers, setup.apis),
             profile=profile,
             config=setup.toolbox_config,
             store=Divided(open_store(config)),
@@ -111,7 +111,7 @@ class Gateway:
         self.setup = setup
         self.complaint = ""
         self._handles.clear()
-        await self.upstreams.apply(setup.document.servers, self.box)
+        await self.upstreams.apply(setup.document.servers, setup.apis, self.box)
 
     async def recheck(self) -> None:
         """Follow pins that somebody approved or revoked."""

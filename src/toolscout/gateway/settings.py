@@ -85,13 +85,27 @@ class Auth(_Table):
         return bool(self.tokens or self.jwt or self.provider)
 
 
+class Spec(_Table):
+    """An HTTP API: its OpenAPI document, and how to use it."""
+
+    document: str
+    base_url: str = ""
+    headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    auth: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    timeout_seconds: float = Field(default=60.0, gt=0)
+    allow_private: bool = False
+
+
 class Settings(_Table):
     """All of it."""
 
     gateway: Options = Options()
     auth: Auth = Auth()
     policies: Mapping[str, Policy] = Field(default_factory=dict[str, Policy])
-    openapi: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict[str, Mapping[str, Any]])
+    openapi: Mapping[str, Spec] = Field(default_factory=dict[str, Spec])
 
 
 def settings_of(document: Document, *, variables: Mapping[str, str] | None = None) -> Settings:

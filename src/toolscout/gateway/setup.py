@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..catalog.sources.mcp.reading import Document, read
+from ..catalog.sources.mcp.reading import Document, identifier, read
+from ..catalog.sources.openapi.operations import Filters
+from ..catalog.sources.openapi.source import API
 from ..config import Config
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import profile as named_profile
 from ..offload.tools import OUTPUT_TOOLS
-from .settings import Options, Settings, settings_of
+from .settings import Options, Settings, Spec, settings_of
 
 _MARGIN_SECONDS = 5.0
 
@@ -67,6 +69,11 @@ class Setup:
         return profile
 
     @property
+    def apis(self) -> tuple[API, ...]:
+        """The HTTP APIs beside the servers."""
+        return tuple(_api(name, spec) for name, spec in self.settings.openapi.items())
+
+    @property
     def shows_everything(self) -> bool:
         """Whether clients see all there is, prompts and resources included."""
         return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
@@ -88,3 +95,16 @@ class Setup:
                 "start_timeout_seconds": self.options.start_wait_seconds,
             }
         )
+
+
+def _api(name: str, spec: Spec) -> API:
+    return API(
+        name=identifier(name),
+        document=spec.document,
+        base_url=spec.base_url,
+        headers=spec.headers,
+        auth=spec.auth,
+        filters=Filters(spec.include, spec.exclude, spec.methods),
+        timeout_seconds=spec.timeout_seconds,
+        allows_private=spec.allow_private,
+    )

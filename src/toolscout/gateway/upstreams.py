@@ -12,6 +12,7 @@ from ..catalog.sources.mcp.content import MCPContent
 from ..catalog.sources.mcp.listing import Listings
 from ..catalog.sources.mcp.servers import Server
 from ..catalog.sources.mcp.source import MCPSource, State
+from ..catalog.sources.openapi.source import API, OpenAPISource
 from ..catalog.tool import Tool
 from ..events import Event, Sink
 from ..toolbox.box import Toolbox
@@ -37,6 +38,7 @@ class Upstreams:
         self._reserved = tuple(reserved)
         self._trusts_first = trusts_first
         self._sources: dict[str, Pinned] = {}
+        self._apis: dict[str, API] = {}
         self.version = 0
         self._changed: Callable[[str], None] = lambda _: None
         self.content = MCPContent(lambda: [s.inner for s in self._sources.values()])
@@ -60,10 +62,11 @@ class Upstreams:
         """The servers whose tools are not known yet."""
         return tuple(n for n, s in self._sources.items() if s.inner.listing is None)
 
-    def begin(self, servers: Iterable[Server]) -> Sequence[Source]:
+    def begin(self, servers: Iterable[Server], apis: Iterable[API] = ()) -> Sequence[Source]:
         """The sources to open a toolbox with."""
         self._sources = {s.name: self._source(s) for s in servers if not s.is_disabled}
-        return (*self._sources.values(), self.content)
+        self._apis = {api.name: api for api in apis}
+        return (*self._sources.values(), *map(OpenAPISource, self._apis.values()), self.content)
 
     def attach(self, box: Toolbox) -> None:
         """Tell the toolbox from now on when a server lists something else."""
@@ -81,8 +84,9 @@ class Upstreams:
 
         self._changed = heard
 
-    async def apply(self, servers: Iterable[Server], box: Toolbox) -> None:
+    async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
         """Follow an edited configuration: only what changed is stopped or started."""
+        await self._apply_apis({api.name: api for api in apis}, box)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
             del self._sources[name]
@@ -96,6 +100,14 @@ class Upstreams:
             self._sink(Event("upstream_configured", facts={"server": name}))
             await box.add(self._sources[name])
         await box.refresh(self.content.name)
+
+    async def _apply_apis(self, wanted: Mapping[str, API], box: Toolbox) -> None:
+        for name in [n for n in self._apis if n not in wanted]:
+            await box.remove(name)
+        for name, api in wanted.items():
+            if self._apis.get(name) != api:
+                await box.add(OpenAPISource(api))
+        self._apis = dict(wanted)
 
     async def recheck(self, box: Toolbox) -> None:
         """Look again at pins that somebody has changed."""

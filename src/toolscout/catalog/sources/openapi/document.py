@@ -1,0 +1,105 @@
+"""An OpenAPI document: read from a file or a URL, its local references followed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urljoin, urlsplit
+
+import httpx2
+import yaml
+
+from ....errors import SourceError
+from ..mcp.guard import client
+
+_LARGEST = 64 * 1024 * 1024
+_DEEPEST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document and where it came from."""
+
+    value: Mapping[str, Any]
+    place: str
+
+    def resolve(self, node: Any) -> dict[str, Any]:
+        """A node with its reference followed; what cannot be found is an empty one."""
+        found: Any = node
+        for _ in range(_DEEPEST):
+            if not isinstance(found, dict):
+                return {}
+            table = cast("dict[str, Any]", found)
+            reference = table.get("$ref")
+            if not isinstance(reference, str):
+                return table
+            found = self.at(reference)
+        return {}
+
+    def at(self, reference: str) -> Any:
+        """What a local reference points at."""
+        if not reference.startswith("#/"):
+            return None
+        found: Any = self.value
+        for part in reference[2:].split("/"):
+            key = part.replace("~1", "/").replace("~0", "~")
+            found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
+        return found
+
+    @property
+    def base_url(self) -> str:
+        """The address of the first server, its variables at their defaults."""
+        servers = self.value.get("servers")
+        listed = cast("list[Any]", servers) if isinstance(servers, list) else []
+        table = self.resolve(listed[0] if listed else None)
+        url = str(table.get("url") or "")
+        for name, variable in self.resolve(table.get("variables")).items():
+            url = url.replace(f"{{{name}}}", str(self.resolve(variable).get("default", "")))
+        return urljoin(self.place, url) if urlsplit(self.place).scheme in ("http", "https") else url
+
+
+async def load(place: str, *, allows_private: bool = False) -> Document:
+    """Read a document from a path or a URL, JSON or YAML."""
+    if urlsplit(place).scheme in ("http", "https"):
+        text = await _fetch(place, allows_private=allows_private)
+    else:
+        text = _read(Path(place))
+    try:
+        value: Any = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        raise SourceError(f"{place} is neither JSON nor YAML: {error}.") from error
+    if not isinstance(value, dict):
+        raise SourceError(f"{place} does not hold an OpenAPI document.")
+    table = cast("dict[str, Any]", value)
+    version = str(table.get("openapi", ""))
+    if not version.startswith(("3.0", "3.1")):
+        said = f"version {version}" if version else "no version of OpenAPI"
+        raise SourceError(
+            f"{place} names {said}.", hint="OpenAPI 3.0 and 3.1 are read; convert it first."
+        )
+    return Document(table, place)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"Cannot read {path}: {error}.") from error
+
+
+async def _fetch(url: str, *, allows_private: bool) -> str:
+    async def nothing(_: httpx2.Response) -> None:
+        pass
+
+    try:
+        async with client(url, headers={}, allows_private=allows_private, note=nothing) as http:
+            response = await http.get(url)
+            response.raise_for_status()
+    except httpx2.HTTPError as error:
+        raise SourceError(f"Cannot fetch {url}: {error}.") from error
+    if len(response.content) > _LARGEST:
+        raise SourceError(f"{url} is larger than {_LARGEST // 2**20} MB.")
+    return response.text

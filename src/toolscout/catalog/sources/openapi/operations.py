@@ -1,0 +1,241 @@
+"""Each operation of a document as a tool, with the way its arguments travel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Literal, cast
+
+from ...clean import clean, clean_line
+from ...names import qualified, wire_name
+from ...schema import Schema
+from ...tool import Annotations, Tool
+from .document import Document
+from .schemas import Translator
+
+Place = Literal["path", "query", "header", "cookie"]
+_METHODS = ("get", "put", "post", "delete", "head", "patch", "options")
+_READ_ONLY = ("get", "head", "options")
+_JSON = re.compile(r"^application/(?:[\w.+-]+\+)?json\b")
+_UNSAFE = re.compile(r"[^A-Za-z0-9]+")
+# What a client sets itself, whatever a document says.
+_OWN_HEADERS = frozenset({"accept", "content-type", "authorization"})
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which operations become tools; patterns are matched against ids, paths and tags."""
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def admits(self, method: str, *names: str) -> bool:
+        """Whether an operation is wanted."""
+        if self.methods and method not in self.methods:
+            return False
+        if any(fnmatchcase(n, p) for n in names for p in self.exclude):
+            return False
+        return not self.include or any(fnmatchcase(n, p) for n in names for p in self.include)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument outside the body: where it goes and how it is written."""
+
+    argument: str
+    name: str
+    place: Place
+    style: str
+    explodes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """How the body is made: of one argument, or of several that are its fields."""
+
+    media: str
+    argument: str = ""
+    fields: tuple[str, ...] = ()
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is sent as JSON."""
+        return _JSON.match(self.media) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation: the tool it is, and how to ask for it."""
+
+    tool: Tool
+    method: str
+    path: str
+    parameters: tuple[Parameter, ...] = ()
+    body: Body | None = None
+    security: tuple[tuple[str, ...], ...] = ()
+
+
+def operations(document: Document, *, server: str, filters: Filters) -> Iterator[Operation]:
+    """All wanted operations, in the document's order; each name once."""
+    taken: set[str] = set()
+    known: set[str] = set()
+    paths = document.resolve(document.value.get("paths"))
+    for path, item in paths.items():
+        table = document.resolve(item)
+        for method in _METHODS:
+            if not isinstance(table.get(method), dict):
+                continue
+            operation = cast("dict[str, Any]", table[method])
+            local = str(operation.get("operationId") or "")
+            if not local or local in known:
+                local = f"{method} {path}"
+            tags = [str(t) for t in _list(operation.get("tags"))]
+            if not filters.admits(method, local, path, *tags):
+                continue
+            shared = _list(table.get("parameters"))
+            made = _Maker(document, server, method, path, operation, shared).made(local, taken)
+            taken.add(made.tool.name)
+            known.add(local)
+            yield made
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+class _Maker:
+    """Puts one operation together."""
+
+    def __init__(
+        self,
+        document: Document,
+        server: str,
+        method: str,
+        path: str,
+        operation: dict[str, Any],
+        shared: list[Any],
+    ) -> None:
+        self._document = document
+        self._server = server
+        self._method = method
+        self._path = path
+        self._operation = operation
+        self._shared = shared
+        self._translator = Translator(document)
+        self._properties: dict[str, Any] = {}
+        self._required: list[str] = []
+
+    def made(self, local: str, taken: set[str]) -> Operation:
+        parameters = tuple(self._parameters())
+        body = self._body()
+        schema: dict[str, Any] = {"type": "object", "properties": self._properties}
+        if self._required:
+            schema["required"] = self._required
+        if definitions := self._translator.definitions():
+            schema["$defs"] = definitions
+        return Operation(
+            tool=self._tool(local, schema, taken),
+            method=self._method,
+            path=self._path,
+            parameters=parameters,
+            body=body,
+            security=self._security(),
+        )
+
+    def _tool(self, local: str, schema: dict[str, Any], taken: set[str]) -> Tool:
+        spelled = _UNSAFE.sub("_", local).strip("_") or "operation"
+        name = wire_name(qualified(self._server, spelled))
+        if name in taken:
+            name = wire_name(f"{name} {self._method} {self._path}")
+        operation = self._operation
+        summary = clean_line(str(operation.get("summary") or ""))
+        told = clean(str(operation.get("description") or ""))
+        tags = [clean_line(str(t)) for t in _list(operation.get("tags"))]
+        notes = [] if not operation.get("deprecated") else ["Deprecated."]
+        return Tool(
+            name=name,
+            title=summary,
+            description="\n".join(dict.fromkeys(t for t in (*notes, summary, told) if t)),
+            parameters=Schema.of(schema),
+            server=self._server,
+            category=tags[0] if tags else "",
+            tags=tuple(tags),
+            annotations=_hints(self._method),
+            local=local,
+        )
+
+    def _parameters(self) -> Iterator[Parameter]:
+        own = [self._document.resolve(p) for p in _list(self._operation.get("parameters"))]
+        seen = {(p.get("name"), p.get("in")) for p in own}
+        shared = [self._document.resolve(p) for p in self._shared]
+        for node in (*own, *(p for p in shared if (p.get("name"), p.get("in")) not in seen)):
+            name, place = node.get("name"), node.get("in")
+            if not isinstance(name, str) or place not in ("path", "query", "header", "cookie"):
+                continue
+            if place == "header" and name.lower() in _OWN_HEADERS:
+                continue
+            yield self._parameter(node, name, place)
+
+    def _parameter(self, node: dict[str, Any], name: str, place: Place) -> Parameter:
+        argument = name if name not in self._properties else f"{name}_{place}"
+        content = self._document.resolve(node.get("content"))
+        media = next(iter(content.values()), None)
+        schema = self._document.resolve(media).get("schema") if media else node.get("schema")
+        self._add(argument, schema, node, is_required=place == "path" or bool(node.get("required")))
+        style = str(node.get("style") or ("form" if place in ("query", "cookie") else "simple"))
+        explodes = node.get("explode", style == "form")
+        return Parameter(argument, name, place, "json" if media else style, bool(explodes))
+
+    def _add(self, argument: str, schema: Any, node: dict[str, Any], *, is_required: bool) -> None:
+        translated = self._translator.schema(schema)
+        if described := node.get("description"):
+            translated = {**translated, "description": clean(str(described))}
+        self._properties[argument] = translated
+        if is_required:
+            self._required.append(argument)
+
+    def _body(self) -> Body | None:
+        node = self._document.resolve(self._operation.get("requestBody"))
+        content = self._document.resolve(node.get("content"))
+        if not content:
+            return None
+        media = next((m for m in content if _JSON.match(m)), next(iter(content)))
+        schema = self._document.resolve(content[media]).get("schema")
+        is_required = bool(node.get("required"))
+        fields = self._fields(schema) if _JSON.match(media) or "form" in media else {}
+        if fields and not any(f in self._properties for f in fields):
+            needed = _list(self._document.resolve(schema).get("required"))
+            for field, value in fields.items():
+                self._add(field, value, {}, is_required=is_required and field in needed)
+            return Body(media, fields=tuple(fields))
+        argument = "body" if "body" not in self._properties else "request_body"
+        given = schema if _JSON.match(media) or "form" in media else {"type": "string"}
+        self._add(argument, given, node, is_required=is_required)
+        return Body(media, argument=argument)
+
+    def _fields(self, schema: Any) -> dict[str, Any]:
+        """The fields of a plain object; anything cleverer stays one argument."""
+        table = self._document.resolve(schema)
+        clever = ("oneOf", "anyOf", "allOf", "not", "if", "patternProperties")
+        if table.get("type") != "object" or any(k in table for k in clever):
+            return {}
+        if table.get("additionalProperties"):
+            return {}
+        properties = table.get("properties")
+        return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
+
+    def _security(self) -> tuple[tuple[str, ...], ...]:
+        needs = self._operation.get("security", self._document.value.get("security"))
+        return tuple(tuple(self._document.resolve(n)) for n in _list(needs))
+
+
+def _hints(method: str) -> Annotations:
+    return Annotations(
+        read_only=method in _READ_ONLY,
+        destructive=True if method == "delete" else None,
+        idempotent=method in (*_READ_ONLY, "put", "delete"),
+        open_world=True,
+    )

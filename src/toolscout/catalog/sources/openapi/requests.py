@@ -1,0 +1,127 @@
+"""Arguments on their way: path, query, headers and body, each written as its document says."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote
+
+from ....errors import InvalidArguments
+from .operations import Body, Operation, Parameter
+
+_DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request, complete but for the server's address and who sends it."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    content: bytes | None = None
+
+
+def outgoing(operation: Operation, arguments: Mapping[str, Any]) -> Outgoing:
+    """Write a call's arguments into a request."""
+    path = operation.path
+    query: list[tuple[str, str]] = []
+    headers: dict[str, str] = {}
+    cookies: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments or arguments[parameter.argument] is None:
+            continue
+        value = arguments[parameter.argument]
+        match parameter.place:
+            case "path":
+                path = path.replace(f"{{{parameter.name}}}", _segment(parameter, value))
+            case "query":
+                query += _pairs(parameter, value)
+            case "header":
+                headers[parameter.name] = _line(parameter, value)
+            case "cookie":
+                cookies += [f"{k}={quote(v, safe='')}" for k, v in _pairs(parameter, value)]
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
+    content = None
+    if operation.body is not None and (body := _body(operation.body, arguments)) is not None:
+        content = body
+        headers["Content-Type"] = operation.body.media
+    return Outgoing(operation.method.upper(), path, tuple(query), headers, content)
+
+
+def _segment(parameter: Parameter, value: Any) -> str:
+    """A value within a path; it can never leave its segment."""
+    text = quote(_joined(value, ","), safe=",")
+    if text in ("", ".", ".."):
+        raise InvalidArguments(f"{parameter.argument} cannot be {_text(value)!r} in a path.")
+    return text
+
+
+def _line(parameter: Parameter, value: Any) -> str:
+    text = _joined(value, ",")
+    if "\r" in text or "\n" in text:
+        raise InvalidArguments(f"{parameter.argument} goes into a header: it must be one line.")
+    return text
+
+
+def _pairs(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
+    name = parameter.name
+    if parameter.style == "json":
+        return [(name, json.dumps(value))]
+    if isinstance(value, list):
+        items = [_text(v) for v in cast("list[Any]", value)]
+        if parameter.explodes and parameter.style == "form":
+            return [(name, item) for item in items]
+        return [(name, _DELIMITERS.get(parameter.style, ",").join(items))]
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        if parameter.style == "deepObject":
+            return [(f"{name}[{k}]", _text(v)) for k, v in table.items()]
+        if parameter.explodes:
+            return [(k, _text(v)) for k, v in table.items()]
+        return [(name, ",".join(f"{k},{_text(v)}" for k, v in table.items()))]
+    return [(name, _text(value))]
+
+
+def _joined(value: Any, delimiter: str) -> str:
+    if isinstance(value, list):
+        return delimiter.join(_text(v) for v in cast("list[Any]", value))
+    if isinstance(value, dict):
+        return delimiter.join(f"{k},{_text(v)}" for k, v in cast("dict[str, Any]", value).items())
+    return _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return "" if value is None else str(value)
+
+
+def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
+    if body.fields:
+        given = {f: arguments[f] for f in body.fields if f in arguments}
+        if not given:
+            return None
+        return _encoded(body, given)
+    return _encoded(body, arguments[body.argument]) if body.argument in arguments else None
+
+
+def _encoded(body: Body, value: Any) -> bytes:
+    if body.is_json:
+        return json.dumps(value).encode()
+    if "x-www-form-urlencoded" in body.media and isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        return "&".join(f"{quote(k)}={quote(_text(v), safe='')}" for k, v in table.items()).encode()
+    if body.media.startswith("text/"):
+        return _text(value).encode()
+    try:
+        return base64.b64decode(_text(value), validate=True)
+    except ValueError:
+        raise InvalidArguments(f"The body ({body.media}) must be base64.") from None

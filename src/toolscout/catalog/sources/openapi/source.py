@@ -1,0 +1,208 @@
+"""An HTTP API as a source of tools."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ....errors import SourceError
+from ...result import Content, Result
+from ...tool import Tool
+from ..mcp.guard import client
+from .document import Document, load
+from .operations import Filters, Operation, operations
+from .requests import Outgoing, outgoing
+
+_LARGEST_REPLY = 10 * 1024 * 1024
+_MOST_SAID = 2_000
+_FIRST_FAILURE = 400
+
+
+@dataclass(frozen=True, slots=True)
+class API:
+    """How to reach an API: its document, its address, who we are, and what of it is wanted."""
+
+    name: str
+    document: str
+    base_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    auth: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    filters: Filters = field(default_factory=Filters)
+    timeout_seconds: float = 60.0
+    allows_private: bool = False
+
+    def hide(self, text: str) -> str:
+        """The text without anything that says who we are."""
+        for secret in (*self.headers.values(), *self.auth.values()):
+            for part in (secret, secret.partition(" ")[2]):
+                if len(part) >= len("abcd"):
+                    text = text.replace(part, "•••")
+        return text
+
+
+class OpenAPISource:
+    """Lists the operations of a document and calls them over HTTP."""
+
+    def __init__(self, api: API) -> None:
+        self.name = api.name
+        self._api = api
+        self._document: Document | None = None
+        self._operations: dict[str, Operation] = {}
+        self._http: httpx2.AsyncClient | None = None
+
+    @classmethod
+    def at(cls, path: str | Path) -> OpenAPISource:
+        """The API of one document, under the document's name."""
+        name = Path(urlsplit(str(path)).path).stem
+        return cls(API(name="".join(c if c.isalnum() else "_" for c in name), document=str(path)))
+
+    async def tools(self) -> Sequence[Tool]:
+        """Its operations as tools."""
+        if self._document is None:
+            api = self._api
+            document = await load(api.document, allows_private=api.allows_private)
+            try:
+                found = list(operations(document, server=api.name, filters=api.filters))
+            except RecursionError as error:
+                raise SourceError(f"{api.document} nests without end.") from error
+            self._operations = {o.tool.local_name: o for o in found}
+            self._document = document
+        return tuple(o.tool for o in self._operations.values())
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Ask the API; an answer that refuses is a result that says so."""
+        await self.tools()
+        operation = self._operations.get(tool.local_name)
+        if operation is None:
+            raise SourceError(f"{self.name} no longer has {tool.local_name!r}.")
+        request = outgoing(operation, arguments)
+        try:
+            return await self._sent(operation, request)
+        except httpx2.TimeoutException as error:
+            limit = self._api.timeout_seconds
+            raise SourceError(
+                f"{self.name} did not answer within {limit:g} seconds.",
+                hint="It may still have taken effect: look before calling again.",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise SourceError(f"Cannot reach {self.name}: {self._api.hide(str(error))}") from error
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    async def _sent(self, operation: Operation, request: Outgoing) -> Result:
+        query, headers = list(request.query), {**request.headers}
+        self._sign(operation, query, headers)
+        http = self._client()
+        asked = http.build_request(
+            request.method,
+            self._base() + request.path,
+            params=tuple(query),
+            headers={**headers, **self._api.headers},
+            content=request.content,
+        )
+        response = await http.send(asked, stream=True, follow_redirects=False)
+        try:
+            if not await _is_read(response):
+                return Result.error(f"The answer is larger than {_LARGEST_REPLY:,} bytes.")
+        finally:
+            await response.aclose()
+        if response.status_code >= _FIRST_FAILURE:
+            said = self._api.hide(response.text[:_MOST_SAID])
+            return Result.error(f"HTTP {response.status_code} {response.reason_phrase}: {said}")
+        return _result(response)
+
+    def _base(self) -> str:
+        assert self._document is not None
+        base = (self._api.base_url or self._document.base_url).rstrip("/")
+        if urlsplit(base).scheme not in ("http", "https"):
+            raise SourceError(
+                f"The document of {self.name} does not say where the API is.",
+                hint="Set base_url for it.",
+            )
+        return base
+
+    def _client(self) -> httpx2.AsyncClient:
+        async def nothing(_: httpx2.Response) -> None:
+            pass
+
+        if self._http is None:
+            api = self._api
+            self._http = client(
+                self._base(), headers={}, allows_private=api.allows_private, note=nothing
+            )
+            self._http.timeout = httpx2.Timeout(api.timeout_seconds)
+        return self._http
+
+    def _sign(
+        self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
+    ) -> None:
+        """Add what the first security need asks for that we have a secret for."""
+        assert self._document is not None
+        known = self._document.resolve(
+            self._document.resolve(self._document.value.get("components")).get("securitySchemes")
+        )
+        for need in operation.security:
+            if all(scheme in self._api.auth for scheme in need):
+                for scheme in need:
+                    table = self._document.resolve(known.get(scheme))
+                    _sign_one(table, self._api.auth[scheme], query, headers)
+                return
+
+
+def _sign_one(
+    scheme: Mapping[str, Any], secret: str, query: list[tuple[str, str]], headers: dict[str, str]
+) -> None:
+    kind, name = scheme.get("type"), str(scheme.get("name", ""))
+    match kind, scheme.get("in"), str(scheme.get("scheme", "")).lower():
+        case "apiKey", "header", _:
+            headers[name] = secret
+        case "apiKey", "query", _:
+            query.append((name, secret))
+        case "apiKey", "cookie", _:
+            headers["Cookie"] = "; ".join(filter(None, (headers.get("Cookie"), f"{name}={secret}")))
+        case "http", _, "basic":
+            headers["Authorization"] = f"Basic {base64.b64encode(secret.encode()).decode()}"
+        case _:
+            headers["Authorization"] = f"Bearer {secret}"
+
+
+async def _is_read(response: httpx2.Response) -> bool:
+    """Whether the answer was small enough to be read; it is not read on once it is not."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > _LARGEST_REPLY:
+            return False
+        parts.append(part)
+    response._content = b"".join(parts)  # pyright: ignore[reportPrivateUsage] -- what aread() would have set
+    return True
+
+
+def _result(response: httpx2.Response) -> Result:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    if not response.content:
+        return Result.of(f"HTTP {response.status_code} {response.reason_phrase}")
+    if kind.endswith("json"):
+        try:
+            return Result.of(json.loads(response.content))
+        except ValueError:
+            return Result.of(response.text)
+    if kind.startswith(("image/", "audio/")):
+        data = base64.b64encode(response.content).decode()
+        part = Content(type="image" if kind[0] == "i" else "audio", data=data, mime=kind)
+        return Result(content=(part,))
+    if kind.startswith("text/") or "xml" in kind or "yaml" in kind or not kind:
+        return Result.of(response.text)
+    data = base64.b64encode(response.content).decode()
+    return Result(content=(Content(type="resource", data=data, mime=kind, uri=str(response.url)),))

@@ -1,0 +1,64 @@
+"""HTTP APIs beside MCP servers, behind one gateway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.gateway import node
+from tests.gateway.conftest import Serve, small, text
+
+from toolscout.catalog.sources.openapi.source import API, OpenAPISource
+from toolscout.toolbox.box import Toolbox
+
+HEALTH = {
+    "openapi": "3.1.0",
+    "info": {"title": "Health", "version": "1"},
+    "paths": {
+        "/health": {"get": {"operationId": "health", "summary": "How the gateway is doing"}},
+        "/health/live": {"get": {"operationId": "live", "summary": "Whether it lives"}},
+    },
+}
+
+
+async def test_an_api_is_searched_and_called_like_any_server(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "health.json"
+    path.write_text(json.dumps(HEALTH))
+    async with serve({"one": small()}) as first:
+        base = first.url.removesuffix("/mcp")
+        spec = {"document": str(path), "base_url": base, "exclude": ["live"]}
+        async with (
+            serve({"one": small()}, openapi={"status": spec}) as running,
+            running.client() as client,
+        ):
+            found = await client.call_tool("tool_search", {"query": "how the gateway is doing"})
+            assert "status__health" in text(found)
+            called = await client.call_tool(
+                "call_tool", {"name": "status__health", "arguments": {}}
+            )
+            assert json.loads(text(called))["live"] is True
+            hidden = await client.call_tool("call_tool", {"name": "status__live", "arguments": {}})
+            assert hidden.is_error
+
+
+@pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "never")
+@pytest.mark.timeout(600)
+async def test_a_real_api_of_a_thousand_operations_is_found_by_what_it_does() -> None:
+    folder = node.installed("github", {"@octokit/openapi": "23.0.2"})
+    generated = folder / "node_modules" / "@octokit" / "openapi" / "generated"
+    for unused in generated.glob("*.deref.json"):
+        unused.unlink()
+    source = OpenAPISource(API(name="github", document=str(generated / "api.github.com.json")))
+    tools = await source.tools()
+    assert len(tools) > 1_000
+    assert len({t.name for t in tools}) == len(tools)
+    assert all(len(t.name) <= 64 for t in tools)
+    assert not [t.name for t in tools if t.parameters.text.count("#/components/")]
+    async with Toolbox([source], store="memory") as box:
+        for query, name in (
+            ("create an issue in a repository", "github__issues_create"),
+            ("merge a pull request", "github__pulls_merge"),
+            ("list the branches of a repository", "github__repos_list_branches"),
+        ):
+            assert name in box.search(query, limit=5).names

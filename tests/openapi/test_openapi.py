@@ -1,0 +1,367 @@
+"""HTTP APIs as tools: what is listed, and just what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscout.catalog.result import Result
+from toolscout.catalog.sources.openapi.operations import Filters, Operation, Parameter
+from toolscout.catalog.sources.openapi.requests import outgoing
+from toolscout.catalog.sources.openapi.source import API, OpenAPISource
+from toolscout.catalog.tool import Annotations, Tool
+from toolscout.errors import InvalidArguments, SourceError
+
+SHOP: dict[str, Any] = {
+    "openapi": "3.0.3",
+    "info": {"title": "Shop", "version": "1"},
+    "servers": [
+        {"url": "https://{region}.example.com/v1", "variables": {"region": {"default": "eu"}}}
+    ],
+    "security": [{"key": []}],
+    "paths": {
+        "/orders/{id}": {
+            "parameters": [{"$ref": "#/components/parameters/id"}],
+            "get": {
+                "operationId": "orders/get",
+                "summary": "Get an order",
+                "tags": ["orders"],
+                "parameters": [
+                    {
+                        "name": "fields",
+                        "in": "query",
+                        "schema": {"type": "array", "items": {"type": "string"}},
+                    },
+                    {
+                        "name": "filter",
+                        "in": "query",
+                        "style": "deepObject",
+                        "schema": {"type": "object"},
+                    },
+                    {
+                        "name": "tags",
+                        "in": "query",
+                        "explode": False,
+                        "schema": {"type": "array", "items": {"type": "string"}},
+                    },
+                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                    {"name": "theme", "in": "cookie", "schema": {"type": "string"}},
+                ],
+            },
+            "delete": {"operationId": "orders/delete", "deprecated": True},
+        },
+        "/orders": {
+            "post": {
+                "operationId": "orders/create",
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        "application/json": {"schema": {"$ref": "#/components/schemas/Order"}}
+                    },
+                },
+            }
+        },
+        "/notes": {
+            "put": {"requestBody": {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+            "post": {
+                "operationId": "notes/upload",
+                "requestBody": {
+                    "content": {"application/octet-stream": {"schema": {"type": "string"}}}
+                },
+            },
+        },
+        "/login": {
+            "post": {
+                "operationId": "login",
+                "security": [],
+                "requestBody": {
+                    "content": {
+                        "application/x-www-form-urlencoded": {
+                            "schema": {"type": "object", "properties": {"user": {"type": "string"}}}
+                        }
+                    }
+                },
+            }
+        },
+    },
+    "components": {
+        "securitySchemes": {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}},
+        "parameters": {
+            "id": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
+        },
+        "schemas": {
+            "Order": {
+                "type": "object",
+                "required": ["item"],
+                "properties": {
+                    "item": {"type": "string", "nullable": True, "example": "tea"},
+                    "count": {"type": "integer", "minimum": 0, "exclusiveMinimum": True},
+                    "parent": {"$ref": "#/components/schemas/Order"},
+                },
+            }
+        },
+    },
+}
+
+
+class Seen:
+    """What the API was asked, and what it answers."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.reply = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{}"
+
+    @property
+    def line(self) -> str:
+        return self.text.split("\r\n")[0]
+
+    @property
+    def body(self) -> str:
+        return self.text.partition("\r\n\r\n")[2]
+
+    def header(self, name: str) -> str:
+        lines = self.text.split("\r\n")
+        return next((h.split(": ", 1)[1] for h in lines if h.lower().startswith(name + ":")), "")
+
+
+@asynccontextmanager
+async def shop(folder: Path, **options: Any) -> AsyncIterator[tuple[OpenAPISource, Seen]]:
+    """The API behind its document, on loopback."""
+    seen = Seen()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        seen.text = head.decode()
+        size = int(seen.header("content-length") or 0)
+        seen.text += (await reader.readexactly(size)).decode()
+        writer.write(seen.reply)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    path = folder / "shop.json"
+    path.write_text(json.dumps(options.pop("document", SHOP)))
+    api = API(name="shop", document=str(path), base_url=f"http://127.0.0.1:{port}/v1", **options)
+    source = OpenAPISource(api)
+    try:
+        yield source, seen
+    finally:
+        await source.close()
+        server.close()
+
+
+async def call(source: OpenAPISource, name: str, **arguments: Any) -> Result:
+    tool = next(t for t in await source.tools() if t.local_name == name)
+    return await source.call(tool, arguments)
+
+
+async def test_operations_are_tools_with_their_parameters(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (source, _):
+        tools = {t.local_name: t for t in await source.tools()}
+        order = tools["orders/get"]
+        assert (order.name, order.title, order.category) == (
+            "shop__orders_get",
+            "Get an order",
+            "orders",
+        )
+        names = {p.name: p.required for p in order.parameters.top()}
+        assert names == {
+            "fields": False,
+            "filter": False,
+            "tags": False,
+            "X-Trace": False,
+            "theme": False,
+            "id": True,
+        }
+        assert order.annotations == Annotations(read_only=True, idempotent=True, open_world=True)
+        gone = tools["orders/delete"].annotations
+        assert gone is not None
+        assert gone.destructive
+        assert tools["orders/delete"].description.startswith("Deprecated.")
+        assert "put /notes" in tools
+
+
+async def test_schemas_of_3_0_become_json_schema(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (source, _):
+        create = next(t for t in await source.tools() if t.local_name == "orders/create")
+        schema = create.parameters.value
+        assert schema["properties"]["item"] == {"type": ["string", "null"]}
+        assert schema["properties"]["count"] == {"type": "integer", "exclusiveMinimum": 0}
+        assert schema["properties"]["parent"] == {"$ref": "#/$defs/Order"}
+        assert schema["required"] == ["item"]
+        assert schema["$defs"]["Order"]["properties"]["parent"] == {"$ref": "#/$defs/Order"}
+
+
+async def test_arguments_travel_as_the_document_says(tmp_path: Path) -> None:
+    async with shop(tmp_path, auth={"key": "s3cret-key"}) as (source, seen):
+        seen.reply = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{"total": 3}'
+        result = await call(
+            source,
+            "orders/get",
+            id="a/b ?",
+            fields=["x", "y"],
+            filter={"open": True},
+            tags=["p", "q"],
+            theme="dark",
+            **{"X-Trace": "t1"},
+        )
+        assert result.value == {"total": 3}
+        path, _, query = seen.line.split()[1].partition("?")
+        assert path == "/v1/orders/a%2Fb%20%3F"
+        assert unquote(query).split("&") == [
+            "fields=x",
+            "fields=y",
+            "filter[open]=true",
+            "tags=p,q",
+        ]
+        assert seen.header("x-trace") == "t1"
+        assert seen.header("cookie") == "theme=dark"
+        assert seen.header("x-key") == "s3cret-key"
+
+
+async def test_bodies_are_json_forms_text_or_bytes(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (source, seen):
+        await call(source, "orders/create", item="tea", count=2)
+        assert json.loads(seen.body) == {"item": "tea", "count": 2}
+        assert seen.header("content-type") == "application/json"
+        await call(source, "login", user="a b&c")
+        assert seen.body == "user=a%20b%26c"
+        await call(source, "put /notes", body="plain words")
+        assert seen.body == "plain words"
+        await call(source, "notes/upload", body=base64.b64encode(b"raw").decode())
+        assert seen.body == "raw"
+        with pytest.raises(InvalidArguments, match="base64"):
+            await call(source, "notes/upload", body="not base64!")
+
+
+async def test_a_refusal_is_a_result_that_hides_the_secret(tmp_path: Path) -> None:
+    async with shop(tmp_path, headers={"Authorization": "Bearer s3cret-token"}) as (source, seen):
+        seen.reply = b"HTTP/1.1 403 Forbidden\r\n\r\nbad token s3cret-token"
+        refused = await call(source, "orders/get", id="1")
+        assert refused.is_error
+        assert "HTTP 403" in refused.text
+        assert "s3cret" not in refused.text
+        assert seen.header("authorization") == "Bearer s3cret-token"
+
+
+@pytest.mark.parametrize(
+    ("reply", "kind", "said"),
+    [
+        (b"HTTP/1.1 204 No Content\r\n\r\n", "text", "HTTP 204 No Content"),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: image/png\r\n\r\nPNG", "image", ""),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<p>", "text", "<p>"),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: application/zip\r\n\r\nPK", "resource", ""),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{broken", "text", "{broken"),
+    ],
+)
+async def test_answers_of_every_kind_are_results(
+    tmp_path: Path, reply: bytes, kind: str, said: str
+) -> None:
+    async with shop(tmp_path) as (source, seen):
+        seen.reply = reply
+        result = await call(source, "orders/get", id="1")
+        assert result.content[0].type == kind
+        assert result.text == said
+
+
+async def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
+    async with shop(tmp_path) as (source, seen):
+        seen.reply = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11_000_000
+        result = await call(source, "orders/get", id="1")
+        assert "larger than" in result.text
+
+
+async def test_filters_choose_operations(tmp_path: Path) -> None:
+    for filters, expected in (
+        (Filters(include=("orders/*",)), {"orders/get", "orders/delete", "orders/create"}),
+        (Filters(exclude=("orders", "/orders*", "/notes", "login")), set[str]()),
+        (Filters(methods=("get",)), {"orders/get"}),
+        (Filters(include=("orders",)), {"orders/get"}),
+    ):
+        async with shop(tmp_path, filters=filters) as (source, _):
+            assert {t.local_name for t in await source.tools()} == expected
+
+
+async def test_the_servers_variables_are_filled_in_and_inside_is_not_reached(
+    tmp_path: Path,
+) -> None:
+    document = {
+        **SHOP,
+        "servers": [
+            {"url": "http://{host}:9", "variables": {"host": {"default": "169.254.169.254"}}}
+        ],
+    }
+    path = tmp_path / "inside.json"
+    path.write_text(json.dumps(document))
+    source = OpenAPISource(API(name="inside", document=str(path)))
+    with pytest.raises(SourceError, match="not a public address"):
+        await call(source, "orders/get", id="1")
+    await source.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "neither JSON nor YAML"),
+        ("- a\n- b", "does not hold"),
+        ('{"swagger": "2.0"}', "no version of OpenAPI"),
+        ("openapi: 4.0.0", "version 4.0.0"),
+    ],
+)
+async def test_what_is_no_document_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    with pytest.raises(SourceError, match=says):
+        await OpenAPISource.at(path).tools()
+    with pytest.raises(SourceError, match="Cannot read"):
+        await OpenAPISource.at(tmp_path / "none.json").tools()
+
+
+async def test_yaml_and_3_1_are_read_and_oddities_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(
+        """
+        openapi: 3.1.0
+        paths:
+          /a:
+            get: {parameters: [{name: x, in: nowhere}, {in: query}, {$ref: '#/missing'}]}
+            post: not an operation
+          /b: {$ref: '#/missing'}
+          /c:
+            get: {operationId: twice}
+            put: {operationId: twice}
+        """
+    )
+    tools = await OpenAPISource.at(path).tools()
+    assert [t.local_name for t in tools] == ["get /a", "twice", "put /c"]
+
+
+GET = Operation(
+    tool=Tool(name="t"),
+    method="get",
+    path="/files/{name}/raw",
+    parameters=(Parameter("name", "name", "path", "simple", explodes=False),),
+)
+
+
+@given(st.text(min_size=1))
+def test_no_argument_leaves_its_segment_of_the_path(name: str) -> None:
+    try:
+        path = outgoing(GET, {"name": name}).path
+    except InvalidArguments:
+        assert name in (".", "..")
+        return
+    assert path.count("/") == 3
+    assert ".." not in path.split("/")
+    assert unquote(path.split("/")[2]) == name
