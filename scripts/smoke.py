@@ -6,7 +6,6 @@ Runs in an environment that has nothing but the wheel and what it asked for.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import subprocess
 import sys
@@ -92,9 +91,22 @@ def mcp() -> None:
     servers = {"bell": {"command": sys.executable, "args": ["bell.py"], "cwd": str(Path.cwd())}}
     Path("mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
     found = command("check", "--config", "mcp.json")
-    assert found["verdict"] == "ready", found  # type: ignore[index]
-    assert command("pins", "list")
-    importlib.import_module("toolscout.gateway.server")
+    assert found["status"] == "ready", found  # type: ignore[index]
+    asyncio.run(drive())
+
+
+async def drive() -> None:
+    """The gateway, over stdio, by the official client."""
+    from mcp import Client, StdioServerParameters
+
+    arguments = ["serve", "--stdio", "--wait", "60", "--config", "mcp.json"]
+    environment = {"TOOLSCOUT_HOME": str(Path("gateway").absolute())}
+    serve = StdioServerParameters(command=str(COMMAND), args=arguments, env=environment)
+    async with Client(serve) as client:
+        found = await client.call_tool("tool_search", {"query": "ring the bell"})
+        assert "bell__ring" in str(found.content), found
+        asked = {"name": "bell__ring", "arguments": {"times": 2}}
+        assert "ding ding" in str((await client.call_tool("call_tool", asked)).content)
 
 
 def onnx() -> None:
