@@ -1,0 +1,56 @@
+"""Use a running gateway as a client would, in both generations of the protocol.
+
+`python scripts/drive.py http://127.0.0.1:8765/mcp` searches, describes and calls, and fails on the
+first answer that is not what the documentation promises.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+
+SURFACE = {"tool_search", "describe_tools", "call_tool"}
+
+
+def text(result: CallToolResult) -> str:
+    return "\n".join(c.text for c in result.content if isinstance(c, TextContent))
+
+
+async def use(url: str, mode: str) -> None:
+    async with Client(url, mode=mode) as client:  # type: ignore[arg-type]
+        shown = [t.name for t in (await client.list_tools()).tools]
+        assert set(shown) >= SURFACE, shown
+
+        found = await client.call_tool("tool_search", {"query": "find an image of the lake"})
+        assert not found.is_error, text(found)
+        assert "cms__cms_searchImages" in text(found), text(found)
+
+        asked = {"name": "cms__cms_searchImages", "arguments": {"query": "lake"}}
+        images = await client.call_tool("call_tool", asked)
+        assert not images.is_error, text(images)
+        assert "lake" in text(images), text(images)
+
+        wrong = await client.call_tool("call_tool", {"name": "cms__cms_searchImages",
+                                                     "arguments": {"q": "lake"}})  # fmt: skip
+        assert wrong.is_error
+        assert "query" in text(wrong), text(wrong)
+
+        unknown = await client.call_tool("call_tool", {"name": "cms__searchPictures"})
+        assert unknown.is_error
+        assert "cms__" in text(unknown), text(unknown)
+
+        described = await client.call_tool("describe_tools", {"names": ["cms__cms_listPages"]})
+        assert "cms_listPages" in text(described), text(described)
+    print(f"{mode}: searched, described, called")
+
+
+async def main(url: str) -> None:
+    for mode in ("legacy", "auto"):
+        await use(url, mode)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
