@@ -3,17 +3,19 @@
 import ast
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import yaml
 from scripts.pages import PAGES as WRITTEN
 from scripts.pages import PIECE, written
 
-from toolscout.cli.app import COMMANDS
+from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
 from toolscout.events import KINDS
 
@@ -23,6 +25,7 @@ DOCS = PROJECT / "docs"
 PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+SHELL = re.compile(r"^(?:\$ |    )(toolscout .*)$", re.MULTILINE)
 TELLS = {"Event", "emit", "_emit", "tell", "_tell", "note"}
 
 
@@ -132,6 +135,25 @@ def test_every_command_is_explained():
     for name in COMMANDS:
         assert f"## toolscout {name}" in page, name
         assert f"## toolscout {name}\n" in reference
+
+
+def shown_commands() -> list[object]:
+    found = {}
+    for page in PAGES:
+        for line in SHELL.findall(page.read_text(encoding="utf-8")):
+            found.setdefault(line, page.name)
+    return [pytest.param(line, id=f"{name}: {line[:60]}") for line, name in found.items()]
+
+
+@pytest.mark.parametrize("line", shown_commands())
+def test_a_command_that_a_page_shows_is_one_that_is_understood(line: str):
+    words = shlex.split(line, comments=True)[1:]
+    command: click.Command = app
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        inner = command.get_command(click.Context(command), words[0])
+        assert inner is not None, words[0]
+        command, words = inner, words[1:]
+    command.make_parser(click.Context(command)).parse_args(words)
 
 
 def test_every_page_is_in_the_navigation_and_has_a_title():
