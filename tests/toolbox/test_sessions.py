@@ -62,8 +62,9 @@ async def test_what_one_session_loads_no_other_sees(open_box: Any):
 async def test_past_the_cap_the_session_unused_for_longest_is_gone(open_box: Any, file: Path):
     config = Config.read(max_sessions=2, store=str(file))
     box = await open_box(store=None, config=config)
-    for name in ("first", "second", "third"):
-        await (await box.session(name)).load("send_email")
+    handles = [await box.session(name) for name in ("first", "second", "third")]
+    for handle in handles:
+        await handle.load("send_email")
     assert [r.key for r in await box.sessions()] == ["third", "second"]
     assert (await box.session("first")).state.loaded == ()
 

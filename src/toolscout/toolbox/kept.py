@@ -47,10 +47,11 @@ class Kept:
         return self._session
 
     def refresh(self) -> None:
-        """Take over what other processes wrote since."""
+        """Take over what other processes wrote since; what expired or made room is new again."""
         with self._lock:
             if not self._unsaved:
-                self._session = _read(self._store, self._session.id) or self._session
+                known = self._session if not self._session.version else Session(self._session.id)
+                self._session = _read(self._store, self._session.id) or known
 
     def note(self, move: Move[T]) -> T:
         """Make a move now and save it with the next one."""
