@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests format docs behaviours bench bench-quick wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests format docs behaviours bench bench-quick conformance wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -20,8 +20,8 @@ $(VENV)/.ready: requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup  ## search the embedded example catalog, interactively
-	@$(BIN)/toolscout search --interactive
+run: setup  ## start the gateway on the embedded example, at http://127.0.0.1:8765/mcp
+	@$(BIN)/toolscout serve --example
 
 test: setup check-format lint types tests  ## format check, lint, types, tests, documentation
 
@@ -52,6 +52,9 @@ bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchm
 
 bench-quick: setup  ## the same on a part of everything, into .cache/bench/report
 	@$(BIN)/python -m bench --quick $(ARGS)
+
+conformance: setup  ## the official MCP suites against the gateway; writes docs/conformance.md
+	@$(BIN)/python -m tests.gateway.conformance.run --write docs/conformance.md
 
 wheel: setup  ## build the wheel and try it in empty environments, with each extra alone
 	@$(BIN)/python scripts/wheel

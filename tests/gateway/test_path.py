@@ -87,3 +87,21 @@ async def test_an_unknown_name_and_wrong_arguments_are_answered_with_what_to_do(
         )
         assert wrong.is_error
         assert "timezone" in text(wrong)
+
+
+async def test_the_embedded_example_runs_at_once(tmp_path: Path) -> None:
+    command = StdioServerParameters(
+        command=str(Path(sys.executable).with_name("toolscout")),
+        args=[*SERVE, "--example"],
+        env={"TOOLSCOUT_HOME": str(tmp_path)},
+    )
+    async with Client(command) as client:
+        found = await client.call_tool("tool_search", {"query": "find an image of the lake"})
+        assert "cms__cms_searchImages" in text(found)
+        day = {
+            "name": "clock__days_between",
+            "arguments": {"start": "2026-01-01", "end": "2026-02-01"},
+        }
+        assert text(await client.call_tool("call_tool", day)) == "31"
+        slug = {"name": "text__make_slug", "arguments": {"text": "Hello, Lake!"}}
+        assert text(await client.call_tool("call_tool", slug)) == "hello-lake"

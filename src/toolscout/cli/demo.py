@@ -32,7 +32,7 @@ def command(*, is_json: bool) -> None:
     saw and what it did; the table at the end counts what tools and rules cost in every request,
     beside a request that has all 45 definitions and all rules.
     """
-    demo = _example()
+    demo = example_site("demo")
     by = default_counter()
     with TemporaryDirectory() as folder:
         watch = _silent if is_json else _Story().show
@@ -43,13 +43,13 @@ def command(*, is_json: bool) -> None:
         _tell(accounts, demo, by)
 
 
-def _example() -> ModuleType:
-    """The example site: beside the package where it is installed, or in a checkout."""
+def example_site(module: str = "cms") -> ModuleType:
+    """A module of the example site: beside the installed package, or in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "examples" / "cms", package.parents[1] / "examples" / "cms"):
         if (folder / "demo.py").is_file():
             _load(folder)
-            return import_module(f"{_PACKAGE}.demo")
+            return import_module(f"{_PACKAGE}.{module}")
     raise ConfigError(
         "The example site is not installed.", hint="Run this in a checkout of the project."
     )

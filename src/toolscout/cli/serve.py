@@ -4,15 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..config import Config
+from .example import write_example
 from .output import warn
 
+if TYPE_CHECKING:
+    from ..gateway.setup import Setup
+
 DEFAULT_PORT = 8765
+_WELCOME = """\
+Toolscout serves {servers} at {url}{path}
+
+Connect a client:
+  Claude Code   claude mcp add --transport http toolscout {url}{path}
+  others        {{"mcpServers": {{"toolscout": {{"url": "{url}{path}"}}}}}}
+
+{hint}
+How it is: {url}/health and {url}/metrics. Stop with Ctrl-C.
+"""
+_TRY = "Ask it for something its tools can do; it will look for the right one."
+_TRY_EXAMPLE = (
+    'Ask it: "Which images of the lake does the site have?" or "What time is it in Tokyo?"'
+)
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -40,11 +61,11 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option(
     "--config",
     "path",
-    required=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
     help="The servers: an mcpServers JSON file, or TOML.",
 )
+@click.option("--example", "is_example", is_flag=True, help="Serve the embedded example.")
 @click.option("--stdio", "is_stdio", is_flag=True, help="Serve one client over stdin and stdout.")
 @click.option(
     "--http",
@@ -75,7 +96,8 @@ class Address(click.ParamType[tuple[str, int]]):
 @click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
 def command(
     *,
-    path: Path,
+    path: Path | None,
+    is_example: bool,
     is_stdio: bool,
     address: tuple[str, int] | None,
     session: str,
@@ -89,39 +111,60 @@ def command(
     """
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
+    if (path is None) != is_example:
+        raise click.UsageError("Give the servers with --config FILE, or try --example.")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
-    run(
-        path,
-        address=None if is_stdio else address or ("127.0.0.1", DEFAULT_PORT),
-        session=session,
-        overrides=overrides,
-    )
+    config = None
+    if path is None:
+        home = Config.read().state_folder / "example"
+        config = Config.read(home=str(home))
+        path = write_example(home)
+    serving = Serving(path, overrides, session=session, config=config)
+    if is_stdio:
+        serving.over_stdio()
+    else:
+        serving.over_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
 
 
-def run(
-    path: Path,
-    *,
-    address: tuple[str, int] | None,
-    session: str = "",
-    overrides: Mapping[str, Any],
-) -> None:
-    """Serve until stopped: over HTTP on an address, or over stdio without one."""
-    from ..gateway.gateway import Gateway
-    from ..gateway.server import PATH, bound, serve_http, serve_stdio
-    from ..gateway.setup import Setup
+class Serving:
+    """One run of the gateway."""
 
-    def again() -> Setup:
-        return Setup.read(path, overrides=overrides)
+    def __init__(
+        self, path: Path, overrides: Mapping[str, Any], *, session: str, config: Config | None
+    ) -> None:
+        from ..gateway.gateway import Gateway
 
-    setup = again()
-    for text in (*setup.document.warnings, *setup.problems):
-        warn(text)
-    gateway = Gateway(setup, session=session)
-    if address is None:
-        asyncio.run(serve_stdio(gateway, again=again))
-        return
-    host, port = address
-    listener = bound(host, port)
-    shown = f"[{host}]" if ":" in host else host
-    warn(f"Serving {len(setup.document.servers)} servers on http://{shown}:{port}{PATH}")
-    asyncio.run(serve_http(gateway, listener, again=again))
+        self._path = path
+        self._overrides = overrides
+        self._config = config
+        setup = self.setup()
+        for text in (*setup.document.warnings, *setup.problems):
+            warn(text)
+        self._gateway = Gateway(setup, session=session)
+
+    def setup(self) -> Setup:
+        """The configuration as it is now."""
+        from ..gateway.setup import Setup
+
+        return Setup.read(self._path, overrides=self._overrides, config=self._config)
+
+    def over_stdio(self) -> None:
+        """Serve one client, until it goes."""
+        from ..gateway.server import serve_stdio
+
+        asyncio.run(serve_stdio(self._gateway, again=self.setup))
+
+    def over_http(self, host: str, port: int) -> None:
+        """Serve many, until stopped, having said how to connect."""
+        from ..gateway.auth import check_exposure
+        from ..gateway.server import PATH, bound, serve_http
+
+        check_exposure(host, self._gateway.setup.settings.auth)
+        listener = bound(host, port)
+        shown = f"[{host}]" if ":" in host else host
+        names = ", ".join(s.name for s in self._gateway.setup.document.servers)
+        hint = _TRY_EXAMPLE if self._config is not None else _TRY
+        url = f"http://{shown}:{port}"
+        sys.stderr.write(_WELCOME.format(servers=names, url=url, path=PATH, hint=hint))
+        with suppress(KeyboardInterrupt):
+            asyncio.run(serve_http(self._gateway, listener, again=self.setup))

@@ -119,6 +119,8 @@ def _from_path(path: Path, rim: Rim) -> list[Source]:
     keys = _keys(path)
     if path.suffix == ".toml" or keys & _SERVERS:
         return _servers(path, rim)
+    if "openapi" in keys:
+        return [_api(path)]
     return [FileSource(path)]
 
 
@@ -134,6 +136,12 @@ def _keys(path: Path) -> set[str]:
             return set()
         return set(cast("dict[str, object]", value)) if isinstance(value, dict) else set()
     return set(_YAML_KEY.findall(text))
+
+
+def _api(path: Path) -> Source:
+    from ..catalog.sources.openapi.source import OpenAPISource
+
+    return OpenAPISource.at(path)
 
 
 def _servers(path: Path, rim: Rim) -> list[Source]:

@@ -1,0 +1,56 @@
+"""The embedded example of the gateway: a content system and two small servers, all local."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from ..catalog.sources.functions import FunctionSource
+from ..examples import clock, text
+from .demo import example_site
+
+SERVERS = ("cms", "clock", "text")
+
+
+def write_example(folder: Path) -> Path:
+    """Write the configuration of the example into a folder, and give its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    run = ["-m", "toolscout.cli.example"]
+    entries = {
+        name: {"command": sys.executable, "args": [*run, name, str(folder / "site")]}
+        for name in SERVERS
+    }
+    path = folder / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": entries}, indent=2) + "\n", encoding="utf-8")
+    return path
+
+
+@click.command
+@click.argument("server", type=click.Choice(SERVERS))
+@click.argument("folder", type=click.Path(path_type=Path))
+def command(*, server: str, folder: Path) -> None:
+    """Serve one of the example's servers over stdio."""
+    asyncio.run(_serve(server, folder))
+
+
+async def _serve(server: str, folder: Path) -> None:
+    if server == "cms":
+        async with example_site().open_cms(folder) as cms:
+            await _offer(FunctionSource(cms.functions, name=server))
+    else:
+        functions = clock.FUNCTIONS if server == "clock" else text.FUNCTIONS
+        await _offer(FunctionSource(functions, name=server))
+
+
+async def _offer(source: FunctionSource) -> None:
+    from ..gateway.offering import offer
+
+    await offer(source).run_stdio_async(show_banner=False, log_level="WARNING")
+
+
+if __name__ == "__main__":
+    command()
