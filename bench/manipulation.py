@@ -1,14 +1,14 @@
-"""Can a tool push itself forward: keyword-stuffed and shadow tools among real ones.
+"""Can tools push themselves forward: keyword-stuffed and shadow tools among real ones.
 
-Targets are real tools with labelled queries. For each, one hostile tool is added to the catalog:
+Targets are real tools with labelled queries. A hostile server brings five tools against each:
 
-- *stuffed*: an unrelated tool whose description repeats the target's own words over and over;
-- *boastful*: the same words after a claim to be the one right tool for every request;
-- *shadow*: the target's description copied under a name just beside it, of another server;
-- *magnet*: tools stuffed with the commonest words of all queries, aimed at everything at once.
+- *stuffed*: under unrelated names, descriptions that repeat the target's words over and over;
+- *boastful*: the same after a claim to be the one right tool for every request;
+- *shadow*: the target's description and parameters copied under names beside its own;
+- *magnet*: ten tools of the commonest words of all queries, aimed at everybody at once.
 
 Only queries whose right tool came among the first five before are counted: a tool is *displaced*
-when it is not there any more, and *overtaken* when its hostile twin stands before it.
+when it is not there any more, and *overtaken* when a hostile one stands before it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,28 +31,30 @@ from .catalogs import rows
 from .peers.child import PeerFailed
 from .peers.contestants import DEFAULT, LEXICAL, PEERS, Contestant
 from .progress import Progress
-from .retrieval import answered, spanned
+from .retrieval import AT_ONCE, answered, spanned
 from .sets import LabelledSet
 
 SHOWN = 5
 REPEATS = 12
 MAGNETS = 10
+PREFIXES = ("best", "easy", "fast", "smart", "super")
 SERVER = "pushy"
+EVERYBODY = ""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Attack:
-    """A catalog with hostile tools in it; `twins` names them by the tool they are aimed at."""
+    """A catalog with hostile tools in it; `hostile` names them by whom they are aimed at."""
 
     name: str
     rows: Sequence[Row]
-    twins: Mapping[str, str]
+    hostile: Mapping[str, frozenset[str]]
 
-    def is_hostile(self, name: str, target: str) -> bool:
-        """Whether a tool was added against a target, or against everybody."""
-        return name == self.twins.get(target) or name in self.twins.get("", "").split()
+    def against(self, target: str) -> frozenset[str]:
+        """The tools aimed at a target, or at everybody."""
+        return self.hostile.get(target, frozenset()) | self.hostile.get(EVERYBODY, frozenset())
 
 
 def stuffed(target: Row) -> str:
@@ -74,16 +77,21 @@ def shadow(target: Row) -> str:
 def attacks(tools: Sequence[Row], targets: Sequence[str], queries: Sequence[str]) -> list[Attack]:
     """The catalog under every attack."""
     by_name = {row["name"]: row for row in tools}
-    aimed: list[tuple[str, Callable[[Row], str], Callable[[str, int], str]]] = [
-        ("stuffed", stuffed, lambda _, number: f"handy_assistant_{number}"),
-        ("boastful", boastful, lambda _, number: f"handy_assistant_{number}"),
-        ("shadow", shadow, lambda name, _: f"{name}_pro"),
+    aimed = {name: by_name[name] for name in targets}
+    return [
+        _aimed("stuffed", tools, aimed, stuffed, _unrelated),
+        _aimed("boastful", tools, aimed, boastful, _unrelated),
+        _aimed("shadow", tools, aimed, shadow, _beside),
+        _magnets(tools, queries),
     ]
-    found = [
-        _aimed(kind, tools, {name: by_name[name] for name in targets}, text, naming)
-        for kind, text, naming in aimed
-    ]
-    return [*found, _magnets(tools, queries)]
+
+
+def _unrelated(prefix: str, number: int, _: str) -> str:
+    return f"{prefix}_assistant_{number}"
+
+
+def _beside(prefix: str, _: int, target: str) -> str:
+    return f"{prefix}_{target}"
 
 
 def _aimed(
@@ -91,14 +99,16 @@ def _aimed(
     tools: Sequence[Row],
     targets: Mapping[str, Row],
     text: Callable[[Row], str],
-    naming: Callable[[str, int], str],
+    naming: Callable[[str, int, str], str],
 ) -> Attack:
-    twins = {name: naming(name, number) for number, name in enumerate(targets)}
-    added = [
-        {**targets[name], "name": twin, "description": text(targets[name]), "server": SERVER}
-        for name, twin in twins.items()
-    ]
-    return Attack(kind, [*tools, *added], twins)
+    added: list[Row] = []
+    hostile: dict[str, frozenset[str]] = {}
+    for number, (name, row) in enumerate(targets.items()):
+        names = [naming(prefix, number, name) for prefix in PREFIXES]
+        hostile[name] = frozenset(names)
+        changed = {"description": text(row), "server": SERVER}
+        added += [{**row, "name": hostile_name, **changed} for hostile_name in names]
+    return Attack(kind, _mixed(tools, added), hostile)
 
 
 def _magnets(tools: Sequence[Row], queries: Sequence[str]) -> Attack:
@@ -113,7 +123,15 @@ def _magnets(tools: Sequence[Row], queries: Sequence[str]) -> Attack:
         }
         for number in range(MAGNETS)
     ]
-    return Attack("magnet", [*tools, *added], {"": " ".join(row["name"] for row in added)})
+    names = frozenset(str(row["name"]) for row in added)
+    return Attack("magnet", _mixed(tools, added), {EVERYBODY: names})
+
+
+def _mixed(tools: Sequence[Row], added: Sequence[Row]) -> list[Row]:
+    """In an order that favours neither side, since some searches break ties by it."""
+    everything = [*tools, *added]
+    random.Random(7).shuffle(everything)
+    return everything
 
 
 def measure(
@@ -125,10 +143,22 @@ def measure(
         tools = rows(chosen.tools)
         asked = _asked(chosen, targets)
         names = list(dict.fromkeys(min(q.relevant) for q in asked))
-        under = attacks(tools, names, [q.query for q in chosen.queries])
-        for contestant in (LEXICAL, DEFAULT, *PEERS):
-            progress.say(f"manipulation · {chosen.name} · {contestant.label}")
-            found += _contest(contestant, chosen.name, tools, under, asked)
+        calm = Attack("before", _mixed(tools, []), {})
+        under = [calm, *attacks(tools, names, [q.query for q in chosen.queries])]
+
+        def contest(
+            contestant: Contestant,
+            name: str = chosen.name,
+            under: Sequence[Attack] = under,
+            asked: Sequence[Labelled] = asked,
+        ) -> list[dict[str, Any]]:
+            progress.say(f"manipulation · {name} · {contestant.label}")
+            head = {"set": name, "label": contestant.label}
+            return [head | row for row in _contest(contestant, under, asked)]
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for some in pool.map(contest, (LEXICAL, DEFAULT, *PEERS)):
+                found += some
     return found
 
 
@@ -141,22 +171,15 @@ def _asked(chosen: LabelledSet, targets: int) -> list[Labelled]:
 
 
 def _contest(
-    contestant: Contestant,
-    set_name: str,
-    tools: Sequence[Row],
-    under: Sequence[Attack],
-    asked: Sequence[Labelled],
+    contestant: Contestant, under: Sequence[Attack], asked: Sequence[Labelled]
 ) -> list[dict[str, Any]]:
-    queries = [q.query for q in asked]
-    head = {"set": set_name, "label": contestant.label}
     try:
-        before = _answers(contestant, tools, queries)
-        answers = {attack.name: _answers(contestant, attack.rows, queries) for attack in under}
+        before, *after = _answers(contestant, under, [q.query for q in asked])
     except PeerFailed as failure:
-        return [{**head, "attack": attack.name, "reason": str(failure)} for attack in under]
+        return [{"attack": attack.name, "reason": str(failure)} for attack in under[1:]]
     return [
-        {**head, "attack": attack.name, **outcome(attack, asked, before, answers[attack.name])}
-        for attack in under
+        {"attack": attack.name, **outcome(attack, asked, before, answers)}
+        for attack, answers in zip(under[1:], after, strict=True)
     ]
 
 
@@ -176,7 +199,7 @@ def outcome(
         shown = list(now[:SHOWN])
         displaced.append(float(target not in shown))
         ahead = shown[: shown.index(target)] if target in shown else shown
-        overtaken.append(float(any(attack.is_hostile(name, target) for name in ahead)))
+        overtaken.append(float(not attack.against(target).isdisjoint(ahead)))
     return {
         "queries": len(displaced),
         "displaced": spanned(interval(displaced)),
@@ -185,10 +208,12 @@ def outcome(
 
 
 def _answers(
-    contestant: Contestant, tools: Sequence[Row], queries: Sequence[str]
-) -> list[list[str]]:
+    contestant: Contestant, under: Sequence[Attack], queries: Sequence[str]
+) -> list[list[list[str]]]:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tools.jsonl"
-        lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in tools)
-        path.write_text("".join(lines), encoding="utf-8")
-        return answered(contestant, str(path), queries)
+        files: list[Path] = []
+        for attack in under:
+            files.append(Path(folder) / f"{attack.name}.jsonl")
+            lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in attack.rows)
+            files[-1].write_text("".join(lines), encoding="utf-8")
+        return answered(contestant, files, queries)

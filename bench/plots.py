@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import ceil, floor, log10
 
 INK, MUTED, GRID, PAPER = "#1f2328", "#6e7781", "#e4e7eb", "#ffffff"
-OURS, OURS_SOFT, THEIRS = "#0b6bcb", "#7db4ea", "#b3bac2"
+OURS, OURS_SOFT, THEIRS = "#00796b", "#80cbc4", "#b3bac2"
 _FONT = "font-family='system-ui, -apple-system, Segoe UI, sans-serif'"
 _APART = 14.0
 

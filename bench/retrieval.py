@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from toolscout.evals.bench import FIGURES, Scored, abstention, figures_of, score, taken_out
@@ -113,16 +114,21 @@ def _peers(chosen: LabelledSet, *, progress: Progress) -> list[Found]:
 def _peer(chosen: LabelledSet, peer: Contestant, *, progress: Progress) -> Found:
     progress.say(f"retrieval · {chosen.name} · {peer.label}")
     try:
-        answers = answered(peer, str(chosen.tools), [q.query for q in chosen.queries])
+        (answers,) = answered(peer, [chosen.tools], [q.query for q in chosen.queries])
     except PeerFailed as failure:
         return Found(chosen.name, peer.label, reason=str(failure))
     rows = [figures_of(n, q) for n, q in zip(answers, chosen.queries, strict=True)]
     return Found(chosen.name, peer.label, {name: [r[name] for r in rows] for name in FIGURES})
 
 
-def answered(contestant: Contestant, tools: str, queries: Sequence[str]) -> list[list[str]]:
-    """The names that a contestant finds for each query in a file of tools."""
+def answered(
+    contestant: Contestant, files: Iterable[Path], queries: Sequence[str]
+) -> list[list[list[str]]]:
+    """The names that a contestant finds for each query in each file of tools."""
+    found: list[list[list[str]]] = []
     with Child(contestant) as child:
-        child.ask("load", tools=tools)
-        child.ask("index")
-        return child.ask("search", queries=list(queries))["names"]
+        for path in files:
+            child.ask("load", tools=str(path))
+            child.ask("index")
+            found.append(child.ask("search", queries=list(queries))["names"])
+    return found

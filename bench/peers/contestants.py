@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..work import FOLDER
+
 HERE = Path(__file__).parent
 LIMIT = 10
 """How many hits everybody is asked for."""
@@ -44,7 +46,12 @@ class Contestant:
 
 
 LEXICAL = Contestant("Toolscout, words only", "toolscout")
-DEFAULT = Contestant("Toolscout", "toolscout", options={"embedder": "use"}, has_vectors=True)
+DEFAULT = Contestant(
+    "Toolscout",
+    "toolscout",
+    options={"embedder": "use", "cache": str(FOLDER / "vectors.db")},
+    has_vectors=True,
+)
 
 FASTMCP = Contestant("FastMCP BM25", "fastmcp", "fastmcp", "fastmcp")
 PYDANTIC_AI = Contestant("pydantic-ai", "pydantic_ai", "pydantic-ai-slim", "pydantic-ai")

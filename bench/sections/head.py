@@ -32,11 +32,13 @@ def targets(rows: Rows) -> str:
         work = "" if row["cpu"] is None else f"{number(row['cpu'])} {unit}"
         wanted = f"{sign} {row['wanted']:g} {unit}"
         lines.append((row["promise"], wanted, measured, work, row["verdict"]))
+    missing = sum(row["measured"] is None for row in rows)
     reached = sum(row["verdict"] == "reached" for row in rows)
     return (
-        f"## Targets\n\n{reached} of {len(rows)} are reached in this run. Times are judged by the"
-        " clock on the wall; CPU time stands beside them, since other work on a machine"
-        " disturbs it less.\n\n" + table(("target", "wanted", "measured", "by CPU time", ""), lines)
+        f"## Targets\n\nReached: {reached}, not reached: {len(rows) - reached - missing}, not"
+        f" measured in this run: {missing}. Times are judged by the clock on the wall; CPU time"
+        " stands beside them, since other work on a machine disturbs it less.\n\n"
+        + table(("target", "wanted", "measured", "by CPU time", ""), lines)
     )
 
 
@@ -55,8 +57,8 @@ def method(report: Report) -> str:
         " *bm25s* is its quick start over name and description, *prepared* also splits"
         " identifiers and reads parameters.\n"
         "- Catalogs of 1,000 to 100,000 tools are recombined from real ones with a fixed seed"
-        " (`bench/catalogs.py`). Encoding them all would take hours, so in the part on speed the"
-        " vectors of tools are mixtures of 2,048 really encoded ones; queries are"
+        " (`bench/catalogs.py`). Encoding them all would take too long for a benchmark, so in the"
+        " part on speed the vectors of tools are mixtures of 2,048 really encoded ones; queries are"
         " always encoded for real. Retrieval uses real vectors throughout.\n"
         "- The sets are public; where they are is said by `TOOLSCOUT_DATA`.\n"
         "- Where a peer fails, the reason stands in its row."

@@ -5,14 +5,14 @@ from __future__ import annotations
 from .markdown import Report, Row, Rows, named, table
 
 _SAID = (
-    "Hostile tools are added to real catalogs, one aimed at each of some tools: *stuffed*"
-    " repeats its target's words over and over under an unrelated name; *boastful* does so after"
-    " claiming to be right for everything; *shadow* copies the target's description under a"
-    " name beside its own, from another server; *magnet* is a handful of tools stuffed with"
-    " the commonest words of all queries. Counted are the queries whose right tool came among"
-    " the first five before: the share where it is pushed out of them, and in brackets the"
-    " share where a hostile tool stands before it. A perfect copy cannot be told from the"
-    " original by its words: pins and the approval of new tools are the answer to that."
+    "A hostile server joins a real catalog and brings five tools against each of some real ones:"
+    " *stuffed* repeats the target's words over and over under unrelated names; *boastful* does so"
+    " after claiming to be right for everything; *shadow* copies the target's description and"
+    " parameters under names beside its own; *magnet* is ten tools of the commonest words of all"
+    " queries. Counted are the queries whose right tool came among the first five before: the"
+    " share where it is pushed out of them, and in brackets the share where a hostile tool stands"
+    " before it. A copy cannot be told from the original by its words: pins and the approval of"
+    " new tools are the answer to that."
 )
 
 

@@ -14,16 +14,15 @@ def tokens(report: Report, plot: str) -> str:
     if not found:
         return "## Tokens\n\nNot measured in this run."
     parts = ["## Tokens", plot, f"Counted with {found['counter']}."]
-    names = [row["catalog"] for row in found["catalogs"]]
+    names = [f"{row['catalog']}, {row['tools']:,} tools" for row in found["catalogs"]]
     everything = ["every tool loaded", *(f"{row['everything']:,}" for row in found["catalogs"])]
     lines: list[Sequence[str]] = [everything]
     lines += [
         [name, *(_cost(row["profiles"][name]) for row in found["catalogs"])]
         for name in found["catalogs"][0]["profiles"]
     ]
-    head = ["start → after one search → after five", *(f"{n}" for n in names)]
-    sizes = ", ".join(f"{row['catalog']} has {row['tools']:,} tools" for row in found["catalogs"])
-    parts.append(f"{table(head, lines)}\n\n{sizes[0].upper()}{sizes[1:]}.")
+    head = ["start → after one search → after five", *names]
+    parts.append(table(head, lines))
     if lookup := found.get("lookup"):
         parts.append(_lookup(lookup))
     return "\n\n".join(part for part in parts if part)
@@ -31,7 +30,7 @@ def tokens(report: Report, plot: str) -> str:
 
 def _cost(cost: Mapping[str, Any]) -> str:
     chain = " → ".join(f"{cost[k]:,}" for k in ("start", "after_1", "after_5"))
-    return f"{chain} (−{cost['saved'] * 100:.1f} %)"
+    return f"{chain} ({-cost['saved'] * 100:+.1f} %)"
 
 
 def _lookup(found: Mapping[str, Any]) -> str:
