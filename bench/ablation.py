@@ -102,7 +102,9 @@ def told(after: Figures, before: Figures) -> str:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--sets", default=",".join(SETS))
-    options.add_argument("--limit", type=int, help="about so many queries of each set, evenly spread")
+    options.add_argument(
+        "--limit", type=int, help="about so many queries of each set, evenly spread"
+    )
     chosen = options.parse_args()
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")

@@ -62,14 +62,15 @@ def test_a_file_that_is_not_there_is_an_error_at_once(tmp_path: Path):
         Toolbox([tmp_path / "nowhere.json"])
 
 
-async def test_an_api_description_is_no_list_of_tools_and_says_what_it_is(
+async def test_the_operations_of_an_api_description_are_tools(
     open_box: Any, office: Any, tmp_path: Path
 ):
     path = tmp_path / "api.json"
-    path.write_text(json.dumps({"openapi": "3.1.0", "paths": {}}))
+    listed = {"get": {"operationId": "listOrders", "summary": "List all orders"}}
+    path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/orders": listed}}))
     box = await open_box(*office, path)
     assert "send_email" in box.catalog
-    assert "OpenAPI document" in (await box.health()).parts["catalog"].facts["problems"]["api"]
+    assert box.catalog["api__listOrders"].title == "List all orders"
 
 
 async def test_a_broken_file_is_a_problem_of_that_source_alone(
