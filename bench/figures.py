@@ -29,7 +29,8 @@ def _colour(label: str) -> str:
 
 def _recall(rows: Rows) -> str:
     labels = list(dict.fromkeys(row["label"] for row in rows))
-    labels.sort(key=lambda label: label not in (DEFAULT.label, LEXICAL.label))
+    ours = (DEFAULT.label, LEXICAL.label)
+    labels.sort(key=lambda label: ours.index(label) if label in ours else len(ours))
     panels: list[tuple[str, list[Bar]]] = []
     for name in dict.fromkeys(row["set"] for row in rows):
         by_label = {row["label"]: row for row in rows if row["set"] == name}
@@ -60,7 +61,7 @@ def _latency(rows: Rows) -> str:
 
 def _tokens(curve: Rows) -> str:
     name = next(iter(curve[0]["profiles"]))
-    shown = (("at the start", "start", OURS_SOFT), ("after five searches", "after_5", OURS))
+    shown = (("after five searches", "after_5", OURS_SOFT), ("at the start", "start", OURS))
     found = [Line("every tool loaded", [(r["tools"], r["everything"]) for r in curve])]
     for label, key, colour in shown:
         points = [(row["tools"], row["profiles"][name][key]) for row in curve]

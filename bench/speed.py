@@ -45,6 +45,7 @@ GROUPS: tuple[tuple[Contestant, ...], ...] = (
     (BIGTOOL,),
     (HAYSTACK,),
 )
+KINDS = {"any_length": real_queries, "one_clause": one_clause_queries}
 TURNS = 4
 SHARE_ALLOWED = 10
 
@@ -69,26 +70,42 @@ class Timed:
     contestant: Contestant
     size: int
     figures: dict[str, Any] = field(default_factory=dict[str, Any])
-    wall: list[float] = field(default_factory=list[float])
-    work: list[float] = field(default_factory=list[float])
+    times: dict[str, Times] = field(default_factory=dict[str, "Times"])
     reason: str = ""
 
     def row(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """The same as JSON; figures of the queries that it is compared by come without prefix."""
         row: dict[str, Any] = {"size": self.size, "label": self.contestant.label}
         if self.reason:
             return row | {"reason": self.reason}
-        return row | self.figures | {"queries": len(self.wall)} | percentiles(self.wall, self.work)
+        row |= self.figures
+        for kind, times in self.times.items():
+            prefix = "" if kind == compared_by(self.contestant) else f"{kind}_"
+            row |= {f"{prefix}{k}": v for k, v in times.percentiles().items()}
+        return row
 
 
-def percentiles(wall: Sequence[float], work: Sequence[float]) -> dict[str, float]:
-    """The middle and the slow end of some times in milliseconds."""
-    return {
-        "p50_ms": percentile(wall, 0.5),
-        "p95_ms": percentile(wall, 0.95),
-        "p50_cpu_ms": percentile(work, 0.5),
-        "p95_cpu_ms": percentile(work, 0.95),
-    }
+@dataclass
+class Times:
+    """How long single searches took, in milliseconds: on the wall, and of the process's work."""
+
+    wall: list[float] = field(default_factory=list[float])
+    work: list[float] = field(default_factory=list[float])
+
+    def percentiles(self) -> dict[str, float]:
+        """The middle and the slow end."""
+        return {
+            "queries": len(self.wall),
+            "p50_ms": percentile(self.wall, 0.5),
+            "p95_ms": percentile(self.wall, 0.95),
+            "p50_cpu_ms": percentile(self.work, 0.5),
+            "p95_cpu_ms": percentile(self.work, 0.95),
+        }
+
+
+def compared_by(contestant: Contestant) -> str:
+    """The kind of queries that a contestant is compared by: encoders are asked for one thing."""
+    return "one_clause" if contestant.has_vectors else "any_length"
 
 
 def measure(effort: Effort, *, progress: Progress) -> dict[str, Any]:
@@ -116,7 +133,9 @@ def _measure(group: Sequence[Contestant], size: int, effort: Effort) -> list[Tim
                 children.append((timed, child))
             except PeerFailed as failure:
                 timed.reason = str(failure)
-        _take_turns(children, effort)
+        kinds = list(KINDS) if len(group) > 2 else [compared_by(group[0])]
+        for kind in kinds:
+            _take_turns(children, kind, effort)
         for timed, child in children:
             _finish(timed, child, effort)
     return found
@@ -155,28 +174,25 @@ def _built(child: Child, size: int) -> dict[str, Any]:
     }
 
 
-def _take_turns(children: Sequence[tuple[Timed, Child]], effort: Effort) -> None:
+def _take_turns(children: Sequence[tuple[Timed, Child]], kind: str, effort: Effort) -> None:
     """Each answers a part of the queries, then the next one, and round again."""
+    queries = KINDS[kind](effort.queries + WARM_UP)
+    budget_s = effort.budget_s / TURNS
     for turn in range(TURNS):
         for timed, child in children:
             if timed.reason:
                 continue
-            queries = _queries(timed.contestant, effort)
-            if not turn:
-                child.ask("search", queries=queries[:WARM_UP], budget_s=effort.budget_s / TURNS)
-            part = queries[WARM_UP + turn :: TURNS]
             try:
-                said = child.ask("search", queries=part, budget_s=effort.budget_s / TURNS)
+                if not turn:
+                    child.ask("search", queries=queries[:WARM_UP], budget_s=budget_s)
+                part = queries[WARM_UP + turn :: TURNS]
+                said = child.ask("search", queries=part, budget_s=budget_s)
             except PeerFailed as failure:
                 timed.reason = str(failure)
                 continue
-            timed.wall += said["ms"]
-            timed.work += said["cpu_ms"]
-
-
-def _queries(contestant: Contestant, effort: Effort) -> list[str]:
-    count = effort.queries + WARM_UP
-    return one_clause_queries(count) if contestant.has_vectors else real_queries(count)
+            times = timed.times.setdefault(kind, Times())
+            times.wall += said["ms"]
+            times.work += said["cpu_ms"]
 
 
 def _finish(timed: Timed, child: Child, effort: Effort) -> None:
@@ -185,7 +201,6 @@ def _finish(timed: Timed, child: Child, effort: Effort) -> None:
         return
     timed.figures |= _changed(child, effort)
     if timed.contestant in (LEXICAL, DEFAULT):
-        timed.figures |= _others(timed.contestant, child, effort)
         timed.figures |= _allowed(timed, child, effort)
 
 
@@ -214,14 +229,6 @@ def _newcomer(number: int) -> dict[str, Any]:
     }
 
 
-def _others(contestant: Contestant, child: Child, effort: Effort) -> dict[str, Any]:
-    """The other kind of queries: one clause for words alone, any length with vectors."""
-    queries = real_queries if contestant.has_vectors else one_clause_queries
-    kind = "any_length" if contestant.has_vectors else "one_clause"
-    said = child.ask("search", queries=queries(effort.queries), budget_s=effort.budget_s)
-    return {f"{kind}_{k}": v for k, v in percentiles(said["ms"], said["cpu_ms"]).items()}
-
-
 def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
     """Searches that see a tenth of the catalog, beside others like them that see all of it."""
     names = [tool.name for tool in tools(timed.size)][::SHARE_ALLOWED]
@@ -245,8 +252,7 @@ def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
 
 def _fresh(contestant: Contestant, count: int, *, skip: int) -> list[str]:
     """Queries not asked before."""
-    queries = one_clause_queries if contestant.has_vectors else real_queries
-    return queries(skip + count)[skip:]
+    return KINDS[compared_by(contestant)](skip + count)[skip:]
 
 
 def _encoding(count: int = 64) -> dict[str, float]:

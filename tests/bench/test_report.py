@@ -36,6 +36,7 @@ OURS = {
     "add_searched_ms": 2.0,
     "remove_searched_ms": 2.0,
     "one_clause_p50_ms": 0.1,
+    "one_clause_p50_cpu_ms": 0.1,
     "allowed_first_ms": 3.0,
     "allowed_p50_cpu_ms": 0.1,
     "unrestricted_p50_cpu_ms": 0.2,
@@ -132,7 +133,7 @@ def test_targets_are_judged_by_the_figures_of_the_run():
     assert verdicts["recall@5 on bfcl"] == "not measured"
     assert verdicts["a search by words, 10,000 tools, median"] == "reached"
     assert verdicts["errors under load"] == "reached"
-    faster = "as fast as ratel-ai by words, 10,000 tools"
+    faster = "as fast as ratel-ai by words, queries of any length, 10,000 tools"
     assert verdicts[faster] == "not reached (by CPU time: reached)"
 
 
