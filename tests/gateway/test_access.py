@@ -11,14 +11,15 @@ from typing import Any
 import httpx2
 import jwt
 import pytest
+from fastmcp.server.auth import AuthProvider
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.gateway.conftest import Running, Serve, small, text
 
 from toolscout.errors import ConfigError
-from toolscout.gateway.auth import check_exposure
+from toolscout.gateway.auth import check_exposure, provider_of
 from toolscout.gateway.server import bound
-from toolscout.gateway.settings import Auth
+from toolscout.gateway.settings import JWT, Auth
 
 ALICE, BOB = "alice-token-0123456789", "bob-token-0123456789"
 TOKENS = {"auth": {"tokens": {"alice": ALICE, "bob": "${BOB_TOKEN}"}}}
@@ -140,6 +141,21 @@ async def test_jwt_is_checked_for_signature_issuer_and_audience(serve: Serve) ->
         for wrong in (token("another secret of some length, too"), token(aud="x"), token(iss="x")):
             answer = await post(running.url, Authorization=f"Bearer {wrong}")
             assert answer.status_code == 401
+
+
+def test_any_of_fastmcps_providers_may_say_who_somebody_is() -> None:
+    options = {"client_id": "i", "client_secret": "s" * 20, "base_url": "https://gate.example"}
+    github = "fastmcp.server.auth.providers.github.GitHubProvider"
+    made = provider_of(Auth(provider=github, options=options), tokens=dict)
+    assert isinstance(made, AuthProvider)
+    for auth, says in (
+        (Auth(provider="os.system"), "not one of FastMCP's"),
+        (Auth(provider=github, options={"nonsense": 1}), "cannot be used"),
+        (Auth(tokens={"a": "short"}), "too short"),
+        (Auth(jwt=JWT(public_key="k")), "audience and its issuer"),
+    ):
+        with pytest.raises(ConfigError, match=says):
+            provider_of(auth, tokens=dict)
 
 
 @pytest.mark.parametrize(

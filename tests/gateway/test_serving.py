@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastmcp import Client as FastMCPClient
 from mcp import Client
+from mcp.client.subscriptions import ToolsListChanged
 from mcp_types import (
     CreateMessageResult,
     ElicitRequestParams,
@@ -242,6 +243,62 @@ async def test_loading_tools_tells_a_client_that_its_list_changed(serve: Serve) 
         await client.call_tool("tool_search", {"query": "select:many__tool_7"})
         async with asyncio.timeout(30):
             await changed.wait()
+
+
+async def test_a_stateless_client_that_listens_hears_of_its_new_tools(serve: Serve) -> None:
+    options = {"gateway": {"surface": "load"}}
+    async with (
+        serve({"many": small("several")}, **options) as running,
+        running.client("2026-07-28") as client,
+        running.client("2026-07-28") as listener,
+    ):
+        mine: Any = {"toolscout/session": "mine"}
+        await client.list_tools(meta=mine)
+        async with listener.listen(tools_list_changed=True) as events, asyncio.timeout(30):
+            await client.call_tool("tool_search", {"query": "select:many__tool_7"}, meta=mine)
+            async for event in events:
+                assert isinstance(event, ToolsListChanged)
+                break
+
+
+async def test_a_client_that_sees_everything_hears_of_a_new_server(serve: Serve) -> None:
+    changed = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if "ToolListChanged" in type(message).__name__:
+            changed.set()
+
+    options: Any = {"gateway": {"profile": "everything"}}
+    async with (
+        serve({"one": SMALL}, **options) as running,
+        running.client("legacy", message_handler=heard) as client,
+    ):
+        await client.list_tools()
+        servers = {"one": SMALL, "two": SMALL}
+        running.path.write_text(json.dumps({"mcpServers": servers, **options}))
+        async with asyncio.timeout(30):
+            await changed.wait()
+        assert "two__echo" in [t.name for t in (await client.list_tools()).tools]
+
+
+async def test_an_answer_says_which_tool_gave_it(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        said = await run(client, "one__echo", text="hi")
+        assert said.meta["toolscout/tool"] == "one__echo"
+
+
+async def test_an_answer_that_comes_after_the_client_has_gone_harms_nobody(serve: Serve) -> None:
+    async with serve({"late": small("late"), "one": SMALL}) as running:
+        async with running.client("legacy") as client:
+            waiting = asyncio.create_task(run(client, "late__echo", text="x"))
+            async with asyncio.timeout(30):
+                while not running.gateway.upstreams.states()[0].in_flight:
+                    await client.list_tools()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        async with running.client() as client:
+            assert text(await run(client, "one__echo", text="fine")) == "fine"
+            assert text(await run(client, "late__echo", text="late but right")) == "late but right"
 
 
 @pytest.mark.parametrize("profile", ["solaris", "mcpagent", "cortex", "everruns", "cms"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 sys.exit("Segmentation fault, so to speak")
             if FAULT == "environment":
                 params["arguments"]["text"] = os.environ.get(params["arguments"]["text"], "unset")
+            if FAULT == "late":
+                time.sleep(0.3)
             if FAULT == "slow":
                 sys.stdin.read()
             if FAULT == "changes":

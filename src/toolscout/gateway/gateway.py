@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
 from fastmcp.server.context import Context
 
-from ..catalog.result import Content, Result
+from ..catalog.result import Result
 from ..catalog.sources.mcp.exchange import CURRENT
 from ..catalog.sources.mcp.listing import Listings
 from ..events import Event, Sink, ignore
 from ..offload.shelf import Shelf
 from ..store.opening import open_store
 from ..tokens import default_counter
-from ..toolbox.approval import Answer, Approval, Caution, careful, trusting, wary
+from ..toolbox.approval import Caution, careful, trusting, wary
 from ..toolbox.box import Toolbox
 from ..toolbox.handle import Handle
-from .audit import Audit, shape
+from .announcing import Announcer
+from .answering import Asked, ask_user, continued, marked, noted
+from .audit import Audit
 from .front import Front
 from .health import Meters
 from .parking import PARKED, Parked, Parking
@@ -39,7 +39,6 @@ from .stores import Divided
 from .upstreams import Upstreams
 
 _MOST_HANDLES = 2_000
-_UPSTREAM = "upstream:"
 _CAUTIONS: dict[str, Caution] = {"never": trusting, "destructive": careful, "unknown": wary}
 _HAPPENED: ContextVar[list[Event] | None] = ContextVar("happened", default=None)
 
@@ -75,10 +74,12 @@ class Gateway:
         self.savings = Savings(config.state_folder / "savings.json", default_counter())
         self.audit = Audit(audit_path(options, config.state_folder))
         self._parking = Parking()
+        self.announcer = Announcer()
         self._handles: Recent[str, Handle] = Recent(_MOST_HANDLES)
         self._showing = Showing(self.box, self.savings, original=self._original)
         self._levels: Recent[str, types.LoggingLevel] = Recent(_MOST_HANDLES)
         self._starting: asyncio.Task[Any] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self.complaint = ""
 
     # Life
@@ -90,7 +91,7 @@ class Gateway:
 
     async def _start(self) -> None:
         await self.box.__aenter__()
-        self.upstreams.wake()
+        self._spawn(self.upstreams.rouse())
 
     async def started(self) -> None:
         """Wait until every server is listed, or the time for that is over."""
@@ -99,9 +100,10 @@ class Gateway:
 
     async def close(self) -> None:
         """Stop everything."""
-        if self._starting is not None:
-            self._starting.cancel()
-            await asyncio.gather(self._starting, return_exceptions=True)
+        tasks = [*self._tasks, *([self._starting] if self._starting else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._parking.close()
         await self.box.close()
         self.savings.save()
@@ -131,6 +133,8 @@ class Gateway:
     async def listed(self, context: Context) -> Sequence[types.Tool]:
         """The tools that a client sees now."""
         caller = self._who(context)
+        if caller.is_kept:
+            self.announcer.know(caller, context.session)
         return await self._showing.listed(
             caller,
             self._rule(caller),
@@ -153,49 +157,57 @@ class Gateway:
         caller = self._who(context)
         handle = await self._handle(caller)
         front = Front(context, level=self._levels.get(caller.session) or "info")
+        asked = Asked(caller, name, arguments)
         if not front.is_stateless:
-            result = await self._answered(caller, handle, front, name, arguments)
-            if self._showing.has_changed(handle):
-                await context.send_notification(types.ToolListChangedNotification())
+            result = await self._answered(asked, handle, front)
+            await self._announce(handle)
             return result
         front = Parked(context)
         state = front.state or ""
         if state.startswith(PARKED):
             return await self._parking.resume(state.removeprefix(PARKED), caller.owner, front)
-        if state.startswith(_UPSTREAM):
-            front.state = state.removeprefix(_UPSTREAM) or None
-        work = self._answered(caller, handle, front, name, arguments)
-        return await self._parking.run(front, caller.owner, work)
+        front.state = continued(front.state)
+        work = self._answered(asked, handle, front)
+        result = await self._parking.run(front, caller.owner, work)
+        await self._announce(handle)
+        return result
 
-    async def _answered(
-        self, caller: Who, handle: Handle, front: Front, name: str, arguments: dict[str, Any]
-    ) -> Result:
-        happened: list[Event] = []
-        tokens = (CURRENT.set(front), _HAPPENED.set(happened))
-        started = time.perf_counter()
+    async def _announce(self, handle: Handle) -> None:
+        if self._showing.has_changed(handle):
+            await self.announcer.tell(handle.id)
+
+    async def _announce_all(self) -> None:
+        for caller in self.announcer.known():
+            await self._announce(await self._handle(caller))
+
+    async def _answered(self, asked: Asked, handle: Handle, front: Front) -> Result:
+        tokens = (CURRENT.set(front), _HAPPENED.set(asked.happened))
+        profile = self.box.profile
         try:
-            result = await handle.call(name, arguments)
+            result = await handle.call(asked.name, asked.arguments)
         except asyncio.CancelledError:
-            self._note(caller, name, arguments, happened, "cancelled", started)
+            self.audit.note(**asked.row(profile, "cancelled"))
             raise
         finally:
             CURRENT.reset(tokens[0])
             _HAPPENED.reset(tokens[1])
-        if not any(e.kind == "tool_call" for e in happened):
+        if not asked.ran:
             self.savings.answered(result.text)
         outcome = (result.code or "error") if result.is_error else "ok"
-        self._note(caller, name, arguments, happened, outcome, started)
-        search = self.box.profile.tool_for("search")
-        if search is not None and name == search.name:
-            return _with_note(result, self.upstreams.unlisted())
-        return _marked(result)
+        self.audit.note(**asked.row(profile, outcome))
+        search, bridge = profile.tool_for("search"), profile.tool_for("call")
+        if search is not None and asked.name == search.name:
+            rule = self._rule(asked.caller)
+            missing = self.upstreams.unlisted()
+            return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
+        is_bridged = bridge is not None and asked.name == bridge.name
+        return marked(result, tool=str(asked.ran.get("tool", "")) if is_bridged else "")
 
     @contextmanager
     def reachable(self, context: Context) -> Generator[None]:
         """Let the servers that are asked meanwhile talk back to this client."""
         front = Front(context)
-        if (state := front.state or "").startswith(_UPSTREAM):
-            front.state = state.removeprefix(_UPSTREAM) or None
+        front.state = continued(front.state)
         token = CURRENT.set(front)
         try:
             yield
@@ -218,7 +230,7 @@ class Gateway:
         if known is not None:
             return known
         allow = self._rule(caller)
-        handle = await self.box.session(caller.session, allow=allow, approver=_ask)
+        handle = await self.box.session(caller.session, allow=allow, approver=ask_user)
         if caller.is_kept:
             self._handles.put(caller.session, handle)
         return handle
@@ -230,73 +242,19 @@ class Gateway:
     def _rule(self, caller: Who) -> Rule | None:
         return rule_for(caller.principal, self.setup.settings.policies)
 
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     def _hear(self, event: Event) -> None:
         happened = _HAPPENED.get()
         if happened is not None:
             happened.append(event)
         if event.kind == "tool_discovery_result":
             found = (self.box.catalog.get(n) for n in event.facts.get("names", ()))
-            self.upstreams.wake(*{t.server for t in found if t is not None}, "")
+            self.upstreams.wake(*{t.server for t in found if t is not None})
+        if event.kind == "catalog_changed" and self._starting is not None:
+            self._spawn(self._announce_all())
         self.meters(event)
         self._listener(event)
-
-    def _note(
-        self,
-        caller: Who,
-        name: str,
-        arguments: dict[str, Any],
-        happened: Sequence[Event],
-        outcome: str,
-        started: float,
-    ) -> None:
-        ran = [e for e in happened if e.kind == "tool_call"]
-        inner: Mapping[str, Any] = ran[-1].facts if ran else {}
-        bridge = self.box.profile.tool_for("call")
-        given: Any = arguments
-        if bridge is not None and name == bridge.name:
-            given = arguments.get("arguments")
-            name = str(inner.get("tool") or arguments.get("name") or name)
-        self.audit.note(
-            principal=caller.principal or "anonymous",
-            session=caller.session[:12],
-            tool=str(inner.get("tool") or name),
-            server=inner.get("server", ""),
-            arguments=shape(given),
-            outcome=outcome,
-            took_ms=round((time.perf_counter() - started) * 1_000, 1),
-        )
-
-
-async def _ask(approval: Approval) -> Answer:
-    """Ask the user through the client that called."""
-    front = CURRENT.get()
-    if front is None:
-        return Answer(is_approved=False, reason="nobody can be asked")
-    said = await front.answer(
-        types.ElicitRequest(
-            params=types.ElicitRequestFormParams(
-                message=f"Run {approval.tool.name}? {approval.why}.",
-                requested_schema={"type": "object", "properties": {}},
-            )
-        )
-    )
-    if isinstance(said, types.ErrorData):
-        return Answer(is_approved=False, reason=f"it needs a yes, but {said.message}")
-    return Answer(is_approved=isinstance(said, types.ElicitResult) and said.action == "accept")
-
-
-def _with_note(result: Result, missing: Sequence[str]) -> Result:
-    """A search's answer, with the servers that it could not look into."""
-    if not missing:
-        return result
-    note = f"Not searched, still starting or out of reach: {', '.join(missing)}."
-    return replace(result, content=(*result.content, Content(text=note)), raw=None)
-
-
-def _marked(result: Result) -> Result:
-    """A server's own question, so marked that its answer finds the way back."""
-    raw = result.raw
-    if not isinstance(raw, types.InputRequiredResult):
-        return result
-    state = f"{_UPSTREAM}{raw.request_state or ''}"
-    return Result(raw=raw.model_copy(update={"request_state": state}))

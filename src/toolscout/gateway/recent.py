@@ -35,6 +35,10 @@ class Recent(Generic[K, V]):
         """Forget a key."""
         self._values.pop(key, None)
 
+    def values(self) -> tuple[V, ...]:
+        """All values, the one used last at the end."""
+        return tuple(self._values.values())
+
     def clear(self) -> None:
         """Forget everything."""
         self._values.clear()

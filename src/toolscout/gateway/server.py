@@ -56,6 +56,7 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
         dereference_schemas=False,
     )
     _add_routes(app, gateway)
+    gateway.announcer.register(app)
     if gateway.setup.shows_everything:
         Relay(gateway, app).register()
     return app

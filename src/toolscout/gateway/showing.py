@@ -28,7 +28,6 @@ class Shown:
     tools: tuple[types.Tool, ...]
     instructions: str
     state: Hashable
-    can_change: bool
 
 
 class Showing:
@@ -39,7 +38,7 @@ class Showing:
         self._original = original
         self._savings = savings
         self._views: Recent[Hashable, Shown] = Recent(_MOST)
-        self._told: Recent[str, Hashable] = Recent(_MOST)
+        self._told: Recent[str, Shown] = Recent(_MOST)
 
     async def shown(self, caller: Who, allow: Allow | None, handle: Open) -> Shown:
         """What a client sees now; looking again costs nothing while nothing has changed."""
@@ -63,17 +62,18 @@ class Showing:
             texts = [t.model_dump_json() for t in shown.tools]
             await self._savings.listed(self._box.catalog, texts)
         if caller.is_kept:
-            self._told.put(caller.session, shown.state)
+            self._told.put(caller.session, shown)
         return shown.tools
 
     def has_changed(self, handle: Handle) -> bool:
         """Whether a client's list is no longer what it was last shown; said once."""
-        told, shown = self._told.get(handle.id), self._views.get(handle.id)
-        if told is None or shown is None or not shown.can_change:
+        told = self._told.get(handle.id)
+        if told is None or told.state == self._state(handle):
             return False
-        now = self._state(handle)
+        now = self._made(handle, is_kept=True)
+        self._views.put(handle.id, now)
         self._told.put(handle.id, now)
-        return told != now
+        return now.tools != told.tools
 
     def _state(self, handle: Handle) -> Hashable:
         return (self._box.catalog.version, handle.state.loaded, handle.state.roster)
@@ -99,5 +99,4 @@ class Showing:
             tools=tuple(tools),
             instructions=view.instructions,
             state=self._state(handle) if is_kept else self._box.catalog.version,
-            can_change=view.surface != "dispatch",
         )

@@ -19,6 +19,10 @@ from ..toolbox.box import Toolbox
 from .pins import Pins
 from .trust import Pinned, shadows
 
+_AT_ONCE = 4
+_TICK_SECONDS = 0.1
+_PATIENCE = 10
+
 
 class Upstreams:
     """Adds, replaces and removes servers while the gateway runs; wakes and describes them."""
@@ -115,9 +119,19 @@ class Upstreams:
             if source.is_stale and source.inner.listing is not None:
                 await box.refresh(name)
 
+    async def rouse(self) -> None:
+        """Start all servers in the background, a few at a time, so that clients come first."""
+        for name in tuple(self._sources):
+            self.wake(name)
+            for _ in range(_PATIENCE):
+                starting = sum(s.status == "starting" for s in self.states())
+                if starting < _AT_ONCE:
+                    break
+                await asyncio.sleep(_TICK_SECONDS)
+
     def wake(self, *names: str) -> None:
-        """Start sleeping servers in the background, all of them by default."""
-        for name in names or tuple(self._sources):
+        """Start sleeping servers in the background."""
+        for name in names:
             source = self._sources.get(name)
             if source is not None:
                 source.inner.wake()

@@ -1,0 +1,101 @@
+"""One call and its answer: what is written down about it, and what is added to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import mcp_types as types
+
+from ..catalog.result import Content, Result
+from ..catalog.sources.mcp.exchange import CURRENT
+from ..disclosure.profile import Profile
+from ..events import Event
+from ..toolbox.approval import Answer, Approval
+from .audit import shape
+from .sessions import Who
+
+UPSTREAM = "upstream:"
+TOOL_META = "toolscout/tool"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A client's call, and what happened while it ran."""
+
+    caller: Who
+    name: str
+    arguments: Mapping[str, Any]
+    happened: list[Event] = field(default_factory=list[Event])
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def ran(self) -> Mapping[str, Any]:
+        """What the toolbox says of the tool that really ran; nothing if none did."""
+        found = [e.facts for e in self.happened if e.kind == "tool_call"]
+        return found[-1] if found else {}
+
+    def row(self, profile: Profile, outcome: str) -> dict[str, Any]:
+        """The line of the audit log: always the inner tool, never the bridge to it."""
+        bridge = profile.tool_for("call")
+        name: str = self.name
+        given: object = self.arguments
+        if bridge is not None and name == bridge.name:
+            name, given = str(self.arguments.get("name") or name), self.arguments.get("arguments")
+        return {
+            "principal": self.caller.principal or "anonymous",
+            "session": self.caller.session[:12],
+            "tool": str(self.ran.get("tool") or name),
+            "server": self.ran.get("server", ""),
+            "arguments": shape(given),
+            "outcome": outcome,
+            "took_ms": round((time.perf_counter() - self.started) * 1_000, 1),
+        }
+
+
+async def ask_user(approval: Approval) -> Answer:
+    """Ask the user through the client that called."""
+    front = CURRENT.get()
+    if front is None:
+        return Answer(is_approved=False, reason="nobody can be asked")
+    said = await front.answer(
+        types.ElicitRequest(
+            params=types.ElicitRequestFormParams(
+                message=f"Run {approval.tool.name}? {approval.why}.",
+                requested_schema={"type": "object", "properties": {}},
+            )
+        )
+    )
+    if isinstance(said, types.ErrorData):
+        return Answer(is_approved=False, reason=f"it needs a yes, but {said.message}")
+    return Answer(is_approved=isinstance(said, types.ElicitResult) and said.action == "accept")
+
+
+def noted(result: Result, missing: Sequence[str]) -> Result:
+    """A search's answer, with the servers that it could not look into."""
+    if not missing:
+        return result
+    note = f"Not searched, still starting or out of reach: {', '.join(missing)}."
+    return replace(result, content=(*result.content, Content(text=note)), raw=None)
+
+
+def marked(result: Result, *, tool: str = "") -> Result:
+    """A server's answer, marked with the tool that gave it; its question, so that it returns."""
+    match result.raw:
+        case types.InputRequiredResult() as raw:
+            state = f"{UPSTREAM}{raw.request_state or ''}"
+            return Result(raw=raw.model_copy(update={"request_state": state}))
+        case types.CallToolResult() as raw if tool:
+            meta = {**(raw.meta or {}), TOOL_META: tool}
+            return replace(result, raw=raw.model_copy(update={"meta": meta}))
+        case _:
+            return result
+
+
+def continued(state: str | None) -> str | None:
+    """The state a server gave with its question, without our mark."""
+    if state is None or not state.startswith(UPSTREAM):
+        return state
+    return state.removeprefix(UPSTREAM) or None
