@@ -19,7 +19,7 @@ from .sets import labelled_sets
 from .targets import judged
 from .work import FOLDER, ROOT
 
-FEW = 40
+FEW = 25
 ATTACKED = ("azure_mcp", "bfcl")
 LOOKED_UP = "azure_mcp"
 
@@ -43,7 +43,7 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
         "tokens": tokens,
         "gateway": lambda: serving.measure(is_quick=is_quick, progress=progress),
         "manipulation": lambda: manipulation.measure(
-            attacked, targets=15 if is_quick else 100, progress=progress
+            attacked, targets=10 if is_quick else 100, progress=progress
         ),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 from .progress import Progress
 from .work import ROOT
 
-QUICK = {"gateway_latency": ("60",), "gateway_load": ("20", "5")}
+QUICK = {"gateway_latency": ("40",), "gateway_load": ("10", "3")}
 """Smaller runs of the benchmarks that take long."""
 
 _PATIENCE_SECONDS = 600

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from functools import cache
 from pathlib import Path
 
 from toolscout.search.clauses import clauses
@@ -44,8 +45,13 @@ def real_queries(count: int) -> list[str]:
 
 def one_clause_queries(count: int) -> list[str]:
     """Real requests that ask for one thing."""
+    return list(_one_clause()[:count])
+
+
+@cache
+def _one_clause() -> tuple[str, ...]:
     every = catalogs.real_queries(1 << 30, seed=11)
-    return [query for query in every if len(clauses(query)) == 1][:count]
+    return tuple(query for query in every if len(clauses(query)) == 1)
 
 
 def _digest() -> str:

@@ -107,6 +107,11 @@ async def drive() -> None:
         assert "bell__ring" in str(found.content), found
         asked = {"name": "bell__ring", "arguments": {"times": 2}}
         assert "ding ding" in str((await client.call_tool("call_tool", asked)).content)
+    example = ["serve", "--stdio", "--wait", "60", "--example"]
+    serve = StdioServerParameters(command=str(COMMAND), args=example, env=environment)
+    async with Client(serve) as client:
+        found = await client.call_tool("tool_search", {"query": "find an image of the lake"})
+        assert "cms__cms_searchImages" in str(found.content), found
 
 
 def onnx() -> None:
