@@ -212,7 +212,8 @@ def test_no_match_offers_the_categories_and_is_no_error(solaris) -> None:
 def test_a_missing_or_odd_query_is_an_error_that_shows_the_schema(solaris, arguments) -> None:
     result = solaris.call("searchTools", **arguments)
     assert result.is_error
-    assert "query" in result.text
+    assert result.text.startswith("searchTools: ")
+    assert '"required":["query"]' in result.text
 
 
 @pytest.mark.behaviour("A12")

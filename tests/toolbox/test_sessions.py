@@ -283,7 +283,7 @@ async def test_tools_are_looked_up_by_name_as_far_as_the_conversation_may_have_t
 # Loading and unloading
 
 
-@pytest.mark.behaviour("S3")
+@pytest.mark.behaviour("S3", "K15")
 async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
     box = await open_box(config=Config.read(max_loaded=20))
     session = await box.session("s")
@@ -294,7 +294,7 @@ async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
     assert len(session.state.loaded) == 20
 
 
-@pytest.mark.behaviour("S3")
+@pytest.mark.behaviour("S3", "K15")
 @pytest.mark.parametrize("clear", [False, True])
 async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box: Any, clear: bool):
     loading = replace(DEFAULT, name="loading", surface="load")
