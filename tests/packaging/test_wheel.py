@@ -2,15 +2,21 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from scripts.smoke import CHECKS, NEEDS
 
 PROJECT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+    "optional-dependencies"
+]
 DATA = [
     "toolscout/py.typed",
     "toolscout/examples/tools.jsonl",
@@ -75,7 +81,16 @@ def test_the_wheel_says_what_it_needs(installed: Path):
     said = text.read_text(encoding="utf-8")
     assert "License-Expression: Apache-2.0" in said
     assert "Requires-Dist: numpy" in said
-    for extra in ("mcp", "onnx", "openai", "anthropic", "google", "all"):
+    for extra in EXTRAS:
         assert f"Provides-Extra: {extra}" in said
     (points,) = installed.glob("*.dist-info/entry_points.txt")
     assert "toolscout = toolscout.cli:main" in points.read_text(encoding="utf-8")
+
+
+def test_every_extra_is_tried_alone_and_listed_with_its_size():
+    assert [*CHECKS] == ["base", *EXTRAS]
+    assert {*NEEDS} == {*EXTRAS} - {"all"}
+    page = (PROJECT / "docs" / "installation.md").read_text(encoding="utf-8")
+    sizes = re.findall(r"^\| `toolscout(?:\[(\w+)\])?` \| \d+ \| \d+ \|$", page, re.MULTILINE)
+    assert sizes == ["", *EXTRAS]
+    assert [extra for extra in EXTRAS if f"`{extra}`" not in page] == []
