@@ -4,19 +4,23 @@ import json
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from mcp import Client, StdioServerParameters
 
-from toolscout.cli.app import COMMANDS
+from toolscout.cli.app import app
 
 PROJECT = Path(__file__).parents[2]
 README = (PROJECT / "README.md").read_text(encoding="utf-8")
 START = (PROJECT / "docs" / "quickstart-gateway.md").read_text(encoding="utf-8")
 JSON = re.compile(r"^```json\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^(?:    |\$ )((?:toolscout|make|python) .*?)(?:\s+#.*)?$", re.MULTILINE)
+PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^    ((?:toolscout|make|python) .*?)(?:\s+#.*)?$", re.MULTILINE)
+INLINE = re.compile(r"`(?:\.venv/bin/)?((?:toolscout|make|python) [^`]+)`")
 BIN = Path(sys.executable).parent
 
 
@@ -46,7 +50,22 @@ async def test_a_client_with_the_one_entry_of_the_quick_start_reaches_both_serve
         assert "git" in str((await client.list_tools()).model_dump())
 
 
-@pytest.mark.parametrize("command", sorted(set(COMMAND.findall(README))))
+def test_its_program_prints_what_it_says(tmp_path: Path):
+    ((program, printed),) = PROGRAM.findall(README)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert (done.stdout, done.returncode) == (printed, 0), done.stderr
+
+
+def test_it_shows_the_two_commands_first():
+    shown = [command.split()[1] for command in COMMAND.findall(README)]
+    assert shown[:2] == ["run", "test"]
+
+
+@pytest.mark.parametrize(
+    "command", sorted({*COMMAND.findall(README), *INLINE.findall(README)}), ids=lambda c: c[:60]
+)
 def test_its_commands_exist(command: str):
     words = shlex.split(command)
     match words[0]:
@@ -54,7 +73,9 @@ def test_its_commands_exist(command: str):
             makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
             assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE)
         case "toolscout":
-            assert words[1] in COMMANDS
+            command_of = app.get_command(click.Context(app), words[1])
+            assert command_of is not None
+            command_of.make_parser(click.Context(command_of)).parse_args(words[2:])
         case _:
             script = words[1] if words[1] != "-m" else f"{words[2].replace('.', '/')}"
             assert (PROJECT / script).exists()
