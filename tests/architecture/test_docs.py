@@ -1,12 +1,15 @@
 """The documentation runs, says what the code says, and leaves nothing out."""
 
 import ast
+import json
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -15,15 +18,25 @@ import yaml
 from scripts.pages import PAGES as WRITTEN
 from scripts.pages import PIECE, written
 
+from toolscout.catalog.sources.mcp.reading import read
+from toolscout.catalog.sources.mcp.servers import Limits, Server
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
-from toolscout.events import KINDS
+from toolscout.events import KINDS, Event
+from toolscout.gateway import status
+from toolscout.gateway.clients import CLIENTS, Client, document, entries, is_gateway
+from toolscout.gateway.gateway import Gateway
+from toolscout.gateway.settings import JWT, Auth, Options, Policy, Settings, Spec
+from toolscout.gateway.setup import Setup
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "toolscout"
 DOCS = PROJECT / "docs"
 PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DATA = re.compile(r"^```(json|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)")
+SERVERS = ("mcpServers", "servers", "mcp_servers")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 SHELL = re.compile(r"^(?:\$ |    )(toolscout .*)$", re.MULTILINE)
 TELLS = {"Event", "emit", "_emit", "tell", "_tell", "note"}
@@ -45,6 +58,134 @@ def test_an_example_runs(page: Path, line: int, code: str, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     padded = "\n" * line + code  # so that a failure names the line of the page
     exec(compile(padded, str(page), "exec"), {"__name__": "__main__"})
+
+
+def data(*pages: Path) -> list[object]:
+    found = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for match in DATA.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            name = page.relative_to(PROJECT).as_posix()
+            found.append(pytest.param(match[1], match[2], id=f"{name}:{line}"))
+    return found
+
+
+def parsed(kind: str, text: str) -> dict[str, object]:
+    if kind == "toml":
+        return tomllib.loads(text)
+    try:
+        return json.loads(text)
+    except ValueError:  # or a record a line
+        return {"records": [json.loads(line) for line in text.splitlines()]}
+
+
+def named(text: str) -> dict[str, str]:
+    """A value for every variable that a configuration asks for."""
+    return {name: f"value-of-{name.lower()}" for name in VARIABLE.findall(text)}
+
+
+GENERAL = [page for page in PAGES if page.parent.name != "clients" or page.stem == "other"]
+
+
+@pytest.mark.parametrize(("kind", "text"), data(*GENERAL))
+def test_a_configuration_that_a_page_shows_is_read_without_a_complaint(
+    kind: str, text: str, tmp_path: Path
+):
+    found = parsed(kind, text)
+    tables = {*SERVERS, *Settings.model_fields, "settings"} & set(found)
+    if not tables:  # a record, shown as JSON
+        return
+    path = tmp_path / f"config.{kind}"
+    path.write_text(text, encoding="utf-8")
+    if not tables & set(SERVERS):  # the rest of some configuration
+        path.write_text(f"{text}\n[servers]\n", encoding="utf-8")
+    setup = Setup.read(path, variables=named(text))
+    assert setup.problems == ()
+    assert setup.document.warnings == ()
+    assert set(setup.document.rest) <= {*Settings.model_fields, "settings"}
+    assert setup.profile
+    assert len(setup.apis) == len(setup.settings.openapi)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(client: Client, tmp_path: Path):
+    page = DOCS / "clients" / f"{client.name}.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith(f"# {client.title}\n")
+    assert [place for place in client.places if f"`{place}`" not in text] == []
+    assert f"$ toolscout import {client.name} " in text
+    blocks = DATA.findall(text)
+    assert {kind for kind, _ in blocks} == {client.kind}
+    ways = []
+    for kind, block in blocks:
+        path = tmp_path / f"theirs.{kind}"
+        path.write_text(block, encoding="utf-8")
+        imported = entries(client, document(path, client.kind))
+        ways.append(is_gateway(imported["toolscout"]))
+        ours = tmp_path / "mcp.json"
+        ours.write_text(json.dumps({"mcpServers": imported}), encoding="utf-8")
+        read_back = read(ours, variables=named(ours.read_text(encoding="utf-8")))
+        assert [server.problem for server in read_back.servers] == [""]
+        assert read_back.warnings == ()
+    assert ways == [True, False]  # over stdio, then over HTTP
+
+
+def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_path: Path):
+    page = (DOCS / "gateway.md").read_text(encoding="utf-8")
+    whole = next(text for kind, text in DATA.findall(page) if kind == "toml")
+    path = tmp_path / "gateway.toml"
+    path.write_text(whole, encoding="utf-8")
+    setup = Setup.read(path, variables=named(whole))
+    plain, used = Server("x"), set[str]()
+    for server in setup.document.servers:
+        used |= {
+            f.name for f in fields(Server) if getattr(server, f.name) != getattr(plain, f.name)
+        }
+    assert {f.name for f in fields(Server)} - used == {"problem"}
+    limits = [s.limits for s in setup.document.servers]
+    unused = {f.name for f in fields(Limits)
+              if all(getattr(x, f.name) == getattr(Limits(), f.name) for x in limits)}  # fmt: skip
+    assert unused == set()
+    settings = setup.settings
+    assert set(Options.model_fields) == settings.gateway.model_fields_set
+    assert set(Spec.model_fields) == settings.openapi["shop"].model_fields_set
+    shown = set[str]().union(*(p.model_fields_set for p in settings.policies.values()))
+    assert set(Policy.model_fields) == shown
+    keys = [*Options.model_fields, *Policy.model_fields, *Auth.model_fields]
+    keys += [f.name for f in fields(Limits)]
+    assert [key for key in keys if f"| `{key}` |" not in page] == []
+    assert [key for key in (*JWT.model_fields, *Spec.model_fields) if f"`{key}`" not in page] == []
+
+
+def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
+    path = tmp_path / "mcp.json"
+    path.write_text('{"mcpServers": {"one": {"command": "x"}}}', encoding="utf-8")
+    config = Config.read(home=str(tmp_path / "home"), embedder="none")
+    gateway = Gateway(Setup.read(path, config=config))
+    for kind in (
+        "tool_call",
+        "tool_discovery_result",
+        "tool_refused",
+        "tool_held",
+        "upstream_ready",
+    ):
+        gateway.meters(Event(kind, facts={"server": "one"}))
+    figures = re.findall(r"^# TYPE (\w+) ", status.metrics(gateway), re.MULTILINE)
+    page = (DOCS / "gateway.md").read_text(encoding="utf-8")
+    assert figures
+    assert set(re.findall(r"^\| `(toolscout_\w+)` \|", page, re.MULTILINE)) == set(figures)
+
+
+def test_every_promise_names_the_tests_that_hold_it():
+    page = (DOCS / "security.md").read_text(encoding="utf-8")
+    promised = page.split("## What is promised")[1].split("\n## ")[0]
+    rows = [row for row in promised.splitlines() if row.startswith("| ")][1:]
+    assert len(rows) > 10
+    for row in rows:
+        files = re.findall(r"`(tests/[\w/]+\.py)`", row)
+        assert files, row
+        assert [file for file in files if not (PROJECT / file).is_file()] == []
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
