@@ -90,6 +90,20 @@ async def test_unknown_names_and_misfitting_arguments_say_what_to_do(
         assert "text" in text(wrong)
 
 
+@pytest.mark.parametrize("arguments", ["not JSON", "[1]", [1], 5, True, None])
+async def test_arguments_that_are_no_object_are_refused_with_a_code_and_what_to_send(
+    serve: Serve, arguments: Any
+) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        call = {"name": "one__echo", "arguments": arguments}
+        refused = await client.call_tool("call_tool", call)
+        assert refused.is_error
+        assert "arguments must be an object" in text(refused)
+        assert '"arguments":{"type":"object"' in text(refused)
+        (row,) = (running.home / "state" / "audit.jsonl").read_text().splitlines()
+        assert json.loads(row)["outcome"] == "invalid_arguments"
+
+
 async def answered(_: Any, params: ElicitRequestParams) -> ElicitResult:
     assert params.message == "Who are you?"
     return ElicitResult(action="accept", content={"name": "Ann"})

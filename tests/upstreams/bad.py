@@ -75,6 +75,26 @@ def send(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def misbehave(params: dict[str, Any]) -> None:
+    """What happens in the middle of a call."""
+    match FAULT:
+        case "dies":
+            sys.exit("Segmentation fault, so to speak")
+        case "environment":
+            params["arguments"]["text"] = os.environ.get(params["arguments"]["text"], "unset")
+        case "late":
+            time.sleep(0.3)
+        case "gated" if FOLDER is not None:
+            # Opening a pipe waits for whoever writes into it.
+            (FOLDER / "gate").read_text()
+        case "slow":
+            sys.stdin.read()
+        case "changes":
+            send({"method": "notifications/tools/list_changed"})
+        case _:
+            pass
+
+
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
@@ -89,16 +109,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             return {"tools": LISTS.get(FAULT, lambda: [tool("echo")])()}
         case "tools/call":
             note(params["name"])
-            if FAULT == "dies":
-                sys.exit("Segmentation fault, so to speak")
-            if FAULT == "environment":
-                params["arguments"]["text"] = os.environ.get(params["arguments"]["text"], "unset")
-            if FAULT == "late":
-                time.sleep(0.3)
-            if FAULT == "slow":
-                sys.stdin.read()
-            if FAULT == "changes":
-                send({"method": "notifications/tools/list_changed"})
+            misbehave(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
         case _:
             raise KeyError(method)

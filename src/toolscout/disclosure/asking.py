@@ -74,8 +74,10 @@ def mapping(tool: Metatool, value: object) -> dict[str, Any]:
             value = json.loads(value) if value.strip() else {}
         except ValueError:
             value = None
-    if value is None or not isinstance(value, dict):
-        raise invalid(tool, "arguments must be an object")
+    if not isinstance(value, dict):
+        raise invalid(
+            tool, "arguments must be an object that holds the tool's parameters by name; send {…}"
+        )
     return cast("dict[str, Any]", value)
 
 

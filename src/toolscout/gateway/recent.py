@@ -35,6 +35,10 @@ class Recent(Generic[K, V]):
         """Forget a key."""
         self._values.pop(key, None)
 
+    def oldest(self) -> V | None:
+        """The value not used for longest."""
+        return next(iter(self._values.values()), None)
+
     def values(self) -> tuple[V, ...]:
         """All values, the one used last at the end."""
         return tuple(self._values.values())

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fastmcp import FastMCP
+from fastmcp.server.http import StarletteWithLifespan
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -18,6 +19,7 @@ from . import status
 from .auth import check_exposure, is_loopback, provider_of
 from .gateway import Gateway
 from .relaying import Relay
+from .resuming import RETRY_MS, Replies
 from .setup import Setup
 from .surface import Greeting, Surface
 from .watching import watch
@@ -26,6 +28,16 @@ PATH = "/mcp"
 _BACKLOG = 2_048
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
+
+
+class Resumable(FastMCP[Any]):
+    """A server whose replies over HTTP outlive the connection they were asked for on."""
+
+    def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:
+        """The application, with a memory of what it sent."""
+        return super().http_app(
+            *args, **{"event_store": Replies(), "retry_interval": RETRY_MS, **options}
+        )
 
 
 def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> FastMCP[Any]:
@@ -46,7 +58,7 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
     auth = provider_of(
         gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
     )
-    app = FastMCP[Any](
+    app = Resumable(
         "toolscout",
         version=version("toolscout"),
         lifespan=lifespan,

@@ -72,8 +72,8 @@ Complain = Callable[[ToolscoutError], Result]
 
 
 def plain_error(error: ToolscoutError) -> Result:
-    """The error in words."""
-    return Result.error(str(error))
+    """The error in words, and its code for programs."""
+    return Result.error(str(error), code=error.code)
 
 
 def structured(value: dict[str, Any], *, indent: int | None = None) -> Result:

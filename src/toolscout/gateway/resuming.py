@@ -1,0 +1,133 @@
+"""What was sent to clients lately, so that a stream which broke off goes on where it ended."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+
+from .recent import Recent
+
+RETRY_MS = 1_000
+"""How soon a client whose stream broke off is asked to come back."""
+
+_MOST_OPEN = 10_000
+_MOST_DONE = 4_000
+_MOST_OF_A_STREAM = 100
+_LARGEST = 16 * 1024 * 1024
+_DEEPEST = 12
+
+
+@dataclass(slots=True)
+class _Stream:
+    """One reply's messages, oldest first, each with its number in the stream and its size."""
+
+    name: str
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    numbers: itertools.count[int] = field(default_factory=itertools.count)
+    kept: deque[tuple[int, JSONRPCMessage, int]] = field(
+        default_factory=deque[tuple[int, JSONRPCMessage, int]]
+    )
+
+
+class Replies(EventStore):
+    """Keeps the last messages of every stream in memory, within a fixed amount of it.
+
+    An event's id is its stream's unguessable token and a number, so a client that missed more
+    than was kept still gets what is left, the result above all. When room is short, streams that
+    have their result go before those that wait for one, the least used first.
+    """
+
+    def __init__(self, *, largest: int = _LARGEST, done: int = _MOST_DONE) -> None:
+        self._largest = largest
+        self._most_done = done
+        self._open: Recent[str, _Stream] = Recent(_MOST_OPEN + 1)
+        self._done: Recent[str, _Stream] = Recent(done + 1)
+        self._tokens: dict[str, str] = {}
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """About how many characters are kept."""
+        return self._size
+
+    async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
+        """Keep a message; none marks the place from which a stream may be taken up again."""
+        stream = self._stream(stream_id)
+        number = next(stream.numbers)
+        if message is not None:
+            self._keep(stream, number, message)
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._open.drop(stream.token)
+            self._done.put(stream.token, stream)
+        self._make_room(stream)
+        return f"{stream.token}-{number}"
+
+    async def replay_events_after(
+        self, last_event_id: str, send_callback: EventCallback
+    ) -> str | None:
+        """Send what a client has missed since an event; nothing if it is long forgotten."""
+        token, _, number = last_event_id.rpartition("-")
+        stream = self._open.get(token) or self._done.get(token)
+        if stream is None or not number.isdecimal():
+            return None
+        for each, message, _ in tuple(stream.kept):
+            if each > int(number):
+                await send_callback(EventMessage(message, f"{token}-{each}"))
+        return stream.name
+
+    def _stream(self, name: str) -> _Stream:
+        token = self._tokens.get(name, "")
+        known = self._open.get(token) or self._done.get(token)
+        if known is None:
+            known = _Stream(name)
+            self._tokens[name] = known.token
+            self._open.put(known.token, known)
+        return known
+
+    def _keep(self, stream: _Stream, number: int, message: JSONRPCMessage) -> None:
+        size = weight(dict(message))
+        stream.kept.append((number, message, size))
+        self._size += size
+        if len(stream.kept) > _MOST_OF_A_STREAM:
+            self._size -= stream.kept.popleft()[2]
+
+    def _make_room(self, latest: _Stream) -> None:
+        while len(self._done) > self._most_done or self._size > self._largest:
+            if self._forget(self._done, latest) or self._forget(self._open, latest):
+                continue
+            if len(latest.kept) <= 1:
+                return
+            self._size -= latest.kept.popleft()[2]
+        if len(self._open) > _MOST_OPEN:
+            self._forget(self._open, latest)
+
+    def _forget(self, streams: Recent[str, _Stream], latest: _Stream) -> bool:
+        oldest = streams.oldest()
+        if oldest is None or oldest is latest:
+            return False
+        streams.drop(oldest.token)
+        if self._tokens.get(oldest.name) == oldest.token:
+            del self._tokens[oldest.name]
+        self._size -= sum(size for _, _, size in oldest.kept)
+        return True
+
+
+def weight(value: object, *, depth: int = 0) -> int:
+    """About how many characters a value has; what is nested very deeply is not looked into."""
+    if isinstance(value, str):
+        return len(value)
+    if depth >= _DEEPEST:
+        return 1
+    if isinstance(value, dict):
+        table = cast("Mapping[Any, object]", value)
+        return sum(len(str(k)) + weight(v, depth=depth + 1) for k, v in table.items())
+    if isinstance(value, list):
+        return sum(weight(v, depth=depth + 1) for v in cast("list[object]", value))
+    return 1
