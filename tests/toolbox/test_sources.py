@@ -67,7 +67,9 @@ async def test_the_operations_of_an_api_description_are_tools(
 ):
     path = tmp_path / "api.json"
     listed = {"get": {"operationId": "listOrders", "summary": "List all orders"}}
-    path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/orders": listed}}))
+    servers = [{"url": "https://shop.example.com"}]  # not those of an `mcp.json`
+    api = {"openapi": "3.1.0", "servers": servers, "paths": {"/orders": listed}}
+    path.write_text(json.dumps(api))
     box = await open_box(*office, path)
     assert "send_email" in box.catalog
     assert box.catalog["api__listOrders"].title == "List all orders"

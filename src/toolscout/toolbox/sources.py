@@ -117,10 +117,10 @@ def _from_path(path: Path, rim: Rim) -> list[Source]:
             hint="Give the path of a catalog file or of an mcp.json.",
         )
     keys = _keys(path)
+    if {"openapi", "paths"} <= keys:  # which may have `servers` too, of another kind
+        return [_api(path)]
     if path.suffix == ".toml" or keys & _SERVERS:
         return _servers(path, rim)
-    if "openapi" in keys:
-        return [_api(path)]
     return [FileSource(path)]
 
 
