@@ -97,17 +97,22 @@ async def test_anthropic_is_asked_to_cache_the_prefix(anthropic: Service) -> Non
     assert anthropic.wire.seen[0].body["cache_control"] == {"type": "ephemeral"}
 
 
+def searching(arguments: dict[str, object], *, by: str) -> dict[str, object]:
+    """A search of OpenAI's, as it comes over the wire."""
+    return {
+        "type": "tool_search_call",
+        "id": "tsc_1",
+        "call_id": "call_s" if by == "client" else None,
+        "execution": by,
+        "status": "completed",
+        "arguments": arguments,
+    }
+
+
 async def test_openai_s_hosted_search_passes_through_and_back(responses: Service) -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
     tool = {"type": "function", "name": "get_weather", "parameters": {}, "strict": False}
-    called = {
-        "type": "tool_search_call",
-        "id": "tsc_1",
-        "execution": "server",
-        "status": "completed",
-        "call_id": None,
-        "arguments": {"paths": ["weather"]},
-    }
+    called = searching({"paths": ["weather"]}, by="server")
     found = {
         "type": "tool_search_output",
         "id": "tso_1",
@@ -133,14 +138,7 @@ async def test_openai_s_hosted_search_passes_through_and_back(responses: Service
 
 
 async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Service) -> None:
-    called = {
-        "type": "tool_search_call",
-        "id": "tsc_1",
-        "call_id": "call_s",
-        "execution": "client",
-        "status": "completed",
-        "arguments": {"query": "weather"},
-    }
+    called = searching({"query": "weather"}, by="client")
     responses.wire.then(Say(natives=(called,)), Say("Found."))
     reply = await complete(responses.model, ASK)
     call = reply.message.calls[0]
@@ -167,14 +165,7 @@ async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Ser
 async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
     responses: Service,
 ) -> None:
-    called = {
-        "type": "tool_search_call",
-        "id": "tsc_1",
-        "call_id": "call_s",
-        "execution": "client",
-        "status": "completed",
-        "arguments": {"query": "teleport"},
-    }
+    called = searching({"query": "teleport"}, by="client")
     responses.wire.then(Say(natives=(called,)), Say("There is none."))
     asked = (await complete(responses.model, ASK)).message
     answer = returned(CallResult("call_s", "tool_search", Result.of("No tool fits teleport.")))
