@@ -19,20 +19,29 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.calls import resolve
-from toolscout.disclosure.discovery import discover
+from toolscout.disclosure.discovery import discover, role_of
 from toolscout.disclosure.policy import Listing
 from toolscout.disclosure.profile import Native, Profile
 from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
+from toolscout.disclosure.providers import PROVIDERS
 from toolscout.disclosure.session import Session
 from toolscout.disclosure.snapshot import carry
 from toolscout.disclosure.view import View, view
+from toolscout.errors import SourceError
 from toolscout.search.engine import Engine
 
 POLICY = replace(DEFAULT.policy, threshold=0, pinned=Listing(categories=("hot",)))
 LOAD = replace(DEFAULT, surface="load", policy=POLICY)
 DISPATCH = replace(LOAD, surface="dispatch")
 NATIVE = replace(LOAD, surface="native")
-HOSTED = replace(NATIVE, native=Native(by="provider"))
+BM25 = replace(NATIVE, native=Native(by="provider"))
+REGEX = replace(NATIVE, native=Native(by="provider", variant="regex"))
+CLAUDE, GPT = "anthropic:claude-opus-4-5", "openai-responses:gpt-5.4"
+LOADING = [(LOAD, name) for name in PROVIDERS]
+CLIENTS = [(NATIVE, CLAUDE), (NATIVE, GPT)]
+HOSTED = [(BM25, CLAUDE), (REGEX, CLAUDE), (BM25, GPT)]
+MECHANISMS = [*LOADING, *CLIENTS, *HOSTED]
+EXTRA = Tool(name="read_more", description="Of a feature.")
 SERVERS = ("mail", "files", "crm")
 LATE = ("billing", "monitor")
 
@@ -53,6 +62,7 @@ def tools_of(server: str, *, revision: int = 0) -> list[Tool]:
 
 
 NAMES = [t.name for s in (*SERVERS, *LATE) for t in tools_of(s)]
+Event = tuple[str, Any]
 EVENT = st.one_of(
     st.tuples(st.just("search"), st.sampled_from(["list mail", "send crm", "search", "zebra"])),
     st.tuples(st.just("load"), st.lists(st.sampled_from(NAMES), min_size=1, max_size=3)),
@@ -65,11 +75,22 @@ EVENT = st.one_of(
 )
 
 
-def lead(profile: Profile, target: str, events: list[tuple[str, Any]]) -> Iterator[View]:
-    """Lead a conversation through events, with a request after each."""
+def name_of(value: object) -> str:
+    return value.name if isinstance(value, Profile) else str(value)
+
+
+def connected(*servers: str) -> Catalog:
     catalog = Catalog()
-    for server in SERVERS:
+    for server in servers:
         catalog = catalog.with_source(server, tools_of(server))
+    return catalog
+
+
+def lead(
+    profile: Profile, target: str, events: list[Event], start: tuple[str, ...] = SERVERS
+) -> Iterator[View]:
+    """Lead a conversation through events, with a request after each."""
+    catalog = connected(*start)
     engine = Engine(catalog)
     session = Session("s")
     for number, (kind, value) in enumerate([("start", None), *events], start=1):
@@ -104,65 +125,128 @@ def lead(profile: Profile, target: str, events: list[tuple[str, Any]]) -> Iterat
             case _:
                 pass
         engine.update(catalog)
-        seen = view(profile, catalog, session, target=target)
+        seen = view(profile, catalog, session, target=target, extras=[EXTRA])
         session = seen.session
         yield seen
+    check_that_what_was_sent_is_known(profile, seen, catalog, engine)
+
+
+def check_that_what_was_sent_is_known(
+    profile: Profile, seen: View, catalog: Catalog, engine: Engine
+) -> None:
+    """Whatever stands in the list can be called, or is answered with what became of its server."""
+    for name in {*seen.names.values()} - {EXTRA.name}:
+        if role_of(profile, name, catalog) is None:
+            called = resolve(profile, name, session=seen.session, engine=engine, catalog=catalog)
+            if called.tool is None:
+                assert called.refusal.code == SourceError.code
+                assert "not connected" in called.refusal.text
+
+
+def sent(seen: View) -> str:
+    """The tools of a request as the bytes that go out, without what closes the list."""
+    if seen.text == "[]":
+        return ""
+    if seen.target.provider.name == "gemini":
+        return seen.text.removesuffix("]}]")
+    return seen.text.removesuffix("]")
+
+
+def begins(after: str, before: str) -> bool:
+    """Whether a list of definitions only has more of them at its end."""
+    return after == before or (
+        after.startswith(before) and (not before or after[len(before)] == ",")
+    )
 
 
 def in_context(seen: View) -> list[dict[str, Any]]:
-    """What the provider really reads before the messages."""
-    return [t for t in seen.tools if not t.get("defer_loading")]
+    """What the provider reads before the messages: of Anthropic's deferred tools nothing, of
+    OpenAI's namespaces the outside."""
+    read: list[dict[str, Any]] = []
+    for entry in seen.tools:
+        for tool in entry.get("function_declarations", [entry]):
+            if tool.get("type") == "namespace":
+                read.append({**tool, "tools": None})
+            elif not (tool.get("defer_loading") and seen.target.provider.name == "anthropic"):
+                read.append(tool)
+    return read
+
+
+def undeferred(seen: View) -> str:
+    return sent(seen).replace(',"defer_loading":true', "")
+
+
+def compacts(profile: Profile, target: str) -> bool:
+    """Whether a compaction turns tools that stand deferred in the list into tools in full."""
+    return (profile, target) == (NATIVE, CLAUDE)
 
 
 @settings(max_examples=60)
-@given(st.lists(EVENT, max_size=12))
-def test_on_dispatch_tools_and_instructions_are_the_same_bytes_throughout(events) -> None:
-    views = [*lead(DISPATCH, "openai-chat", events)]
+@given(st.lists(EVENT, max_size=12), st.sampled_from(["openai-chat", "gemini", "mcp"]))
+def test_on_dispatch_tools_and_instructions_are_the_same_bytes_throughout(events, target) -> None:
+    views = [*lead(DISPATCH, target, events)]
     assert len({v.text for v in views}) == 1
     assert len({v.instructions for v in views}) == 1
 
 
-@settings(max_examples=60)
-@given(st.lists(EVENT, max_size=12), st.sampled_from(["openai-chat", "anthropic", "plain"]))
-def test_on_load_a_request_only_appends_tools_to_the_one_before(events, target) -> None:
-    for before, after in pairwise(lead(LOAD, target, events)):
-        assert after.tools[: len(before.tools)] == before.tools
-        assert after.instructions == before.instructions
-
-
-@settings(max_examples=60)
-@given(
-    st.lists(EVENT, max_size=12),
-    st.sampled_from(["anthropic:claude-opus-4-5", "openai-responses:gpt-5.4"]),
-)
-def test_on_native_nothing_the_model_has_read_changes(events, target) -> None:
-    kinds = ["start", *(kind for kind, _ in events)]
-    for (before, after), kind in zip(
-        pairwise(lead(NATIVE, target, events)), kinds[1:], strict=True
-    ):
+@pytest.mark.parametrize(("profile", "target"), MECHANISMS, ids=name_of)
+@settings(max_examples=30)
+@given(events=st.lists(EVENT, max_size=12))
+def test_a_request_begins_with_the_bytes_of_the_one_before(profile, target, events) -> None:
+    views = [*lead(profile, target, events)]
+    assert len({v.mechanism for v in views}) == 1
+    for (before, after), (kind, _) in zip(pairwise(views), events, strict=True):
+        if kind == "compact" and compacts(profile, target):
+            assert undeferred(after) == undeferred(before)
+        else:
+            assert begins(sent(after), sent(before))
         had, has = in_context(before), in_context(after)
         assert has[: len(had)] == had
-        assert kind == "compact" or has == had
         assert after.instructions == before.instructions
-        names = [t.get("name") for t in before.tools]
-        assert [t.get("name") for t in after.tools][: len(names)] == names
 
 
-@settings(max_examples=60)
-@given(st.lists(EVENT, max_size=12))
-def test_on_a_hosted_search_the_cached_prefix_stays_and_what_was_called_stays_defined(
-    events,
+@pytest.mark.parametrize(("profile", "target"), CLIENTS, ids=name_of)
+@settings(max_examples=30)
+@given(events=st.lists(EVENT, max_size=12))
+def test_what_our_search_brings_changes_nothing_that_the_provider_reads(
+    profile, target, events
 ) -> None:
-    called: set[str] = set()
-    views = [*lead(HOSTED, "anthropic:claude-opus-4-5", events)]
-    for (before, after), (kind, value) in zip(pairwise(views), events, strict=True):
-        had, has = in_context(before), in_context(after)
-        assert has[: len(had)] == had
-        assert kind == "compact" or has == had
-        assert after.instructions == before.instructions
-        if kind == "call" and value in before.names.values():
-            called.add(value)
-        assert called <= set(after.names.values())
+    views = lead(profile, target, events)
+    for (before, after), (kind, _) in zip(pairwise(views), events, strict=True):
+        assert kind == "compact" or in_context(after) == in_context(before)
+
+
+@pytest.mark.parametrize(("profile", "target"), HOSTED, ids=name_of)
+@settings(max_examples=30)
+@given(events=st.lists(EVENT, max_size=12))
+def test_a_hosted_search_keeps_every_tool_it_was_ever_given(profile, target, events) -> None:
+    given_before: set[str] = set()
+    for seen in lead(profile, target, events):
+        names = {*seen.names.values()}
+        assert given_before <= names
+        given_before = names
+
+
+@pytest.mark.parametrize(
+    ("profile", "target"), [*MECHANISMS, (DEFAULT, "openai-chat")], ids=name_of
+)
+@settings(max_examples=20)
+@given(
+    events=st.lists(EVENT, max_size=10),
+    start=st.sampled_from([(), ("mail",), ("mail", "files")]),
+)
+def test_a_catalog_that_outgrows_its_list_gets_the_search_behind_what_was_there(
+    profile, target, events, start
+) -> None:
+    small = replace(profile, policy=replace(POLICY, threshold=9, share=None))
+    views = [*lead(small, target, events, start)]
+    assert views[0].surface == "direct"
+    for (before, after), (kind, _) in zip(pairwise(views), events, strict=True):
+        if kind == "compact" and compacts(profile, target):
+            continue
+        assert begins(sent(after), sent(before))
+        assert after.instructions.startswith(before.instructions)
+        assert not before.instructions or after.instructions == before.instructions
 
 
 @settings(max_examples=40)
@@ -220,15 +304,17 @@ def test_a_changed_definition_is_taken_over_when_it_is_loaded_anew() -> None:
     assert "added_7" in again.tools[-1]["parameters"]["properties"]
 
 
-def test_what_is_in_view_by_the_hundred_is_not_kept_with_the_session() -> None:
+def test_what_is_in_view_by_the_hundred_keeps_its_place_too() -> None:
     many = Catalog(Tool(name=f"t{i}", description="x" * 200) for i in range(400))
     shown = replace(LOAD, policy=replace(POLICY, rule="listed", pinned=Listing(names=("t7",))))
     first = view(shown, many, Session("s").load("t399"))
     assert len(first.tools) == 401
-    assert len(first.session.to_json()) < 2_000
-    second = view(shown, many.add(Tool(name="late")), first.session)
-    assert [t["name"] for t in second.tools][-1] == "late"
-    assert second.tools[:401] == first.tools
+    later = view(shown, many.add(Tool(name="late")), first.session)
+    assert [t["name"] for t in later.tools][-1] == "late"
+    lost = view(shown, many.remove("t3", "t5"), later.session)
+    assert lost.text == later.text
+    assert later.text.startswith(first.text[:-1])
     everything = view(EVERYTHING, many, Session("s"))
     assert len(everything.tools) == 400
-    assert len(everything.session.to_json()) < 2_000
+    assert view(EVERYTHING, many.remove("t3"), everything.session).text == everything.text
+    assert len(everything.session.to_json()) < 40_000

@@ -18,7 +18,8 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.calls import resolve
 from toolscout.disclosure.discovery import discover
-from toolscout.disclosure.native import MOST_HOSTED, search_output
+from toolscout.disclosure.native import search_output
+from toolscout.disclosure.offering import MOST_HOSTED
 from toolscout.disclosure.policy import Listing
 from toolscout.disclosure.profile import Native, Profile
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS
@@ -27,6 +28,7 @@ from toolscout.disclosure.session import Session
 from toolscout.disclosure.snapshot import carry
 from toolscout.disclosure.target import Target, Transport
 from toolscout.disclosure.view import View, view
+from toolscout.errors import SourceError
 from toolscout.search.engine import Engine
 
 CLAUDE = "anthropic:claude-opus-4-5"
@@ -137,11 +139,22 @@ def test_openais_own_search_gets_namespaces_sorted_then_the_loose_then_itself(ca
 
 
 @pytest.mark.behaviour("D55")
-def test_a_late_group_comes_behind_those_the_model_has_seen(catalog) -> None:
+def test_what_comes_late_stands_behind_all_that_was_sent_the_search_too(catalog) -> None:
     first = seen(HOSTED, catalog, GPT)
-    later = catalog.add(Tool(name="a_1", category="archive"))
+    assert names(first.tools)[-1] == "tool_search"
+    later = (
+        catalog.add(Tool(name="a_1", category="archive"))
+        .add(Tool(name="alone"))
+        .add(Tool(name="crm_late", category="crm"))
+    )
     second = seen(HOSTED, later, GPT, first.session)
-    assert names(second.tools) == ["pinned", "crm", "mail", "archive", "loose", "tool_search"]
+    OPENAI.validate_python(second.tools)
+    assert second.tools[: len(first.tools)] == first.tools
+    assert names(second.tools)[len(first.tools) :] == ["archive", "crm_2", "alone"]
+    assert second.tools[-2]["description"] == "Further tools of crm."
+    assert [t["name"] for t in second.tools[-2]["tools"]] == ["crm_late"]
+    third = seen(HOSTED, later.add(Tool(name="crm_last", category="crm")), GPT, second.session)
+    assert names(third.tools) == [*names(second.tools), "crm_3"]
 
 
 @pytest.mark.behaviour("D8", "D55", "D18", "D57")
@@ -184,9 +197,51 @@ def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, ta
     assert called.tool is not None, called.refusal
     second = seen(hosted, catalog, target, called.session)
     assert second.text == first.text
-    lost = seen(hosted, catalog.remove("crm_3", "crm_4"), target, second.session)
-    assert "crm_3" in lost.text
-    assert "crm_4" not in lost.text
+    left = catalog.remove("crm_3", "crm_4")
+    lost = seen(hosted, left, target, second.session)
+    assert lost.text == first.text
+    for name in ("crm_3", "crm_4"):
+        gone = resolve(hosted, name, session=lost.session, engine=Engine(left), catalog=left)
+        assert gone.refusal.code == SourceError.code
+        assert "not connected" in gone.refusal.text
+    back = seen(hosted, catalog, target, lost.session)
+    assert back.text == first.text
+    again = resolve(hosted, "crm_4", session=back.session, engine=Engine(catalog), catalog=catalog)
+    assert again.tool == catalog["crm_4"]
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_what_a_provider_may_have_found_outlasts_a_restart_without_its_server(
+    catalog, target
+) -> None:
+    first = seen(HOSTED, catalog, target)
+    kept = Session.from_json(first.session.to_json())
+    assert seen(HOSTED, catalog.remove("mail_1"), target, kept).text == first.text
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_a_tool_that_is_no_longer_allowed_leaves_even_a_hosted_search(catalog, target) -> None:
+    first = seen(HOSTED, catalog, target)
+    narrowed = view(
+        HOSTED,
+        catalog,
+        first.session,
+        target=target,
+        allow=lambda tool: tool.name != "mail_1",
+    )
+    assert "mail_1" in first.text
+    assert "mail_1" not in narrowed.text
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_a_compaction_leaves_a_hosted_search_as_it_is(catalog, target) -> None:
+    first = seen(HOSTED, catalog, target)
+    called = resolve(
+        HOSTED, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
+    )
+    after = seen(HOSTED, catalog, target, carry(called.session))
+    assert after.text == first.text
+    assert "crm_3" in after.session.loaded
 
 
 def test_the_instructions_name_the_search_that_is_really_there(catalog) -> None:
@@ -218,7 +273,20 @@ def test_a_search_is_forced_only_where_a_request_can_name_it(
 @pytest.mark.behaviour("S8")
 def test_a_catalog_too_large_for_a_hosted_search_is_searched_by_us() -> None:
     large = Catalog(Tool(name=f"t{i}") for i in range(MOST_HOSTED + 1))
-    assert seen(HOSTED, large, CLAUDE).mechanism == "anthropic_client"
+    ours = seen(HOSTED, large, CLAUDE)
+    assert ours.mechanism == "anthropic_client"
+    shrunk = seen(HOSTED, large.remove("t0", "t1"), CLAUDE, ours.session)
+    assert shrunk.mechanism == "anthropic_client"
+
+
+@pytest.mark.behaviour("S8")
+def test_a_hosted_search_that_has_begun_goes_on_when_more_come_than_it_takes() -> None:
+    full = Catalog(Tool(name=f"t{i}") for i in range(MOST_HOSTED))
+    first = seen(HOSTED, full, CLAUDE)
+    assert first.notes == ()
+    grown = seen(HOSTED, full.add(Tool(name="one_more")), CLAUDE, first.session)
+    assert grown.text == first.text
+    assert grown.notes == (f"A hosted search takes {MOST_HOSTED} tools: 1 were left out.",)
 
 
 def search(profile: Profile, catalog: Catalog, shown: View, query: str):
@@ -278,6 +346,28 @@ def test_after_a_compaction_loaded_tools_stand_by_themselves(catalog, target) ->
     assert after.prefix.startswith(first.prefix.split("\n")[0])
 
 
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_a_pinned_tool_that_comes_late_is_brought_by_a_search_and_kept(catalog, target) -> None:
+    first = seen(OURS, catalog.remove("pinned"), target)
+    later = seen(OURS, catalog, target, first.session)
+    assert later.prefix == first.prefix
+    outcome = search(OURS, catalog, later, "pinned")
+    assert outcome.loaded == ("pinned",)
+    assert "Already" not in outcome.result.text
+    after = seen(OURS, catalog, target, carry(outcome.session))
+    assert names(after.tools)[-1] == "pinned"
+    assert "defer_loading" not in after.tools[-1]
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_a_tool_loaded_without_a_search_stands_in_the_list_by_itself(catalog, target) -> None:
+    first = seen(OURS, catalog, target)
+    loaded = seen(OURS, catalog, target, first.session.load("crm_3"))
+    assert loaded.tools[:-1] == first.tools
+    assert loaded.tools[-1]["name"] == "crm_3"
+    assert "defer_loading" not in loaded.tools[-1]
+
+
 def test_another_provider_gets_what_was_loaded_in_full(catalog) -> None:
     first = seen(OURS, catalog, GPT)
     outcome = search(OURS, catalog, first, "crm_3")
@@ -285,3 +375,14 @@ def test_another_provider_gets_what_was_loaded_in_full(catalog) -> None:
     moved = seen(OURS, catalog, CLAUDE, loaded.session)
     assert names(moved.tools) == ["tool_search", "pinned", "crm_3"]
     assert "defer_loading" not in moved.tools[-1]
+
+
+def test_from_a_hosted_search_to_another_provider_only_what_was_called_goes_along(catalog) -> None:
+    first = seen(HOSTED, catalog, GPT)
+    called = resolve(
+        HOSTED, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
+    )
+    moved = seen(OURS, catalog, CLAUDE, called.session)
+    assert names(moved.tools) == ["tool_search", "pinned", "crm_3"]
+    back = seen(HOSTED, catalog, GPT, moved.session)
+    assert names(back.tools) == ["pinned", "crm_3", "crm", "mail", "loose", "tool_search"]

@@ -20,13 +20,15 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.names import wire_name
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.discovery import Inner, discover
 from toolscout.disclosure.policy import Policy
-from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
+from toolscout.disclosure.profiles import BUILT_IN, CMS, CORTEX, DEFAULT, EVERRUNS, EVERYTHING
 from toolscout.disclosure.providers import PROVIDERS, provider
 from toolscout.disclosure.session import Session
 from toolscout.disclosure.target import Target
 from toolscout.disclosure.view import View, view
 from toolscout.errors import ConfigError
+from toolscout.search.engine import Engine
 
 ALL = replace(DEFAULT, policy=Policy(rule="none"), surface="load")
 
@@ -184,14 +186,96 @@ def test_anthropic_takes_twenty_strict_tools_and_the_rest_loose() -> None:
         CHECKS["anthropic"].validate_python(tool)
 
 
-@pytest.mark.parametrize(("name", "most"), [("openai-chat", 128), ("gemini", 128)])
-def test_a_limit_keeps_the_first_tools_and_says_what_was_left_out(name, most) -> None:
-    catalog = Catalog(Tool(name=f"t{i}", description="x") for i in range(200))
-    seen = shown(catalog, name)
-    assert len(seen.names) == most
-    assert list(seen.names)[:2] == ["tool_search", "t0"]
-    assert str(201 - most) in seen.notes[0]
-    assert shown(Catalog(list(catalog)[:20]), name).notes == ()
+MANY = Catalog(Tool(name=f"tool_{i}", description=f"Number {i}.") for i in range(200))
+LIMITED = [name for name, known in PROVIDERS.items() if known.most_tools == 128]
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_full_list_keeps_the_first_tools_and_a_way_to_run_the_others(name) -> None:
+    seen = shown(MANY, name)
+    assert list(seen.names) == ["tool_search", *(f"tool_{i}" for i in range(126)), "call_tool"]
+    assert seen.notes == (
+        f"{name} takes 128 tools: 74 were left out; they are run through call_tool.",
+    )
+    few = shown(Catalog(list(MANY)[:126]), name)
+    assert list(few.names)[-1] == "tool_125"
+    assert few.notes == ()
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_loading_more_than_a_provider_takes_reorders_nothing_and_says_how_to_run_it(name) -> None:
+    profile = replace(DEFAULT, surface="load")
+    engine = Engine(MANY)
+    session = Session("s").load(*(f"tool_{i}" for i in range(125)))
+    before = view(profile, MANY, session, target=name)
+    assert len(before.names) == 126
+    outcome = discover(
+        profile,
+        "tool_search",
+        {"query": "select:tool_130,tool_131,tool_132"},
+        session=before.session,
+        engine=engine,
+        catalog=MANY,
+    )
+    said = outcome.result.text
+    assert "Loaded: tool_130 (in your tool list from the next step)" in said
+    assert "Your tool list is full. Run with call_tool:\ntool_131: Number 131." in said
+    after = view(profile, MANY, outcome.session, target=name)
+    assert list(after.names) == [*before.names, "tool_130", "call_tool"]
+    more = view(profile, MANY, after.session.load("tool_140"), target=name)
+    assert more.text == after.text
+    assert "2 were left out" in after.notes[0]
+    called = discover(
+        profile,
+        "call_tool",
+        {"name": "tool_131", "arguments": {}},
+        session=after.session,
+        engine=engine,
+        catalog=MANY,
+    )
+    assert called.call == Inner("tool_131", {})
+    freed = view(profile, MANY, after.session.unload("tool_3"), target=name)
+    assert "tool_131" in freed.names
+
+
+@pytest.mark.parametrize("profile", BUILT_IN, ids=lambda p: p.name)
+def test_no_profile_sends_more_than_a_provider_takes_or_loses_its_discovery_tools(profile) -> None:
+    session = Session("s").load(*(f"tool_{i}" for i in range(150)))
+    for name in LIMITED:
+        seen = view(replace(profile, surface="load"), MANY, session, target=name)
+        assert len(seen.names) <= 128
+        shown_ones = {m.name for m in profile.shown_on("load")}
+        assert shown_ones <= set(seen.names)
+        if profile.metatools:
+            assert "call_tool" in seen.names
+            assert seen.notes
+
+
+@pytest.mark.parametrize("profile", [CMS, CORTEX, EVERRUNS], ids=lambda p: p.name)
+def test_every_profile_that_loads_says_how_to_run_what_its_list_has_no_room_for(profile) -> None:
+    profile = replace(profile, surface="load")
+    catalog = Catalog(replace(tool, server="many") for tool in MANY)
+    loaded = [] if profile.hiding == "stub" else [f"tool_{i}" for i in range(150)]
+    seen = view(profile, catalog, Session("s").load(*loaded), target="openai-chat")
+    outcome = discover(
+        profile,
+        profile.tool_for("search").name,
+        {"query": "tool_177"},
+        session=seen.session,
+        engine=Engine(catalog),
+        catalog=catalog,
+    )
+    assert "Your tool list is full. Run with call_tool:" in outcome.result.text
+    assert "tool_177: Number 177." in outcome.result.text
+
+
+def test_a_catalog_counts_as_small_only_where_the_provider_has_room_for_it() -> None:
+    generous = replace(DEFAULT, policy=replace(DEFAULT.policy, threshold=500, share=None))
+    assert view(generous, MANY, Session("s"), target="anthropic").surface == "direct"
+    limited = view(generous, MANY, Session("s"), target="openai-chat")
+    assert limited.surface == "dispatch"
+    assert "tool_search" in limited.names
+    assert limited.notes == ()
 
 
 @pytest.mark.behaviour("B4")

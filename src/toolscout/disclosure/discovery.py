@@ -7,19 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.catalog import Catalog
-from ..catalog.result import Result
+from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
 from ..errors import ToolscoutError
 from ..events import Event
 from ..search.engine import Allow, Engine
 from .asking import invalid, mapping, names_in, read_search
-from .finding import find
+from .finding import beyond, find
 from .metatools import Metatool, Role, spelled
 from .profile import Profile
 from .replies.reply import Found, structured
 from .scope import Scope
 from .session import Session
+from .snapshot import brought
 from .spelling import meant, nearest
+
+NO_ROOM = "Your tool list is full. Run with {bridge}:"
+"""The line above the definitions of found tools that a provider's list has no room for."""
 
 Rules = Callable[[Sequence[Tool]], str]
 """Gives the rules of use that go with some tools."""
@@ -77,7 +81,11 @@ def role_of(profile: Profile, name: str, catalog: Catalog) -> Role | None:
         if candidate.name == name:
             return candidate.role
     role = None if name in catalog else spelled(name)
-    return role if role is not None and profile.tool_for(role) else None
+    return role if role is not None and _tool_for(profile, role) else None
+
+
+def _tool_for(profile: Profile, role: Role) -> Metatool | None:
+    return profile.bridge() if role == "call" else profile.tool_for(role)
 
 
 def discover(
@@ -93,7 +101,7 @@ def discover(
 ) -> Outcome:
     """Answer a call of a discovery tool; whatever is wrong with it is said in the answer."""
     role = role_of(profile, name, catalog)
-    tool = profile.tool_for(role) if role else None
+    tool = _tool_for(profile, role) if role else None
     scope = Scope.of(profile.policy, catalog, session, allow)
     if role is None or tool is None:
         known = ", ".join(m.name for m in profile.metatools)
@@ -103,9 +111,24 @@ def discover(
         profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
     )
     try:
-        return _ROLES[role](ask)
+        outcome = _ROLES[role](ask)
     except ToolscoutError as error:
         return ask.answer(profile.complain(error))
+    loaded = [t for n in outcome.loaded if (t := scope.get(n)) is not None]
+    outcome = replace(outcome, session=brought(outcome.session, loaded)) if loaded else outcome
+    return _with_overflow(ask, outcome, [*loaded, *outcome.found])
+
+
+def _with_overflow(ask: Ask, outcome: Outcome, tools: Sequence[Tool]) -> Outcome:
+    """The outcome that also says how to run what the provider's list has no room for."""
+    over = beyond(ask.profile, replace(ask.scope, session=outcome.session))
+    full = {t.name: t for t in tools if t.name in over}
+    bridge = ask.profile.bridge()
+    if not full or bridge is None:
+        return outcome
+    text = f"{NO_ROOM.format(bridge=bridge.name)}\n{ask.profile.describe([*full.values()])}"
+    result = replace(outcome.result, content=(*outcome.result.content, Content(text=text)))
+    return replace(outcome, result=result)
 
 
 def _search(ask: Ask) -> Outcome:

@@ -17,7 +17,7 @@ from .profile import Profile
 from .replies.reply import Found, Hint
 from .scope import Scope
 from .session import Session
-from .snapshot import read, write
+from .snapshot import Snapshot, read, write
 from .spelling import with_real_names
 from .surface import Surface
 
@@ -34,7 +34,9 @@ def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Findin
     """Match every query, load what the profile loads, and gather the answer's parts."""
     answers = _answers(profile, asked, scope, engine)
     tools = _interleaved(answers)
-    already = tuple(t.name for t in tools if scope.stand(t))
+    sent = read(scope.session) or Snapshot()
+    unsent = sent.unsent(scope.session)
+    already = tuple(t.name for t in tools if scope.stand(t) and t.name not in unsent)
     surface = surface_of(profile, scope.session)
     loaded = tuple(n for n in _chosen(profile, answers, surface) if n not in already)
     session = scope.session.searched(*(q for q in asked.queries if q.strip()))
@@ -53,6 +55,7 @@ def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Findin
         confidence=max((a.confidence for a in answers), default=0.0) if tools else 0.0,
         is_fuzzy=any(a.is_fuzzy for a in answers),
         surface=surface,
+        beyond=beyond(profile, replace(scope, session=session)),
         after=replace(scope, session=session),
         hint=Hint() if tools else _hint(profile, asked, scope),
     )
@@ -69,6 +72,16 @@ def _chosen(profile: Profile, answers: Sequence[Matches], surface: Surface) -> t
         more = () if is_sure or not most else answer.tools[:most]
         names += [t.name for t in (*picked, *more)]
     return _distinct(names)
+
+
+def beyond(profile: Profile, scope: Scope) -> frozenset[str]:
+    """What is in view by right and has no room in the provider's list."""
+    sent = read(scope.session)
+    if sent is None or sent.room is None or sent.surface != "load":
+        return frozenset()
+    if profile.hiding == "omit":
+        return sent.beyond(scope.session)
+    return frozenset(t.name for t in scope.tools[sent.room :])
 
 
 def surface_of(profile: Profile, session: Session) -> Surface:

@@ -7,24 +7,28 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..catalog.tool import Tool
+from .metatools import Metatool
+from .offering import MOST_HOSTED, offered
 from .profile import Profile
 from .scope import Scope, is_allowed
-from .snapshot import Came, Shown, Snapshot, carried
+from .snapshot import Came, Shown, Snapshot, moved
 from .surface import Mechanism, Surface
 
 State = Literal["full", "stub", "deferred"]
 
-MOST_KEPT = 256
-"""Where rules put more tools than this in view, they follow the catalog and are not kept."""
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One tool of a view: with its schema, with a stub of it, or left to the provider to load."""
+    """One tool of a view: with its schema, with a stub of it, or left to the provider to load.
+
+    `space` is the namespace it stands in; `is_late` says that it came after the first list.
+    """
 
     tool: Tool
     state: State = "full"
     is_search: bool = False
+    space: str = ""
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,70 +44,138 @@ class Plan:
     is_whole: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lineup:
+    """The entries of a view in order; `search_at` is where a hosted search stands among them,
+    `left_out` how many had no room in the provider's list."""
+
+    entries: tuple[Entry, ...]
+    search_at: int = 0
+    left_out: int = 0
+
+
 def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) -> Snapshot:
-    """What has been shown now: all that stays, in its place, and behind it what is new."""
+    """What has been sent now: all that stays, in its place, and behind it what is new."""
     mark = scope.catalog.fingerprint
-    was = before or Snapshot(seen=mark)
-    grown = was.is_direct and not scope.is_small
+    was = _turned(before, scope, plan) if before else Snapshot(seen=mark)
     now = replace(
-        carried(was) if was.mechanism != plan.mechanism else was,
+        was,
         mechanism=plan.mechanism,
         surface=plan.surface,
         is_direct=scope.is_small,
         scanned=mark,
-        metatools_at=len(was.shown) if grown else was.metatools_at,
     )
-    if plan.is_whole or (profile.hiding != "omit" and plan.surface != "native"):
-        return replace(now, shown=(), scanned="")
-    stays = tuple(s for s in now.shown if _stays(s, scope))
-    names = {s.tool.name for s in stays}
-    fresh = [] if was.scanned == mark else _ruled(scope)
-    if not before and len(fresh) > MOST_KEPT:
-        now = replace(now, follows=True)
-    ruled: Came = "late" if before else "start"
-    new = [Shown(t, ruled) for t in fresh if t.name not in names and not now.follows]
-    names |= {t.name for t in fresh}
-    came: Came = "loaded" if before else "carried"
-    loaded = (scope.get(n) for n in scope.session.loaded if n not in names)
-    return replace(now, shown=(*stays, *new, *(Shown(t, came) for t in loaded if t is not None)))
+    if follows_catalog(profile, plan):
+        return replace(now, shown=(), packed="", scanned="")
+    stays = tuple(s for s in now.shown if _stays(s, now, scope))
+    new = _new(scope, plan, {s.name for s in stays}, before=before)
+    return now.showing((*stays, *(s for s, _ in new)), [tool for _, tool in new])
+
+
+def follows_catalog(profile: Profile, plan: Plan) -> bool:
+    """Whether a view lists the catalog as it is now: profiles that hide schemas, not tools."""
+    return profile.hiding != "omit" and plan.surface != "native" and not plan.is_whole
 
 
 def lineup(
     profile: Profile, scope: Scope, snapshot: Snapshot, plan: Plan, extras: Sequence[Tool]
-) -> tuple[Entry, ...]:
+) -> Lineup:
     """Every entry of the view, in order: discovery tools, what features add, then the rest."""
     own = () if plan.is_hosted else profile.shown_on(plan.surface)
-    meta = [Entry(m.tool, is_search=m.role == "search") for m in own]
-    meta += [Entry(t) for t in extras]
-    if plan.is_whole:
-        return (*meta, *(Entry(t) for t in scope.tools))
-    if plan.surface == "native":
-        return (*meta, *_native(scope, snapshot, plan))
-    if profile.hiding != "omit":
-        return (*meta, *_hollow(profile, scope))
-    rows = [s for s in snapshot.shown if plan.surface != "dispatch" or s.came == "start"]
-    entries = [*_followed(scope, snapshot), *(Entry(s.tool) for s in rows)]
-    at = min(snapshot.metatools_at, len(entries))
-    return (*entries[:at], *meta, *entries[at:])
+    found = [Entry(m.tool, is_search=m.role == "search") for m in own]
+    added = [Entry(tool) for tool in extras]
+    if follows_catalog(profile, plan):
+        rows, at = _hollow(profile, scope), 0
+    else:
+        rows = [_entry(s, snapshot.tools[s.name], plan) for s in snapshot.shown if _is_in(s, plan)]
+        at = min(snapshot.grew_at or 0, len(rows))
+    kept = _within(rows, snapshot.room)
+    left_out = len(rows) - len(kept)
+    more = [Entry(bridge.tool)] if left_out and (bridge := overflow(profile, plan)) else []
+    if snapshot.grew_at is None:
+        entries = (*found, *added, *kept, *more)
+        return Lineup(entries=entries, left_out=left_out)
+    entries = (*added, *kept[:at], *found, *kept[at:], *more)
+    return Lineup(entries=entries, search_at=len(added) + at, left_out=left_out)
 
 
-def _stays(shown: Shown, scope: Scope) -> bool:
+def room(profile: Profile, plan: Plan, *, most: int | None, extras: int) -> int | None:
+    """How many tools a provider's list of at most so many takes besides what is always there."""
+    if most is None:
+        return None
+    own = 0 if plan.is_hosted else len(profile.shown_on(plan.surface))
+    return max(0, most - own - extras - (overflow(profile, plan) is not None))
+
+
+def overflow(profile: Profile, plan: Plan) -> Metatool | None:
+    """The tool through which a model runs what has no room in its list.
+
+    Its place at the end is kept free, so that nothing has to leave the list when it is needed.
+    """
+    bridge = profile.bridge()
+    return bridge if bridge and plan.surface == "load" and "load" not in bridge.shown else None
+
+
+def _turned(before: Snapshot, scope: Scope, plan: Plan) -> Snapshot:
+    """What was sent, as it stands when the catalog has outgrown a list of all, or when another
+    mechanism takes over."""
+    was = before
+    if was.is_direct and not scope.is_small:
+        shown = tuple(replace(s, came="start") for s in was.shown)
+        was = replace(was, shown=shown, grew_at=len(shown))
+    return moved(was, scope.loaded) if was.mechanism != plan.mechanism else was
+
+
+def _new(
+    scope: Scope, plan: Plan, names: set[str], *, before: Snapshot | None
+) -> list[tuple[Shown, Tool]]:
+    """What comes into the list now: by rules, for a hosted search to find, and by loading."""
+    is_same = before is not None and before.mechanism == plan.mechanism
+    scanned = before.scanned if before else ""
+    ruled = [] if scanned == scope.catalog.fingerprint else _ruled(scope, plan)
+    new = {t.name: (Shown(t.name, "late" if before else "start"), t) for t in ruled}
+    loaded = (scope.get(n) for n in scope.session.loaded if n not in new)
+    if not (plan.is_hosted and is_same):
+        new |= {t.name: (Shown(t.name, "carried"), t) for t in loaded if t is not None}
+    if plan.is_hosted:
+        free = MOST_HOSTED - len(names)
+        rest = [t for t in scope.tools if t.name not in names and t.name not in new][:free]
+        came: Came = "added" if is_same else "offered"
+        taken = {s.space for s in before.shown} if before else set[str]()
+        pairs = offered(plan.mechanism, rest, taken=taken)
+        new |= {t.name: (Shown(t.name, came, space), t) for t, space in pairs}
+    return [pair for name, pair in new.items() if name not in names]
+
+
+def _stays(shown: Shown, snapshot: Snapshot, scope: Scope) -> bool:
     """Whether a tool keeps its place: it may be away, but not unloaded and not forbidden."""
-    tool = scope.catalog.get(shown.tool.name) or shown.tool
-    if not is_allowed(tool, scope.allow):
+    sent = snapshot.tools.get(shown.name)
+    if sent is None or not is_allowed(scope.catalog.get(shown.name) or sent, scope.allow):
         return False
-    return shown.came in ("start", "late") or shown.tool.name in scope.loaded
+    return shown.came not in ("loaded", "carried") or shown.name in scope.loaded
 
 
-def _ruled(scope: Scope) -> list[Tool]:
+def _ruled(scope: Scope, plan: Plan) -> list[Tool]:
     """The tools that rules put in view, whatever has been loaded."""
     small = scope.is_small
-    return [t for t in scope.tools if scope.policy.stand(t, is_small=small)]
+    return [t for t in scope.tools if plan.is_whole or scope.policy.stand(t, is_small=small)]
 
 
-def _followed(scope: Scope, snapshot: Snapshot) -> list[Entry]:
-    """The tools that rules put in view, as the catalog has them now, where they are not kept."""
-    return [Entry(t) for t in _ruled(scope)] if snapshot.follows else []
+def _is_in(shown: Shown, plan: Plan) -> bool:
+    """Whether the list has a tool: on dispatch only what it began with."""
+    return plan.surface != "dispatch" or shown.came == "start"
+
+
+def _entry(shown: Shown, tool: Tool, plan: Plan) -> Entry:
+    """On native, what was there from the start in full, and what came later left to the provider.
+
+    A hosted search must be given every tool it may find, and those it may have found even if they
+    are gone, since messages refer to them; for a search that we answer it is enough to define
+    what it has found.
+    """
+    if plan.surface != "native" or shown.came in ("start", "carried"):
+        return Entry(tool)
+    return Entry(tool, "deferred", space=shown.space, is_late=shown.came != "offered")
 
 
 def _hollow(profile: Profile, scope: Scope) -> list[Entry]:
@@ -113,26 +185,13 @@ def _hollow(profile: Profile, scope: Scope) -> list[Entry]:
     return [Entry(t, "full" if scope.stand(t) else "stub") for t in scope.tools]
 
 
-def _native(scope: Scope, snapshot: Snapshot, plan: Plan) -> list[Entry]:
-    """What was there from the start in full; what came later is left to the provider to load.
-
-    A hosted search must be given every tool it may find, and those it has found even if they are
-    gone, since messages refer to them; for a search that we answer it is enough to define what it
-    has found.
-    """
-    states: dict[Came, State] = {
-        "start": "full",
-        "carried": "full",
-        "late": "deferred",
-        "loaded": "deferred",
-    }
-    entries = [
-        *_followed(scope, snapshot),
-        *(Entry(s.tool, states[s.came]) for s in snapshot.shown),
-    ]
-    if not plan.is_hosted:
-        return entries
-    full = {e.tool.name: e for e in entries if e.state == "full"}
-    found = {e.tool.name: e for e in entries if e.state == "deferred"}
-    offered = {t.name: Entry(t, "deferred") for t in scope.tools if t.name not in full}
-    return [*full.values(), *(offered | found).values()]
+def _within(entries: Sequence[Entry], most: int | None) -> list[Entry]:
+    """The first so many entries; what the provider loads itself does not count."""
+    if most is None:
+        return [*entries]
+    kept: list[Entry] = []
+    for entry in entries:
+        most -= entry.state != "deferred"
+        if most >= 0 or entry.state == "deferred":
+            kept.append(entry)
+    return kept

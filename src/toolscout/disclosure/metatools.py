@@ -84,3 +84,18 @@ def parameters(
 def spelled(name: str) -> Role | None:
     """The role that a name has in any design, whatever its case style."""
     return _SPELLINGS.get(normalised(name))
+
+
+BRIDGE = metatool(
+    "call",
+    "call_tool",
+    "Runs a tool that tool_search found. If the arguments do not fit, the answer shows the schema.",
+    parameters(
+        "name",
+        "arguments",
+        name={"type": "string", "description": "The tool's exact name."},
+        arguments={"type": "object", "description": "Its arguments, as its schema says."},
+    ),
+    shown=("dispatch",),
+)
+"""Runs what is not in the tool list: always on dispatch, and where a provider's list is full."""

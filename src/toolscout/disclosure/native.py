@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
-from ..catalog.names import wire_name
+from .offering import MOST_HOSTED, space_description
 from .profile import Native
 from .rendering import Written
 from .surface import Mechanism
 from .target import Target, Transport
-
-MOST_HOSTED = 10_000
-"""The most tools a hosted search takes."""
 
 _CLOUDS: frozenset[Transport] = frozenset({"direct", "azure", "vertex"})
 _AZURE: frozenset[Transport] = frozenset({"direct", "azure"})
@@ -81,13 +79,18 @@ FAMILIES = (
 """The facts. Models that are not here, and all that come through a gateway, get our own search."""
 
 
-def mechanism(target: Target, wish: Native, *, tools: int) -> Mechanism:
-    """What finds tools for a model; a catalog too large for a hosted search is searched by us."""
+def mechanism(target: Target, wish: Native, *, tools: int, before: str = "") -> Mechanism:
+    """What finds tools for a model; a catalog too large for a hosted search is searched by us.
+
+    What was decided by that size at the start holds for the conversation: `before` is what it was.
+    """
     family = next((f for f in FAMILIES if f.has(target)), None)
     if family is None:
         return ""
-    is_hosted = wish.by == "provider" and tools <= MOST_HOSTED
-    return family.hosted[wish.variant] if is_hosted else family.client
+    fits = tools <= MOST_HOSTED
+    if before in (family.client, *family.hosted.values()):
+        fits = before != family.client
+    return family.hosted[wish.variant] if wish.by == "provider" and fits else family.client
 
 
 def is_hosted(name: str) -> bool:
@@ -107,10 +110,22 @@ def can_be_forced(name: Mechanism) -> bool:
 
 
 def arrange(
-    name: Mechanism, written: Sequence[Written], groups: Sequence[str]
+    name: Mechanism, written: Sequence[Written], *, search_at: int = 0
 ) -> list[dict[str, Any]]:
-    """The tool list of a request: the written definitions, and what the mechanism adds."""
-    return _ARRANGE[name](written, groups)
+    """The tool list of a request: the written definitions, and what the mechanism adds.
+
+    `search_at` is how many definitions stand before a hosted search, where it does not find its
+    place by itself.
+    """
+    match name:
+        case "" | "anthropic_client":
+            return [w.value for w in written]
+        case "anthropic_bm25" | "anthropic_regex":
+            return _anthropic_hosted(_HOSTED_NAMES[name], written, search_at)
+        case "openai_hosted":
+            return _openai_hosted(written)
+        case "openai_client":
+            return _openai_client(written)
 
 
 def answer(name: Mechanism, written: Sequence[Written]) -> str:
@@ -135,51 +150,49 @@ def search_output(call_id: str, tools: str) -> dict[str, Any]:
     }
 
 
-def _ours(written: Sequence[Written], _: Sequence[str]) -> list[dict[str, Any]]:
-    return [w.value for w in written]
-
-
-def _anthropic_hosted(mechanism: Mechanism) -> Callable[..., list[dict[str, Any]]]:
-    name = _HOSTED_NAMES[mechanism]
+def _anthropic_hosted(name: str, written: Sequence[Written], at: int) -> list[dict[str, Any]]:
     search = {"type": f"{name}_20251119", "name": name}
-
-    def arranged(written: Sequence[Written], _: Sequence[str]) -> list[dict[str, Any]]:
-        return [dict(search), *(w.value for w in written)]
-
-    return arranged
+    values = [w.value for w in written]
+    return [*values[:at], search, *values[at:]]
 
 
-def _openai_hosted(written: Sequence[Written], groups: Sequence[str]) -> list[dict[str, Any]]:
-    """Full functions first, then a namespace a group, then what has none, then the search."""
-    full = [w.value for w in written if not w.is_deferred]
-    loose = [w.value for w in written if w.is_deferred and not w.group]
-    spaces = [
-        {
+def _openai_hosted(written: Sequence[Written]) -> list[dict[str, Any]]:
+    """Full functions, a namespace a group, what has none, the search; then what came later.
+
+    The search works from any place, so it keeps the one it has.
+    """
+    first = [w for w in written if not w.is_late]
+    later = [w for w in written if w.is_late]
+    return [*_spaced(first), {"type": "tool_search"}, *_spaced(later)]
+
+
+def _spaced(written: Sequence[Written]) -> Iterator[dict[str, Any]]:
+    """Definitions in their order, those of one namespace inside it."""
+    for space, members in groupby(written, key=lambda w: w.space):
+        if not space:
+            yield from (w.value for w in members)
+            continue
+        inside = [*members]
+        yield {
             "type": "namespace",
-            "name": wire_name(group),
-            "description": f"Tools of {group}.",
-            "tools": tools,
+            "name": space,
+            "description": space_description(inside[0].tool, space),
+            "tools": [w.value for w in inside],
         }
-        for group in groups
-        if (tools := [w.value for w in written if w.is_deferred and w.group == group])
-    ]
-    return [*full, *spaces, *loose, {"type": "tool_search"}]
 
 
-def _openai_client(written: Sequence[Written], _: Sequence[str]) -> list[dict[str, Any]]:
+def _openai_client(written: Sequence[Written]) -> list[dict[str, Any]]:
     """What is in view, and a search that comes back to us; found tools arrive as messages."""
-    shown = [w.value for w in written if not w.is_deferred and not w.is_search]
-    searches = [
-        {
-            "type": "tool_search",
-            "execution": "client",
-            "description": w.value["description"],
-            "parameters": w.value["parameters"],
-        }
-        for w in written
-        if w.is_search
-    ]
-    return [*searches, *shown]
+    return [_search(w) if w.is_search else w.value for w in written if not w.is_deferred]
+
+
+def _search(written: Written) -> dict[str, Any]:
+    return {
+        "type": "tool_search",
+        "execution": "client",
+        "description": written.value["description"],
+        "parameters": written.value["parameters"],
+    }
 
 
 def _references(written: Sequence[Written]) -> list[dict[str, Any]]:
@@ -190,14 +203,6 @@ def _definitions(written: Sequence[Written]) -> list[dict[str, Any]]:
     return [{**w.value, "defer_loading": True} for w in written]
 
 
-_ARRANGE: Mapping[Mechanism, Callable[..., list[dict[str, Any]]]] = {
-    "": _ours,
-    "anthropic_bm25": _anthropic_hosted("anthropic_bm25"),
-    "anthropic_regex": _anthropic_hosted("anthropic_regex"),
-    "anthropic_client": _ours,
-    "openai_hosted": _openai_hosted,
-    "openai_client": _openai_client,
-}
 _ANSWERS: Mapping[Mechanism, Callable[[Sequence[Written]], list[dict[str, Any]]]] = {
     "anthropic_client": _references,
     "openai_client": _definitions,

@@ -6,6 +6,7 @@ from .lineup import Plan
 from .native import is_hosted, mechanism
 from .profile import Profile
 from .scope import Scope
+from .snapshot import Snapshot
 from .surface import Surface
 from .target import Target
 
@@ -14,14 +15,15 @@ AUTO: Surface = "dispatch"
 least with every provider's prices (docs/decisions/surfaces.md has the figures)."""
 
 
-def plan(profile: Profile, target: Target, scope: Scope) -> Plan:
+def plan(profile: Profile, target: Target, scope: Scope, before: Snapshot | None) -> Plan:
     """The way of this view; a model without native search falls back as the profile says."""
     if not profile.metatools:
         return Plan("direct", is_whole=True)
     if scope.is_small and profile.surface != "dispatch":
         return Plan("direct")
     if profile.surface in ("auto", "native"):
-        name = mechanism(target, profile.native, tools=len(scope.catalog))
+        was = before.mechanism if before else ""
+        name = mechanism(target, profile.native, tools=len(scope.tools), before=was)
         if name:
             return Plan("native", name, is_hosted(name))
         if profile.surface == "native" and profile.native.fallback == "everything":

@@ -7,7 +7,7 @@ from typing import Literal
 
 from .loading import Loading, nothing
 from .matching.matcher import Matcher
-from .metatools import Metatool, Role
+from .metatools import BRIDGE, Metatool, Role
 from .policy import Policy
 from .prompts import Prompter, silent
 from .replies.definitions import plainly
@@ -98,6 +98,10 @@ class Profile:
     def tool_for(self, role: Role) -> Metatool | None:
         """The discovery tool that plays a role here."""
         return next((m for m in self.metatools if m.role == role), None)
+
+    def bridge(self) -> Metatool | None:
+        """What runs a tool that is not in the list, where something can be found at all."""
+        return self.tool_for("call") or (BRIDGE if self.metatools else None)
 
     def shown_on(self, surface: Surface) -> tuple[Metatool, ...]:
         """The discovery tools that a surface shows."""

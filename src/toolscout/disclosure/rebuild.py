@@ -8,7 +8,7 @@ from typing import Any, cast
 from ..catalog.catalog import Catalog
 from ..catalog.names import wire_name
 from .asking import NAMES
-from .discovery import role_of
+from .discovery import NO_ROOM, role_of
 from .history import Exchange, exchanges
 from .loading import nothing
 from .profile import Profile
@@ -86,6 +86,15 @@ def _loaded(exchange: Exchange, profile: Profile, catalog: Catalog) -> Iterator[
         yield from (name for name in _headings(exchange.text) if name in catalog)
     else:
         yield from _written(exchange.text)
+    _, full, below = exchange.text.partition(_full(profile))
+    if full:
+        yield from (name for name in _headings(below) if name in catalog)
+
+
+def _full(profile: Profile) -> str:
+    """The line above what a provider's list had no room for."""
+    bridge = profile.bridge()
+    return NO_ROOM.format(bridge=bridge.name) if bridge else NO_ROOM
 
 
 def _defined(tools: object) -> Iterator[str]:

@@ -24,20 +24,16 @@ class Written:
     tool: Tool
     is_search: bool = False
     is_deferred: bool = False
-
-    @property
-    def group(self) -> str:
-        """What the tool belongs to."""
-        return self.tool.category or self.tool.server
+    is_late: bool = False
+    space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """All definitions of a view, the real name behind each sent one, and what had to give."""
+    """All definitions of a view, and the real name behind each sent one."""
 
     written: tuple[Written, ...]
     names: dict[str, str]
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,21 +45,18 @@ class Pen:
     stub_hint: str = ""
 
     def write(self, entries: Sequence[Entry]) -> Sheet:
-        """Write every entry; those beyond the provider's limit are left out, and that is noted."""
+        """Write every entry."""
         provider = self.target.provider
-        kept = _within(entries, provider.most_tools or _NO_LIMIT)
         names: dict[str, str] = {}
         written: list[Written] = []
         room = self._strict_room()
-        for entry in kept:
+        for entry in entries:
             name = _unique(provider, entry.tool.name, names)
             names[name] = entry.tool.name
             one, was_strict = self._one(entry, name, may_be_strict=room > 0)
             room -= was_strict
             written.append(one)
-        left = len(entries) - len(kept)
-        note = f"{provider.name} takes {provider.most_tools} tools: {left} were left out."
-        return Sheet(tuple(written), names, (note,) if left else ())
+        return Sheet(tuple(written), names)
 
     def _strict_room(self) -> int:
         strict = self.target.provider.strict
@@ -92,6 +85,8 @@ class Pen:
             tool=tool,
             is_search=entry.is_search,
             is_deferred=definition.is_deferred,
+            is_late=entry.is_late,
+            space=entry.space,
         )
         return written, tight is not None
 
@@ -106,18 +101,6 @@ class Pen:
 
 def _fitted(tool: Tool, provider: Provider) -> dict[str, Any]:
     return fit(tool.parameters.value, provider.dialect)
-
-
-def _within(entries: Sequence[Entry], most: int) -> list[Entry]:
-    """The first so many entries; what the provider loads itself does not count."""
-    kept: list[Entry] = []
-    for entry in entries:
-        if entry.state != "deferred":
-            most -= 1
-            if most < 0:
-                continue
-        kept.append(entry)
-    return kept
 
 
 def _unique(provider: Provider, name: str, taken: dict[str, str]) -> str:

@@ -1,174 +1,225 @@
-"""What the model has been shown, kept with the session, so that later views can only append.
+"""What the model has been sent, kept with the session, so that later views can only append.
 
 A provider caches a prefix, and a changed byte early on costs all that follows. So the tools of a
-view keep the definitions and the order they were first shown with, also when their server is
+view keep the definitions and the order they were first sent with, also when their server is
 gone or has changed them; they leave only when they are unloaded or no longer allowed.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from ..catalog.schema import Schema
-from ..catalog.tool import Annotations, Tool
+from ..catalog.tool import Tool
+from .packing import pack, thaw, unpack
 from .session import Session
+from .surface import CLIENT_SEARCHES
 
 SECTION = "view"
+DEFINITIONS = "definitions"
 
-Came = Literal["start", "late", "loaded", "carried"]
-"""How a tool came into view: at the start, later by a rule, by loading, or over a compaction."""
+Came = Literal["start", "late", "loaded", "carried", "offered", "added"]
+"""How a tool came into the list: at the start, later by a rule, by an answer that brought it, by
+itself because it was loaded in another way or over a compaction; or deferred to a hosted search,
+with its first list or later."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One tool in view, as it was when it came."""
+    """One tool that was sent: how it came, and the namespace that it stands in, if any."""
 
-    tool: Tool
+    name: str
     came: Came
+    space: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """All that is in view, in the order it came.
+    """All that was sent, in the order it came; `packed` has the definitions.
 
     `seen` is the catalog that the model was last told of, `scanned` the one last looked through
-    for tools that rules put in view. `metatools_at` is how many tools stand before the discovery
-    tools: those of a catalog that was small at first. With `follows`, what rules put in view is
-    too much to keep here and is taken from the catalog each time.
+    for tools that rules put in view. `grew_at` is how many tools stood there when a catalog that
+    was small at first grew: the discovery tools come behind these. `room` is how many tools the
+    provider's list takes besides the discovery tools.
     """
 
     shown: tuple[Shown, ...] = ()
+    packed: str = ""
     is_direct: bool = False
     mechanism: str = ""
     surface: str = ""
     seen: str = ""
     scanned: str = ""
-    metatools_at: int = 0
-    groups: tuple[str, ...] = ()
-    follows: bool = False
+    grew_at: int | None = None
+    room: int | None = None
 
     @property
     def standing(self) -> frozenset[str]:
         """The names that are in view whatever is loaded."""
-        return frozenset(s.tool.name for s in self.shown if s.came in ("start", "late"))
+        return frozenset(s.name for s in self.shown if s.came in ("start", "late"))
+
+    @cached_property
+    def tools(self) -> Mapping[str, Tool]:
+        """The definitions that names were sent with; none where they cannot be read."""
+        try:
+            return {tool.name: tool for tool in unpack(self.packed)}
+        except ValueError:
+            return {}
 
     def get(self, name: str) -> Tool | None:
-        """The definition that a name was shown with."""
-        return next((s.tool for s in self.shown if s.tool.name == name), None)
+        """The definition that a name was sent with."""
+        return self.tools.get(name) if any(s.name == name for s in self.shown) else None
+
+    def showing(self, shown: tuple[Shown, ...], new: Iterable[Tool] = ()) -> Snapshot:
+        """The same with these tools in it, of which some are new."""
+        if shown == self.shown:
+            return self
+        if [s.name for s in shown] == [s.name for s in self.shown]:
+            return replace(self, shown=shown)
+        tools = {**self.tools, **{tool.name: tool for tool in new}}
+        return replace(self, shown=shown, packed=pack(tools[s.name] for s in shown))
+
+    def unsent(self, session: Session) -> frozenset[str]:
+        """What rules put in view while the list had to stay as it was: a search has yet to bring
+        it, where the provider takes found tools from the answer."""
+        if self.mechanism not in CLIENT_SEARCHES:
+            return frozenset()
+        late = (s.name for s in self.shown if s.came == "late")
+        return frozenset(late).difference(session.loaded)
+
+    def beyond(self, session: Session) -> frozenset[str]:
+        """What has no room in the provider's list, when all that was sent or loaded is in it."""
+        loaded = dict.fromkeys(session.loaded)
+        listed = [s.name for s in self.shown if s.came in ("start", "late") or s.name in loaded]
+        return frozenset([*dict.fromkeys((*listed, *loaded))][self.room :])
 
 
 def read(session: Session) -> Snapshot | None:
-    """What a session has been shown; None before its first view."""
+    """What a session has been sent; None before its first view."""
     text = session.sections.get(SECTION)
     if text is None:
         return None
     try:
         row = _Row.model_validate_json(text)
-    except ValidationError:
+        found = _snapshot(row, session.sections.get(DEFINITIONS, ""))
+    except ValueError:
         # Nothing here is worth failing for: the next view makes a new one from the catalog.
         return None
-    return Snapshot(
-        shown=tuple(Shown(_thaw(s.tool), s.came) for s in row.shown),
-        is_direct=row.direct,
-        mechanism=row.mechanism,
-        surface=row.surface,
-        seen=row.seen,
-        scanned=row.scanned,
-        metatools_at=row.metatools_at,
-        groups=tuple(row.groups),
-        follows=row.follows,
-    )
+    return found
 
 
 def write(session: Session, snapshot: Snapshot) -> Session:
     """Keep a snapshot; the same one changes nothing."""
     row = {
-        "shown": [{"tool": _freeze(s.tool), "came": s.came} for s in snapshot.shown],
+        "names": [s.name for s in snapshot.shown],
+        "came": [s.came for s in snapshot.shown],
+        "spaces": [s.space for s in snapshot.shown] if any(s.space for s in snapshot.shown) else [],
         "direct": snapshot.is_direct,
         "mechanism": snapshot.mechanism,
         "surface": snapshot.surface,
         "seen": snapshot.seen,
         "scanned": snapshot.scanned,
-        "metatools_at": snapshot.metatools_at,
-        "groups": snapshot.groups,
-        "follows": snapshot.follows,
+        "grew_at": snapshot.grew_at,
+        "room": snapshot.room,
     }
     text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return session if session.sections.get(SECTION) == text else session.with_section(SECTION, text)
+    for name, now in ((SECTION, text), (DEFINITIONS, snapshot.packed)):
+        if session.sections.get(name, "") != now:
+            session = session.with_section(name, now)
+    return session
 
 
 def carry(session: Session) -> Session:
-    """After a compaction, which took with it what had loaded the tools, show them by themselves."""
+    """After a compaction, which took with it what had brought the tools, show them by themselves.
+
+    Where the provider searches, they wait for its search as they did before. What its list has no
+    room for waits to be found again.
+    """
     snapshot = read(session)
-    return session if snapshot is None else write(session, carried(snapshot))
+    if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
+        return session
+    shown = tuple(_standing(s) for s in snapshot.shown)
+    full = shown[: snapshot.room]
+    over = (s.name for s in shown[len(full) :] if s.came == "carried")
+    return write(session.unload(*over), snapshot.showing(full))
 
 
-def carried(snapshot: Snapshot) -> Snapshot:
-    """The same, with loaded tools standing by themselves, whatever the messages still hold."""
-    stays = tuple(replace(s, came="carried") if s.came == "loaded" else s for s in snapshot.shown)
-    return replace(snapshot, shown=stays)
+def brought(session: Session, tools: Iterable[Tool]) -> Session:
+    """Remember that an answer brings tools to the model where its provider takes them from it."""
+    snapshot = read(session)
+    if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
+        return session
+    there = {s.name for s in snapshot.shown}
+    new = [t for t in tools if t.name not in there]
+    shown = (*snapshot.shown, *(Shown(t.name, "loaded") for t in new))
+    return write(session, snapshot.showing(shown, new)) if new else session
+
+
+def moved(snapshot: Snapshot, loaded: Iterable[str]) -> Snapshot:
+    """The same for another mechanism, which knows nothing of what was found or offered before."""
+    kept = frozenset(loaded)
+    stays = (s for s in snapshot.shown if s.came not in ("offered", "added") or s.name in kept)
+    return snapshot.showing(tuple(replace(_standing(s), space="") for s in stays))
+
+
+def _standing(shown: Shown) -> Shown:
+    match shown.came:
+        case "loaded" | "offered" | "added":
+            return replace(shown, came="carried")
+        case "late":
+            return replace(shown, came="start")
+        case "start" | "carried":
+            return shown
+
+
+def _snapshot(row: _Row, packed: str) -> Snapshot:
+    shown = tuple(
+        Shown(name, came, space)
+        for name, came, space in zip(
+            row.names, row.came, row.spaces or [""] * len(row.names), strict=True
+        )
+    )
+    if row.shown:
+        # Sessions of the first form have each definition beside its name.
+        packed = pack(thaw(entry.tool) for entry in row.shown)
+        shown = tuple(Shown(entry.tool["name"], entry.came) for entry in row.shown)
+    return Snapshot(
+        shown=shown,
+        packed=packed,
+        is_direct=row.direct,
+        mechanism=row.mechanism,
+        surface=row.surface,
+        seen=row.seen,
+        scanned=row.scanned,
+        grew_at=row.metatools_at or row.grew_at,
+        room=row.room,
+    )
 
 
 class _Entry(BaseModel):
     tool: dict[str, Any]
-    came: Came
+    came: Literal["start", "late", "loaded", "carried"]
 
 
 class _Row(BaseModel):
-    """The JSON form, checked where it comes in."""
+    """The JSON form, checked where it comes in; `shown` and `metatools_at` are of the first."""
 
     model_config = ConfigDict(strict=True)
 
+    names: list[str] = []
+    came: list[Came] = []
+    spaces: list[str] = []
     shown: list[_Entry] = []
     direct: bool = False
     mechanism: str = ""
     surface: str = ""
     seen: str = ""
     scanned: str = ""
+    grew_at: int | None = None
     metatools_at: int = 0
-    groups: list[str] = []
-    follows: bool = False
-
-
-def _freeze(tool: Tool) -> dict[str, Any]:
-    """What a view shows of a tool; the rest is looked up when it is called."""
-    row = {
-        "name": tool.name,
-        "title": tool.title,
-        "description": tool.description,
-        "parameters": tool.parameters.text,
-        "output": tool.output.text if tool.output else None,
-        "server": tool.server,
-        "category": tool.category,
-        "hints": _hints(tool.annotations),
-    }
-    return {key: value for key, value in row.items() if value}
-
-
-def _thaw(row: dict[str, Any]) -> Tool:
-    output, hints = row.get("output"), row.get("hints")
-    return Tool(
-        name=row["name"],
-        title=row.get("title", ""),
-        description=row.get("description", ""),
-        parameters=Schema(row["parameters"]),
-        output=Schema(output) if output else None,
-        server=row.get("server", ""),
-        category=row.get("category", ""),
-        annotations=Annotations(*hints) if hints else None,
-    )
-
-
-def _hints(annotations: Annotations | None) -> list[bool | None] | None:
-    if annotations is None:
-        return None
-    return [
-        annotations.read_only,
-        annotations.destructive,
-        annotations.idempotent,
-        annotations.open_world,
-    ]
+    room: int | None = None

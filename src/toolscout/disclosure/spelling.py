@@ -22,10 +22,13 @@ def meant(
     exact = scope.get(name)
     if exact is not None:
         return (exact,)
-    for ways in (_sent, _shown_before, _loosely):
-        found = ways(name, scope)
-        if found:
-            return found
+    sent = _sent(name, scope)
+    if sent:
+        return sent
+    before = _before(name, scope)
+    found = _loosely(name, scope) if before is None else _still(before, scope)
+    if found or before is not None:
+        return found
     other = dict(aliases).get(name)
     return meant(other, scope) if other is not None else ()
 
@@ -52,12 +55,16 @@ def _sent(name: str, scope: Scope) -> tuple[Tool, ...]:
     return tuple(t for t in scope.tools if wire_name(t.name) == name)
 
 
-def _shown_before(name: str, scope: Scope) -> tuple[Tool, ...]:
-    """The same tool of the same server, renamed since because another server has its name too."""
+def _before(name: str, scope: Scope) -> Tool | None:
+    """The tool of a server that the model was sent under this name."""
     snapshot = read(scope.session)
     before = snapshot.get(name) if snapshot else None
-    if before is None or not before.server:
-        return ()
+    return before if before and before.server else None
+
+
+def _still(before: Tool, scope: Scope) -> tuple[Tool, ...]:
+    """The same tool of the same server, renamed since because another server has its name too;
+    never that other server's."""
     found = (scope.get(n) for n in scope.catalog.resolve(before.local_name))
     return tuple(t for t in found if t is not None and t.server == before.server)[:1]
 

@@ -19,3 +19,6 @@ Mechanism = Literal[
     "", "anthropic_bm25", "anthropic_regex", "anthropic_client", "openai_hosted", "openai_client"
 ]
 """What of a provider's own finds or loads tools; empty means our discovery tools alone."""
+
+CLIENT_SEARCHES = frozenset({"anthropic_client", "openai_client"})
+"""The mechanisms by which a provider takes tools from an answer of ours."""

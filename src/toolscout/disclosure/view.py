@@ -11,8 +11,9 @@ from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from ..search.engine import Allow
 from ..tokens import default_counter
-from .lineup import Entry, Plan, lineup, settle
+from .lineup import Entry, Lineup, Plan, lineup, overflow, room, settle
 from .native import answer, arrange, can_be_forced, search_name
+from .offering import MOST_HOSTED
 from .planning import plan
 from .policy import Standing
 from .profile import Profile
@@ -89,20 +90,25 @@ def view(
     """
     target = Target.of(target)
     before = read(session)
-    scope = replace(
-        Scope.of(profile.policy, catalog, session, allow),
-        was_small=_is_small(profile, catalog, allow, before),
+    scope = Scope.of(profile.policy, catalog, session, allow)
+    is_direct = _is_small(profile, scope, before) and _fits(
+        profile, target, scope, before, len(extras)
     )
-    way = plan(profile, target, scope)
-    snapshot = _grouped(settle(profile, scope, before, way), scope, way)
+    scope = replace(scope, was_small=is_direct)
+    way = plan(profile, target, scope, before)
+    snapshot = replace(
+        settle(profile, scope, before, way),
+        room=room(profile, way, most=target.provider.most_tools, extras=len(extras)),
+    )
     session = _with_roster(profile, scope, way, write(session, snapshot))
     scope = replace(scope, session=session, standing=snapshot.standing)
-    entries = lineup(profile, scope, snapshot, way, extras)
+    line = lineup(profile, scope, snapshot, way, extras)
     search = search_name(way.mechanism, _our_search(profile, target))
-    sheet = Pen(target=target, search=search, stub_hint=profile.stub_hint).write(entries)
+    sheet = Pen(target=target, search=search, stub_hint=profile.stub_hint).write(line.entries)
+    tools = arrange(way.mechanism, sheet.written, search_at=line.search_at)
     prompt = _prompt(profile, scope, way, extras, search)
     return View(
-        text=_json(target.provider.wrap(arrange(way.mechanism, sheet.written, snapshot.groups))),
+        text=_json(target.provider.wrap(tools)),
         instructions=prompt.instructions,
         session=session,
         target=target,
@@ -111,7 +117,7 @@ def view(
         names=sheet.names,
         slots=prompt.slots,
         force=search if _is_forced(profile, session, way) else None,
-        notes=sheet.notes,
+        notes=_notes(profile, target, scope, way, line),
     )
 
 
@@ -132,13 +138,11 @@ def why(
     return Standing(name, "unknown")
 
 
-def _is_small(
-    profile: Profile, catalog: Catalog, allow: Allow | None, before: Snapshot | None
-) -> bool:
+def _is_small(profile: Profile, scope: Scope, before: Snapshot | None) -> bool:
     """Whether everything is in view: decided at the start, and never again once it was not."""
     if profile.surface == "dispatch" or (before is not None and not before.is_direct):
         return False
-    return is_small(profile.policy, catalog, allow)
+    return is_small(profile.policy, scope.catalog, scope.allow)
 
 
 def _with_roster(profile: Profile, scope: Scope, way: Plan, session: Session) -> Session:
@@ -149,13 +153,31 @@ def _with_roster(profile: Profile, scope: Scope, way: Plan, session: Session) ->
     return session.with_roster(listed.text, listed.known)
 
 
-def _grouped(snapshot: Snapshot, scope: Scope, way: Plan) -> Snapshot:
-    """Keep the order of a hosted search's groups: sorted at first, later ones behind."""
-    if not way.is_hosted:
-        return snapshot
-    now = {group for t in scope.tools if (group := t.category or t.server)}
-    new = sorted(now.difference(snapshot.groups))
-    return replace(snapshot, groups=(*snapshot.groups, *new)) if new else snapshot
+def _fits(
+    profile: Profile, target: Target, scope: Scope, before: Snapshot | None, extras: int
+) -> bool:
+    """Whether a provider's list has room for everything, and for discovery tools if it grows."""
+    most = target.provider.most_tools
+    if most is None:
+        return True
+    names = {s.name for s in before.shown} if before else set[str]()
+    names.update(t.name for t in scope.tools)
+    return len(names) + extras + len(profile.metatools) <= most
+
+
+def _notes(
+    profile: Profile, target: Target, scope: Scope, way: Plan, line: Lineup
+) -> tuple[str, ...]:
+    """What had to give."""
+    notes: list[str] = []
+    if line.left_out:
+        bridge = overflow(profile, way)
+        how = f"; they are run through {bridge.name}" if bridge else ""
+        limit = f"{target.provider.name} takes {target.provider.most_tools} tools"
+        notes.append(f"{limit}: {line.left_out} were left out{how}.")
+    if way.is_hosted and (unoffered := len(scope.tools) - len(line.entries)) > 0:
+        notes.append(f"A hosted search takes {MOST_HOSTED} tools: {unoffered} were left out.")
+    return tuple(notes)
 
 
 def _prompt(

@@ -133,8 +133,10 @@ class Caller:
     # Running
 
     async def _resolve(self, name: str, *, is_inner: bool) -> Resolution:
-        # What `call_tool` names was never meant to be in view.
-        profile = replace(self.profile, on_unloaded="execute") if is_inner else self.profile
+        # What `call_tool` names was never meant to be in view, where it is the profile's own way.
+        profile = self.profile
+        if is_inner and profile.tool_for("call"):
+            profile = replace(profile, on_unloaded="execute")
 
         def move(session: Session) -> tuple[Session, Resolution]:
             resolution = resolve(

@@ -80,7 +80,8 @@ class Handle:
         if not said:
             return shown
         session = shown.session.with_section(INTRODUCTIONS, said)
-        parts = (part for part in (shown.instructions, said) if part)
+        # First, since a catalog that outgrows its list has more to say later.
+        parts = (part for part in (said, shown.instructions) if part)
         return replace(shown, instructions="\n\n".join(parts), session=session)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:

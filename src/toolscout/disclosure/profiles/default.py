@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..loading import best
 from ..matching.hybrid import Hybrid
-from ..metatools import metatool, parameters
+from ..metatools import BRIDGE, metatool, parameters
 from ..policy import Policy
 from ..profile import Advice, Limits, Profile
 from ..prompts import rostered
@@ -45,19 +45,6 @@ _DESCRIBE = metatool(
     shown=("dispatch",),
 )
 
-_CALL = metatool(
-    "call",
-    "call_tool",
-    "Runs a tool that tool_search found. If the arguments do not fit, the answer shows the schema.",
-    parameters(
-        "name",
-        "arguments",
-        name={"type": "string", "description": "The tool's exact name."},
-        arguments={"type": "object", "description": "Its arguments, as its schema says."},
-    ),
-    shown=("dispatch",),
-)
-
 _UNLOAD = metatool(
     "unload",
     "unload_tools",
@@ -69,7 +56,7 @@ _UNLOAD = metatool(
 DEFAULT = Profile(
     name="default",
     summary="One search tool and a roster of what exists; the best hit comes ready to call.",
-    metatools=(_SEARCH, _DESCRIBE, _CALL, _UNLOAD),
+    metatools=(_SEARCH, _DESCRIBE, BRIDGE, _UNLOAD),
     policy=Policy(rule="all", threshold=15, share=0.10),
     matcher=Hybrid(),
     loading=best,

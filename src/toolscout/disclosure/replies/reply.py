@@ -31,7 +31,8 @@ class Found:
     `tools` are best first; of them `loaded` came into view by this search and `already` were in
     view before. `missing` was asked for by name and does not exist; `unmet` are the queries of
     several that found nothing; `after` is the catalog as it stands now that things are loaded;
-    `news` tells what changed in it since the model was last told.
+    `news` tells what changed in it since the model was last told. `beyond` has no room in the
+    provider's list, which takes only so many.
     """
 
     queries: tuple[str, ...]
@@ -46,6 +47,7 @@ class Found:
     is_fuzzy: bool = False
     rules: str = ""
     surface: Surface = "load"
+    beyond: frozenset[str] = frozenset()
     after: Scope | None = None
     hint: Hint = Hint()
     news: str = ""

@@ -56,8 +56,9 @@ class Scout:
             seen = [f"Shown before: {', '.join(old)}"] if old else []
             return [f"{RUN}\n{self.describe(new)}", *seen]
         name = _names(found)
-        new = [name(n) for n in found.loaded]
-        old = [name(t.name) for t in ready if t.name not in found.loaded]
+        new = [name(n) for n in found.loaded if n not in found.beyond]
+        listed = [t.name for t in ready if t.name not in found.beyond]
+        old = [name(n) for n in listed if n not in found.loaded]
         return [
             *([f"{LOADED}{', '.join(new)} (in your tool list from the next step)"] if new else []),
             *([f"Already in your tool list: {', '.join(old)}"] if old else []),
