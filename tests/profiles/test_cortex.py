@@ -127,6 +127,7 @@ def test_no_match_quotes_the_query_and_counts_what_is_left(cortex, query) -> Non
 @pytest.mark.behaviour("C19")
 def test_with_nothing_left_the_count_is_not_said(talk, tool) -> None:
     result = talk(CORTEX, [tool("own")]).call("ToolSearch", query="zebra")
+    assert "zebra" in result.text
     assert "\n\n" not in result.text
 
 
