@@ -51,6 +51,17 @@ def test_every_module_has_its_line_in_the_architecture():
     assert [name for name, said in lines.items() if f"- `{said}`: " not in page] == []
 
 
+def test_the_seams_of_the_architecture_are_those_of_the_code():
+    page = (PROJECT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    seams = page.partition("## Seams")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (.+?) \| `(.+?)` \|$", seams, re.MULTILINE)
+    assert len(rows) > 7
+    for _, written, place in rows:
+        text = (SOURCE / place).read_text(encoding="utf-8")
+        for name in re.findall(r"`(\w+)(?:\(\w*\))?`", written):
+            assert re.search(rf"^\s*(?:(?:async )?def |class )?{name}\b", text, re.MULTILINE), name
+
+
 def test_names_say_what_a_thing_is():
     for path in SOURCE.rglob("*.py"):
         assert not VAGUE & {path.stem, path.parent.name}, path
