@@ -9,7 +9,10 @@ from ..errors import StoreError
 # "scou" in ASCII: tells a file of ours from any other SQLite database.
 APPLICATION = 0x73636F75
 
-STEPS: tuple[tuple[str, ...], ...] = (
+Steps = tuple[tuple[str, ...], ...]
+"""Statements by the version of the file that they lead to."""
+
+STEPS: Steps = (
     (
         """CREATE TABLE records (
             sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -26,33 +29,36 @@ STEPS: tuple[tuple[str, ...], ...] = (
 )
 
 
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file up to date in one transaction; refuse what is newer or not ours."""
-    if _version(connection) == len(STEPS) and _pragma(connection, "application_id") == APPLICATION:
+def migrate(connection: sqlite3.Connection, steps: Steps = STEPS) -> None:
+    """Bring a file up to date in one transaction; refuse what is newer or not ours.
+
+    A step that was released never changes: what comes later is one more step.
+    """
+    if _version(connection) == len(steps) and _pragma(connection, "application_id") == APPLICATION:
         return
-    _refuse_foreign(connection)
+    _refuse_foreign(connection, newest=len(steps))
     # Write-ahead mode is a property of the file and cannot change inside a transaction.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it while this one waited for the lock.
-        for step in STEPS[_version(connection) :]:
+        for step in steps[_version(connection) :]:
             for statement in step:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+        connection.execute(f"PRAGMA user_version = {len(steps)}")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
 
 
-def _refuse_foreign(connection: sqlite3.Connection) -> None:
+def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
     version = _version(connection)
-    if version > len(STEPS):
+    if version > newest:
         raise StoreError(
             f"The store was written by a newer version (its shape is {version}; this one knows"
-            f" {len(STEPS)}).",
+            f" {newest}).",
             hint="Upgrade toolscout, or name another file; this one was not touched.",
         )
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
