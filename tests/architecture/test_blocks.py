@@ -1,8 +1,10 @@
-"""Every block on a page is of a kind that is checked; every public name is explained."""
+"""Every block on a page is of a kind that is checked, and what it imports is explained."""
 
+import ast
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<kind>[^\n`]*)\n(?P<body>.*?)^ *```$", re.M | re.S)
 ENTRY = re.compile(r"^::: ([\w.]+)\n(?:    options:\n      members: \[([^]]*)\])?", re.M)
 # What a reader may type at the prompt, besides the commands of Toolscout itself.
-TYPED = ("toolscout", "pip install", "make ", "printf", "python ", "cd ", "export ")
+TYPED = ("toolscout ", "pip install", "make ", "printf ", "python ", "cd ", "export ",
+         "claude mcp ", "codex mcp ", "npx @modelcontextprotocol/")  # fmt: skip
 # Run, parsed as commands, read as data, or only looked at.
 KINDS = {"python", "console", "json", "yaml", "toml", "text", "mermaid", ""}
 
@@ -56,14 +59,34 @@ def test_a_block_is_of_a_kind_that_is_checked_and_is_what_it_says(block: re.Matc
             assert "import toolscout" not in body
 
 
-def test_every_public_name_has_an_entry_in_the_reference():
+def used() -> set[str]:
+    """Whatever the examples import, by its full name; constants are shown where they are used."""
+    found = {f"toolscout.{name}" for name in toolscout.__all__}
+    for page in PAGES:
+        for block in FENCE.finditer(page.read_text(encoding="utf-8")):
+            if block["kind"] == "python":
+                found |= {*imported(block["body"])}
+    return {name for name in found if not name.rpartition(".")[2].isupper()}
+
+
+def imported(code: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("toolscout."):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case _:
+                pass
+
+
+def test_whatever_is_public_or_shown_in_an_example_has_an_entry_in_the_reference():
     page = (DOCS / "reference" / "library.md").read_text(encoding="utf-8")
     entries = {target: re.findall(r"\w+", members) for target, members in ENTRY.findall(page)}
 
-    def is_explained(thing: type) -> bool:
-        home, name = thing.__module__, thing.__name__
-        of_home = entries.get(home)
-        return f"{home}.{name}" in entries or (of_home is not None and name in (of_home or [name]))
+    def is_explained(name: str) -> bool:
+        home, _, last = name.rpartition(".")
+        if home == "toolscout":
+            home = getattr(toolscout, last).__module__
+        members = entries.get(home)
+        return f"{home}.{last}" in entries or (members is not None and last in (members or [last]))
 
-    public = [getattr(toolscout, name) for name in toolscout.__all__]
-    assert [thing.__name__ for thing in public if not is_explained(thing)] == []
+    assert [name for name in sorted(used()) if not is_explained(name)] == []
