@@ -28,6 +28,7 @@ from ..store.opening import open_store
 from .allowing import Rule, both, rule
 from .approval import Approver, Caution, Consent, careful
 from .calling import Caller
+from .closing import let_go
 from .features import Features, Guides, Keeps, Knows, Offers, Remembers
 from .handle import Handle
 from .health import Health, examine
@@ -97,7 +98,7 @@ class Toolbox:
             await asyncio.to_thread(kept.save)
         await self._live.close()
         if self._owns_engine:
-            await asyncio.to_thread(self._live.engine.close)
+            await let_go(self._live.engine)
         if self._store is not None and self._store is not self._store_given:
             await asyncio.to_thread(self._store.close)
 
