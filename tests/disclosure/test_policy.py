@@ -116,3 +116,12 @@ def test_a_view_that_cannot_be_read_back_is_made_anew() -> None:
     for broken in ("", "{}", "[]", '{"shown": [{"tool": 5}]}', "nonsense", '{"direct": "yes"}'):
         session = Session("s").load("t1").with_section("view", broken)
         assert [t["name"] for t in view(profile, catalog, session).tools] == ["tool_search", "t1"]
+
+
+def test_definitions_that_cannot_be_read_back_are_taken_from_the_catalog() -> None:
+    catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
+    profile = replace(DEFAULT, surface="load")
+    first = view(profile, catalog, Session("s").load("t3", "t1"))
+    for broken in ("", "nonsense", "{}", "c$@"):
+        session = first.session.with_section("definitions", broken)
+        assert view(profile, catalog, session).text == first.text

@@ -54,7 +54,9 @@ class Lineup:
     left_out: int = 0
 
 
-def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) -> Snapshot:
+def settle(
+    profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan, *, room: int | None
+) -> Snapshot:
     """What has been sent now: all that stays, in its place, and behind it what is new."""
     mark = scope.catalog.fingerprint
     was = _turned(before, scope, plan) if before else Snapshot(seen=mark)
@@ -64,6 +66,7 @@ def settle(profile: Profile, scope: Scope, before: Snapshot | None, plan: Plan) 
         surface=plan.surface,
         is_direct=scope.is_small,
         scanned=mark,
+        room=room,
     )
     if follows_catalog(profile, plan):
         return replace(now, shown=(), packed="", scanned="")
@@ -99,7 +102,7 @@ def lineup(
     return Lineup(entries=entries, search_at=len(added) + at, left_out=left_out)
 
 
-def room(profile: Profile, plan: Plan, *, most: int | None, extras: int) -> int | None:
+def room_for(profile: Profile, plan: Plan, *, most: int | None, extras: int) -> int | None:
     """How many tools a provider's list of at most so many takes besides what is always there."""
     if most is None:
         return None

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -77,11 +78,12 @@ class Snapshot:
 
     def showing(self, shown: tuple[Shown, ...], new: Iterable[Tool] = ()) -> Snapshot:
         """The same with these tools in it, of which some are new."""
-        if shown == self.shown:
+        fresh = {tool.name: tool for tool in new}
+        if not fresh and shown == self.shown:
             return self
-        if [s.name for s in shown] == [s.name for s in self.shown]:
+        if not fresh and [s.name for s in shown] == [s.name for s in self.shown]:
             return replace(self, shown=shown)
-        tools = {**self.tools, **{tool.name: tool for tool in new}}
+        tools = {**self.tools, **fresh}
         return replace(self, shown=shown, packed=pack(tools[s.name] for s in shown))
 
     def unsent(self, session: Session) -> frozenset[str]:
@@ -117,8 +119,10 @@ def write(session: Session, snapshot: Snapshot) -> Session:
     """Keep a snapshot; the same one changes nothing."""
     row = {
         "names": [s.name for s in snapshot.shown],
-        "came": [s.came for s in snapshot.shown],
-        "spaces": [s.space for s in snapshot.shown] if any(s.space for s in snapshot.shown) else [],
+        "runs": [
+            (*place, len([*run]))
+            for place, run in groupby(snapshot.shown, key=lambda s: (s.came, s.space))
+        ],
         "direct": snapshot.is_direct,
         "mechanism": snapshot.mechanism,
         "surface": snapshot.surface,
@@ -178,12 +182,10 @@ def _standing(shown: Shown) -> Shown:
 
 
 def _snapshot(row: _Row, packed: str) -> Snapshot:
-    shown = tuple(
-        Shown(name, came, space)
-        for name, came, space in zip(
-            row.names, row.came, row.spaces or [""] * len(row.names), strict=True
-        )
-    )
+    places: list[tuple[Came, str]] = [
+        (came, space) for came, space, count in row.runs for _ in range(count)
+    ]
+    shown = tuple(Shown(n, *place) for n, place in zip(row.names, places, strict=True))
     if row.shown:
         # Sessions of the first form have each definition beside its name.
         packed = pack(thaw(entry.tool) for entry in row.shown)
@@ -212,8 +214,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(strict=True)
 
     names: list[str] = []
-    came: list[Came] = []
-    spaces: list[str] = []
+    runs: list[tuple[Came, str, int]] = []
     shown: list[_Entry] = []
     direct: bool = False
     mechanism: str = ""

@@ -11,7 +11,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from ..search.engine import Allow
 from ..tokens import default_counter
-from .lineup import Entry, Lineup, Plan, lineup, overflow, room, settle
+from .lineup import Entry, Lineup, Plan, lineup, overflow, room_for, settle
 from .native import answer, arrange, can_be_forced, search_name
 from .offering import MOST_HOSTED
 from .planning import plan
@@ -96,10 +96,8 @@ def view(
     )
     scope = replace(scope, was_small=is_direct)
     way = plan(profile, target, scope, before)
-    snapshot = replace(
-        settle(profile, scope, before, way),
-        room=room(profile, way, most=target.provider.most_tools, extras=len(extras)),
-    )
+    room = room_for(profile, way, most=target.provider.most_tools, extras=len(extras))
+    snapshot = settle(profile, scope, before, way, room=room)
     session = _with_roster(profile, scope, way, write(session, snapshot))
     scope = replace(scope, session=session, standing=snapshot.standing)
     line = lineup(profile, scope, snapshot, way, extras)
