@@ -50,6 +50,11 @@ class Announcer:
         with contextlib.suppress(*gone, asyncio.TimeoutError):
             await known[1].send_tool_list_changed()
 
+    async def tell_all(self) -> None:
+        """Tell every client that can be reached."""
+        for caller in self.known():
+            await self.tell(caller.session)
+
     def known(self) -> tuple[Who, ...]:
         """The clients that can be reached."""
         return tuple(caller for caller, _ in self._sessions.values())

@@ -19,26 +19,26 @@ class Audit:
     """An append-only file; without a path nothing is written."""
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
-        self._path = path
+        self.path = path
         self._clock = clock
         self._lock = Lock()
         self.is_failing = False
 
     def note(self, **facts: Any) -> None:
         """Write one line; a log that cannot be written is reported and stops no call."""
-        if self._path is None:
+        if self.path is None:
             return
         row = {"time": round(self._clock(), 3), **facts}
         line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         try:
             with self._lock:
-                self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                with self._path.open("a", encoding="utf-8", errors="replace") as file:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with self.path.open("a", encoding="utf-8", errors="replace") as file:
                     file.write(line + "\n")
             self.is_failing = False
         except OSError as error:
             if not self.is_failing:
-                log.warning("The audit log %s cannot be written: %s", self._path, error)
+                log.warning("The audit log %s cannot be written: %s", self.path, error)
             self.is_failing = True
 
 

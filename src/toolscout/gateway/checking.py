@@ -21,6 +21,7 @@ from ..disclosure.session import Session
 from ..disclosure.view import view
 from ..errors import SourceError, StoreError
 from ..tokens import Counter, default_counter
+from .editing import Runs
 from .pins import Ledger, Offer, Pins
 from .savings import Savings, cost_of
 from .setup import Setup
@@ -171,10 +172,11 @@ def _offers(source: MCPSource, sources: Sequence[MCPSource], setup: Setup) -> It
 def _summed(servers: Sequence[Looked], definitions: Sequence[Definition], setup: Setup) -> Check:
     counter = default_counter()
     catalog = Catalog(d.tool for d in definitions)
-    saved = Savings(setup.config.state_folder / "savings.json", counter).total
+    folder = setup.config.state_folder
+    saved = Savings(folder / "savings.json", counter).total
     return Check(
         servers=tuple(servers),
-        warnings=setup.document.warnings,
+        warnings=(*setup.document.warnings, *Runs(folder / "running").waiting(setup)),
         tools=len(catalog),
         counter=counter.name,
         tokens_everything=cost_of(catalog, counter),

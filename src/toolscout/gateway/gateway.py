@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,6 +25,7 @@ from ..toolbox.handle import Handle
 from .announcing import Announcer
 from .answering import Asked, ask_user, continued, marked, noted
 from .audit import Audit
+from .editing import Runs, fixed, waiting
 from .front import Front
 from .health import Meters
 from .parking import PARKED, Parked, Parking
@@ -31,13 +33,14 @@ from .pins import Pins
 from .policies import Rule, rule_for
 from .recent import Recent
 from .savings import Savings
-from .sessions import Who, is_asked_for, principal_of, who
+from .sessions import Who, is_asked_for, principal_of, under, who
 from .settings import audit_path
 from .setup import Setup
 from .showing import Showing
 from .stores import Divided
 from .upstreams import Upstreams
 
+log = logging.getLogger(__name__)
 _MOST_HANDLES = 2_000
 _CAUTIONS: dict[str, Caution] = {"never": trusting, "destructive": careful, "unknown": wary}
 _HAPPENED: ContextVar[list[Event] | None] = ContextVar("happened", default=None)
@@ -48,6 +51,9 @@ class Gateway:
 
     def __init__(self, setup: Setup, *, sink: Sink = ignore, session: str = "") -> None:
         self.setup = setup
+        self._fixed = fixed(setup)
+        self._shows_everything = setup.shows_everything
+        self._runs = Runs(setup.config.state_folder / "running")
         self._listener = sink
         self._session = session
         profile, options, config = setup.profile, setup.options, setup.config
@@ -87,6 +93,7 @@ class Gateway:
     async def start(self) -> None:
         """Open the toolbox in the background; what is known already is searched at once."""
         self.upstreams.attach(self.box)
+        self._runs.begin(self.setup)
         self._starting = asyncio.create_task(self._start())
 
     async def _start(self) -> None:
@@ -107,13 +114,39 @@ class Gateway:
         await self._parking.close()
         await self.box.close()
         self.savings.save()
+        self._runs.end()
 
     async def apply(self, setup: Setup) -> None:
-        """Take over an edited configuration without a restart."""
-        self.setup = setup
-        self.complaint = ""
-        self._handles.clear()
+        """Take over an edited configuration without a restart; what cannot be is told."""
+        before, self.setup = self.setup, setup
+        late = waiting(self._fixed, setup)
+        self.complaint = (
+            f"Edited, but used only after a restart: {', '.join(late)}." if late else ""
+        )
+        if late:
+            log.warning("%s", self.complaint)
+        self._adopt(setup)
         await self.upstreams.apply(setup.document.servers, setup.apis, self.box)
+        if before.settings != setup.settings:
+            await self.upstreams.recheck(self.box)
+            await self.announcer.tell_all()
+
+    def _adopt(self, setup: Setup) -> None:
+        options = setup.options
+        is_alike = setup.shows_everything == self._shows_everything
+        self.box.adopt(
+            profile=setup.profile if is_alike else self.box.profile,
+            caution=_CAUTIONS[options.confirm],
+            call_timeout_seconds=setup.toolbox_config.call_timeout_seconds,
+        )
+        self.upstreams.adopt(
+            reserved=setup.reserved if is_alike else (), trusts_first=not options.require_approval
+        )
+        path = audit_path(options, setup.config.state_folder)
+        if path != self.audit.path:
+            self.audit = Audit(path)
+        self._handles.clear()
+        self._showing.renew()
 
     async def recheck(self) -> None:
         """Follow pins that somebody approved or revoked."""
@@ -222,7 +255,8 @@ class Gateway:
     # Inside
 
     def _who(self, context: Context) -> Who:
-        return who(context, fixed=self._session)
+        caller = who(context, fixed=self._session)
+        return under(caller, self._rule(caller))
 
     async def _handle(self, caller: Who) -> Handle:
         await self.started()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_http_request
@@ -48,6 +48,13 @@ def who(context: Context, *, fixed: str = "") -> Who:
     if principal:
         return Who(principal, _key(principal, "principal", ""), owner)
     return Who("", f"~{uuid.uuid4().hex}", owner, is_kept=False)
+
+
+def under(caller: Who, rule: object) -> Who:
+    """The caller under a rule: what was told under another one belongs to another conversation."""
+    if rule is None or not caller.is_kept:
+        return caller
+    return replace(caller, session=_key(caller.session, "rule", repr(rule)))
 
 
 def is_asked_for() -> bool:

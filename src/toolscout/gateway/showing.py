@@ -39,12 +39,17 @@ class Showing:
         self._savings = savings
         self._views: Recent[Hashable, Shown] = Recent(_MOST)
         self._told: Recent[str, Shown] = Recent(_MOST)
+        self._edition = 0
+
+    def renew(self) -> None:
+        """Make every view anew: what decides on it is no longer what it was."""
+        self._edition += 1
 
     async def shown(self, caller: Who, allow: Allow | None, handle: Open) -> Shown:
         """What a client sees now; looking again costs nothing while nothing has changed."""
         key: Hashable = caller.session if caller.is_kept else ("passing", allow)
         known = self._views.get(key)
-        if known is not None and not caller.is_kept and known.state == self._box.catalog.version:
+        if known is not None and not caller.is_kept and known.state == self._passing:
             return known
         opened = await handle()
         if known is not None and caller.is_kept and known.state == self._state(opened):
@@ -76,7 +81,11 @@ class Showing:
         return now.tools != told.tools
 
     def _state(self, handle: Handle) -> Hashable:
-        return (self._box.catalog.version, handle.state.loaded, handle.state.roster)
+        return (*self._passing, handle.state.loaded, handle.state.roster)
+
+    @property
+    def _passing(self) -> tuple[int, int]:
+        return (self._edition, self._box.catalog.version)
 
     def _defined(self, shown: Mapping[str, Any], name: str) -> types.Tool:
         """A tool as its server defined it, where it came from one; text stays cleaned."""
@@ -98,5 +107,5 @@ class Showing:
         return Shown(
             tools=tuple(tools),
             instructions=view.instructions,
-            state=self._state(handle) if is_kept else self._box.catalog.version,
+            state=self._state(handle) if is_kept else self._passing,
         )

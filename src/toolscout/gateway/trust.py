@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..catalog.names import normalised, qualified
@@ -38,7 +38,7 @@ class Pinned:
         pins: Pins,
         neighbours: Neighbours,
         sink: Sink,
-        trusts_first: bool = True,
+        trusts_first: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = inner.name
         self.inner = inner
@@ -91,7 +91,7 @@ class Pinned:
 
     def _look(self) -> None:
         before = self._pins.ledger(self.name)
-        after = before.met(self._offers(), trusts_first=self._trusts_first)
+        after = before.met(self._offers(), trusts_first=self._trusts_first())
         if after != before:
             self._pins.save(after)
             self._tell(before, after)

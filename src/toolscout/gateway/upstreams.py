@@ -88,6 +88,13 @@ class Upstreams:
 
         self._changed = heard
 
+    def adopt(self, *, reserved: Iterable[str], trusts_first: bool) -> None:
+        """Judge what servers offer by other rules; if they are, all is looked at again."""
+        names = tuple(reserved) or self._reserved
+        if (names, trusts_first) != (self._reserved, self._trusts_first):
+            self._reserved, self._trusts_first = names, trusts_first
+            self.version += 1
+
     async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
         """Follow an edited configuration: only what changed is stopped or started."""
         await self._apply_apis({api.name: api for api in apis}, box)
@@ -157,5 +164,5 @@ class Upstreams:
             pins=self._pins,
             neighbours=self,
             sink=self._sink,
-            trusts_first=self._trusts_first,
+            trusts_first=lambda: self._trusts_first,
         )

@@ -162,6 +162,16 @@ class Toolbox:
             )
         )
 
+    def adopt(
+        self, *, profile: Profile, caution: Caution, call_timeout_seconds: float | None = None
+    ) -> None:
+        """Go on in another way: conversations that are opened from now on are served so."""
+        if call_timeout_seconds is not None:
+            limit = {"call_timeout_seconds": call_timeout_seconds}
+            self._config = self._config.model_copy(update=limit)
+        self._profile = _profile(profile, self._config)
+        self._consent = replace(self._consent, caution=caution)
+
     async def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
         """The conversations that are kept, the last used first."""
         store = await self._opened_store()
