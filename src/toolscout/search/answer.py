@@ -21,7 +21,7 @@ from .scope import narrowed
 from .typos import Spellings, repair
 
 _NEAR = 8
-_DEPTH = 300
+_DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _ranked(
 
 def _guarded(request: Request, fused: Fused) -> Fused:
     """Only what the caller may see, even if somebody's own ranker offers more."""
-    is_seen = request.allowed[fused.slots]
+    is_seen = request.allowed.take(fused.slots)
     return fused if is_seen.all() else Fused(fused.slots[is_seen], fused.scores[is_seen])
 
 
@@ -149,10 +149,10 @@ def _why(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
 
 def _near(request: Request, fused: Fused, hits: Sequence[Hit]) -> tuple[str, ...]:
     """What the hits call related, and the next in line."""
-    index = request.index
+    tool = request.index.tool
     shown = {h.name for h in hits}
     related = (n for h in hits for n in h.tool.related if _seen(request, n) is not None)
-    following = (index.tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist())
+    following = (tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist())
     names = dict.fromkeys(n for n in chain(related, following) if n not in shown)
     return tuple(names)[:_NEAR]
 

@@ -8,25 +8,38 @@ _MOST = 16
 _SHORT = 4
 _CAP = 2_000
 
+_CONNECTIVES = """
+and then|and also|after that|afterwards|then|also|additionally|furthermore|finally|next|and
+as well as|und dann|und|danach|außerdem|anschließend|et ensuite|et|puis|ensuite|y luego|luego
+después|además|y|e depois|depois|além disso|e poi|poi|inoltre|i potem|następnie|oraz|potem
+ve sonra|sonra|ayrıca|en dan|daarna|и затем|затем|потом|также|и|а также
+ثم|وبعد ذلك|بعد ذلك|وأيضا|أيضا|كذلك|و|그리고|그런 다음|그 후
+"""
+_JOINERS = _CONNECTIVES.strip().replace("\n", "|").replace(" ", r"\s")
 _JOINTS = re.compile(
-    r"""
+    rf"""
       (?<![.!?؟…])[.!?؟…]++["'”’)\]]*+(?=\s|$)    # sentence ends
     | [。！？]["'”’」』)\]]*                         # and where no space follows them
-    | (?:^|\s)(?:[-*–—]|\d{1,2}[.)])\s            # list marks
+    | (?:^|\s)(?:[-*–—]|\d{{1,2}}[.)])\s          # list marks
     | [;；؛\n•·▪‣]+                                # semicolons, lines, bullets
-    | [,，、،]?\s(?:and\sthen|and\salso|after\sthat|afterwards|then|also|additionally
-        |furthermore|finally|next|and|as\swell\sas
-        |und\sdann|und|danach|außerdem|anschließend
-        |et\sensuite|et|puis|ensuite|y\sluego|luego|después|además|y|e\sdepois|depois|além\sdisso
-        |e\spoi|poi|inoltre|i\spotem|następnie|oraz|potem|ve\ssonra|sonra|ayrıca|en\sdan|daarna
-        |и\sзатем|затем|потом|также|и|а\sтакже
-        |ثم|وبعد\sذلك|بعد\sذلك|وأيضا|أيضا|كذلك|و
-        |그리고|그런\s다음|그\s후)\s
+    | [,，、،]?\s(?:{_JOINERS})\s
     | [，、،]                                       # commas that part clauses
     | 然后|並且|并且|以及|同时|接着|另外|還有|还有
     | それから|そして|その後|また
     """,
     re.IGNORECASE | re.VERBOSE,
+)
+# The same for small ASCII letters: a class in front lets the search skip all that begins no joint.
+_PLAIN = "|".join(j for j in _JOINERS.split("|") if j.isascii())
+_PLAIN_JOINTS = re.compile(
+    rf"""
+    [.!?;\n,\s](?:
+        (?<=[.!?])(?<![.!?][.!?])[.!?]*+["')\]]*+(?=\s|$)
+      | (?<=\s)(?:[-*]|\d{{1,2}}[.)])\s
+      | (?<=[;\n])[;\n]*
+      | (?:(?<=\s)|(?<=,)\s)(?:{_PLAIN})\s
+    )""",
+    re.VERBOSE,
 )
 _VALUES = re.compile(
     r"""
@@ -44,8 +57,8 @@ def clauses(text: str) -> tuple[str, ...]:
     """The parts of a request that may each need a tool; one part if it cannot be taken apart."""
     parts: list[str] = []
     # Single blanks keep the patterns linear: none looks at a stretch of text twice.
-    lines = (" ".join(line.split()) for line in text[: 4 * _CAP].splitlines())
-    for piece in _JOINTS.split("\n".join(lines)):
+    lines = [" ".join(line.split()) for line in text[: 4 * _CAP].splitlines()]
+    for piece in _pieces("\n".join(lines)):
         piece = piece.strip()
         if not piece:
             continue
@@ -54,6 +67,16 @@ def clauses(text: str) -> tuple[str, ...]:
         else:
             parts.append(piece)
     return tuple(parts[:_MOST]) or (text.strip(),)
+
+
+def _pieces(text: str) -> list[str]:
+    """What stands between the joints."""
+    if not text.isascii():
+        return _JOINTS.split(text)
+    text = f"\n{text.lstrip()}"
+    ends = [place for match in _PLAIN_JOINTS.finditer(text.lower()) for place in match.span()]
+    starts = zip([0, *ends[1::2]], [*ends[::2], len(text)], strict=True)
+    return [text[start:end] for start, end in starts]
 
 
 def without_values(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -41,9 +41,14 @@ class Snapshot:
 
     def mask(self, allow: Allow | None) -> Mask:
         """The slots that a rule allows; rules that can be told apart are worked out once."""
-        if not isinstance(allow, Hashable) or not (callable(allow) or isinstance(allow, frozenset)):
+        if allow is None:
+            return self.index.alive
+        if not (callable(allow) or isinstance(allow, frozenset)):
             return allowed(self.index, allow)
-        known = self.masks.get(allow)
+        try:
+            known = self.masks.get(allow)
+        except TypeError:  # it has no hash
+            return allowed(self.index, allow)
         if known is None:
             known = allowed(self.index, allow)
             if len(self.masks) >= _MASKS:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from .needs import spread
-from .ranking import Floats, Fused, Ints, Ranking, Request
+from .ranking import Floats, Fused, Ints, Ranking, Request, distinct
 
 SERVER_SHARE = 0.15
 _FEWEST_SERVERS = 3
+_NEAR = 10
 _BEYOND = 40
 _DIGITS = 4  # as hits show them; what lies beyond is noise of the arithmetic
 
@@ -27,7 +28,7 @@ def summed(
     if not rankings:
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
     offered = [r.candidates for r in rankings]
-    slots = offered[0] if len(offered) == 1 else np.unique(np.concatenate(offered))
+    slots = offered[0] if len(offered) == 1 else distinct(np.concatenate(offered))
     scores = np.zeros(len(slots), np.float32)
     for ranking in rankings:
         scores += np.float32(ranking.trust) * ranking.at(slots)
@@ -39,11 +40,11 @@ def _with_servers(request: Request, slots: Ints, scores: Floats, share: float) -
     shared = request.index.shared
     if request.index.servers < _FEWEST_SERVERS or not len(slots):
         return scores
-    groups = request.index.server[slots]
+    groups = request.index.server.take(slots)
     best = np.full(len(shared.servers), -np.inf, np.float32)
     np.maximum.at(best, groups, scores)
     nameless = shared.servers.get("", -1)
-    bonus = np.where(groups == nameless, np.float32(0), np.float32(share) * best[groups])
+    bonus = np.where(groups == nameless, np.float32(0), np.float32(share) * best.take(groups))
     return scores + bonus
 
 
@@ -51,14 +52,15 @@ def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     scores = scores.round(_DIGITS)
     order = np.argsort(-scores, kind="stable")
-    slots, scores = slots[order], scores[order]
-    seen = min(len(scores), request.limit + _BEYOND)
+    slots, scores = slots.take(order), scores.take(order)
+    seen = min(len(scores), request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR))
     if seen < len(scores):  # whatever ties with the last one seen may belong before it
-        seen = int((scores >= scores[seen]).sum())
+        seen = int(np.count_nonzero(scores >= scores[seen]))
     slots, scores = slots[:seen], scores[:seen]
-    if (scores[1:] == scores[:-1]).any():
-        values = scores.tolist()
-        names = [request.index.tool(s).name for s in slots.tolist()]
-        rows = sorted(range(len(names)), key=lambda i: (-values[i], names[i]))
-        slots, scores = slots[rows], scores[rows]
+    tied = set(scores[1:][scores[1:] == scores[:-1]].tolist())
+    if tied:
+        tool = request.index.tool
+        rows = zip(scores.tolist(), slots.tolist(), strict=True)
+        keys = [(-score, tool(slot).name if score in tied else "") for score, slot in rows]
+        slots = slots[sorted(range(seen), key=keys.__getitem__)]
     return Fused(slots, scores)

@@ -12,6 +12,7 @@ from ..catalog.names import normalised, qualified
 from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
+from .lexicon import Lexicon, Lost
 from .postings import Entry, Segment, Vocabulary, build, kept, settle
 from .vectors import Vectors
 
@@ -40,26 +41,18 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A snapshot: which slots live, their postings, their vectors.
-
-    `lost` corrects the postings' statistics for slots that have gone: per term the number of
-    documents, the sum of their weights and of the squares.
-    """
+    """A snapshot: which slots live, their words, their vectors."""
 
     shared: Shared = field(default_factory=Shared)
-    count: int = 0
+    lexicon: Lexicon = field(default_factory=Lexicon)
     servers: int = 0
     alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
-    segments: tuple[Segment, ...] = ()
-    lost: Mapping[int, tuple[int, float, float]] = field(
-        default_factory=dict[int, tuple[int, float, float]]
-    )
     vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
 
     def __len__(self) -> int:
-        return self.count
+        return self.lexicon.count
 
     @property
     def size(self) -> int:
@@ -93,7 +86,7 @@ class Index:
         if not tools:
             return self
         start, end = self.size, self.size + len(tools)
-        segments = list(self.segments)
+        segments = list(self.lexicon.segments)
         del self.shared.tools[start:]  # what an update that failed half-way may have left
         for first in range(0, len(tools), _CHUNK):
             some = tools[first : first + _CHUNK]
@@ -106,12 +99,11 @@ class Index:
         server = np.concatenate([self.server, servers])
         return replace(
             self,
-            count=self.count + len(tools),
+            lexicon=self._words(tuple(segments), self.lexicon.lost, end, len(self) + len(tools)),
             servers=_different(server[alive]),
             alive=alive,
             server=server,
             category=np.concatenate([self.category, categories]),
-            segments=tuple(segments),
             vectors={name: v.sized(end) for name, v in self.vectors.items()},
         )
 
@@ -120,7 +112,7 @@ class Index:
         gone = [slot for n in dict.fromkeys(names) if (slot := self.slot(n)) is not None]
         if not gone:
             return self
-        lost, alive = dict(self.lost), self.alive.copy()
+        lost, alive = dict(self.lexicon.lost), self.alive.copy()
         for slot in gone:
             alive[slot] = False
             for term, (exact, _) in weigh(self.shared.tools[slot]).items():
@@ -132,9 +124,8 @@ class Index:
         vectors = {name: v.drop(dead) for name, v in self.vectors.items()}
         return replace(
             self,
-            count=self.count - len(gone),
+            lexicon=self._words(self.lexicon.segments, lost, self.size, len(self) - len(gone)),
             servers=_different(self.server[alive]),
-            lost=lost,
             alive=alive,
             vectors=vectors,
         )
@@ -165,14 +156,14 @@ class Index:
         """The same tools in slots closed up; nothing is read or weighed again."""
         living = np.flatnonzero(self.alive).astype(np.int32)
         old = self.shared
+        segments = (kept(self.lexicon.segments, self.alive),) if len(living) else ()
         after = Index(
             shared=replace(old, tools=[], names={}, spellings={}),
-            count=self.count,
+            lexicon=self._words(segments, {}, len(living), len(living)),
             servers=self.servers,
             alive=np.ones(len(living), np.bool_),
             server=self.server[living],
             category=self.category[living],
-            segments=(kept(self.segments, self.alive),) if len(living) else (),
             vectors={name: v.kept(living) for name, v in self.vectors.items()},
         )
         for slot in living.tolist():
@@ -181,6 +172,9 @@ class Index:
 
     def _living(self, slots: tuple[int, ...]) -> list[int]:
         return [s for s in slots if s < self.size and self.alive[s]]
+
+    def _words(self, segments: tuple[Segment, ...], lost: Lost, size: int, count: int) -> Lexicon:
+        return Lexicon(self.shared.vocabulary, segments, lost, size=size, count=count)
 
     def _enter(self, tool: Tool) -> dict[int, Entry]:
         """Give a tool the next slot, and say what its words weigh."""

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .ranking import Fused, Parted, Ranking, Request
+from .ranking import Fused, Ranking, Request, is_parted
 
 SHARE = 0.5
 SERVED = 3.0
 _DEPTH = 40
-_PLACES = 12
 
 
 def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused:
@@ -23,21 +22,21 @@ def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused
     if len(request.clauses) < 2 or len(fused.slots) < 3:
         return fused
     slots, scores = fused.slots[:_DEPTH], fused.scores[:_DEPTH]
-    parts = [r.parts(slots) for r in rankings if isinstance(r, Parted)]
+    parts = [r.parts(slots) for r in rankings if is_parted(r)]
     if not parts:
         return fused
-    table = np.sum(parts, axis=0)
-    strongest = table.max(axis=0)
-    served = np.zeros(len(request.clauses), np.float32)
-    order: list[int] = []
-    left = scores.astype(np.float32).copy()
-    for _ in range(min(_PLACES, len(slots))):
-        open_needs = table - served[:, None]
-        chosen = int((left + SHARE * (open_needs.max(axis=0) - strongest)).argmax())
-        order.append(chosen)
-        left[chosen] = -np.inf
-        served[int(open_needs[:, chosen].argmax())] += SERVED
-    rest = [i for i in range(len(slots)) if i not in set(order)]
+    open_needs = np.sum(parts, axis=0)
+    left = scores - np.float32(SHARE) * open_needs.max(axis=0)
+    order = [0]
+    while len(order) < min(request.limit, len(slots)):
+        left[order[-1]] = -np.inf
+        open_needs[open_needs[:, order[-1]].argmax()] -= SERVED
+        worth = np.maximum.reduce(open_needs)
+        worth *= np.float32(SHARE)
+        worth += left
+        order.append(int(worth.argmax()))
+    taken = set(order)
+    rest = [i for i in range(len(slots)) if i not in taken]
     turn = np.array([*order, *rest])
     return Fused(
         np.concatenate([slots[turn], fused.slots[_DEPTH:]]),

@@ -32,20 +32,13 @@ class Segment:
     sums: npt.NDArray[np.float64]
     squares: npt.NDArray[np.float64]
 
-    def find(self, terms: Ints) -> list[Posting | None]:
-        """For each term its postings here, if it has any."""
-        places = np.minimum(self.terms.searchsorted(terms), len(self.terms) - 1)
-        return [
-            Posting(self, a, b, total, square) if known else None
-            for known, a, b, total, square in zip(
-                (self.terms[places] == terms).tolist(),
-                self.offsets[places].tolist(),
-                self.offsets[places + 1].tolist(),
-                self.sums[places].tolist(),
-                self.squares[places].tolist(),
-                strict=True,
-            )
-        ]
+    def find(self, term: int) -> Posting | None:
+        """A term's postings here, if it has any."""
+        place = int(self.terms.searchsorted(term))
+        if place == len(self.terms) or self.terms[place] != term:
+            return None
+        start, end = self.offsets[place : place + 2].tolist()
+        return Posting(self, start, end, float(self.sums[place]), float(self.squares[place]))
 
 
 class Posting(NamedTuple):
@@ -69,12 +62,6 @@ class Posting(NamedTuple):
     def weights(self) -> Floats:
         """What it weighs in each of them."""
         return self.segment.weights[self.start : self.end]
-
-    def at(self, slots: Ints) -> Floats:
-        """What it weighs in each of some slots."""
-        held = self.slots
-        places = np.minimum(held.searchsorted(slots), len(held) - 1)
-        return self.weights[places] * (held[places] == slots)
 
     def place(self, slot: int) -> int | None:
         """Where a slot stands in the segment, if it has the term."""

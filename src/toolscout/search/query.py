@@ -29,7 +29,9 @@ LONGEST = 8_000
 _SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])+)/[gims]{0,4}", re.DOTALL)
 _NAMES = re.compile(r'\s*"([^"\n]*)"\s*(?=[,\n]|$)|([^,\n]+)')
 # Every operator and every pattern has one of these; most queries have none and are read at once.
-_SIGNS = re.compile(r"""["+/:|\\()\[\]^*]|(?<!\S)-""")
+_SIGNS = re.compile(
+    r"""(?<!\S)(?:["+/-]|\(\?|(?:server|category|select|re):)|\A\S*[|\\()\[\]^*]\S*\Z"""
+)
 _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
 
 
@@ -91,6 +93,8 @@ class Query:
 def parse(text: str, *, mode: Mode = "auto") -> Query:
     """Read a query; raise QueryError only for a pattern that is not one."""
     seen = clean(text, cap=len(text) + 1)
+    if mode == "auto" and _SIGNS.search(seen) is None:
+        return Query(text, words=_cut(seen), is_cut=len(seen) > LONGEST)
     try:
         query = _by_mode(seen, mode)
     except QueryError as error:
@@ -129,8 +133,6 @@ def _by_mode(seen: str, mode: Mode) -> Query:
 
 def _auto(seen: str) -> Query:
     """The form of what follows the leading operators, else of what is left without any."""
-    if _SIGNS.search(seen) is None:
-        return Query("", words=_cut(seen), is_cut=len(seen) > LONGEST)
     front, rest = leading(seen)
     if form := _form(rest, offset=len(seen) - len(rest)):
         return _narrowed(form, front)

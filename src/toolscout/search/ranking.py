@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,14 @@ Floats = npt.NDArray[np.float32]
 
 # Equal texts may differ by so much, according to where they stand in a matrix.
 _NOISE = np.float32(1e-6)
+
+
+def distinct(slots: Ints) -> Ints:
+    """Each of some slots once, in order."""
+    ordered = np.sort(slots)
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +53,11 @@ class Request:
         """
         if len(slots) <= count:
             return slots
-        last = np.partition(scores, len(scores) - count)[len(scores) - count]
+        ordered = scores.copy()
+        ordered.partition(len(scores) - count)
+        last = ordered[len(scores) - count]
         is_above = scores > last + _NOISE
-        equals: list[int] = slots[(scores >= last - _NOISE) & ~is_above].tolist()
+        equals: list[int] = slots[(scores >= last - _NOISE) ^ is_above].tolist()
         above = slots[is_above]
         room = count - len(above)
         if len(equals) > room:
@@ -82,13 +92,17 @@ class Ranking(Protocol):
         ...
 
 
-@runtime_checkable
 class Parted(Protocol):
     """A ranking that can also tell how each clause of a request sees the catalog."""
 
     def parts(self, slots: Ints) -> Floats:
         """Standardised scores, a row a clause and a column a slot, already weighed by trust."""
         ...
+
+
+def is_parted(ranking: Ranking) -> TypeGuard[Parted]:
+    """Whether a ranking can tell clauses apart."""
+    return hasattr(ranking, "parts")
 
 
 class Ranker(Protocol):

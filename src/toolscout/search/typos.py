@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 from rapidfuzz.distance import OSA
 
 from .index import Index
@@ -16,7 +15,6 @@ from .text import terms
 _SHORTEST = 4
 _LONG = 8
 _ENOUGH = 3
-_NO_TERM = -2
 
 
 @dataclass(slots=True)
@@ -81,15 +79,7 @@ def _is_word(term: str) -> bool:
 
 def unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    numbers = [index.shared.vocabulary.get(t) for t in texts]
-    wanted = np.array([_NO_TERM if n is None else n for n in numbers], np.int32)
-    counts = [-index.lost.get(n, (0,))[0] if n is not None else 0 for n in numbers]
-    for segment in index.segments:
-        for place, posting in enumerate(segment.find(wanted)):
-            if posting is None:
-                continue
-            if allowed is index.alive:
-                counts[place] += len(posting)
-            elif allowed[posting.slots].any():
-                counts[place] = len(posting) + index.size
-    return [t for t, count in zip(texts, counts, strict=True) if count <= 0]
+    get = index.lexicon.get
+    if allowed is index.alive:
+        return [text for text in texts if get(text) is None]
+    return [t for t in texts if (term := get(t)) is None or not allowed[term.slots].any()]

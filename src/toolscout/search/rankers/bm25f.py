@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 
 from ..fields import FIELDS
 from ..hit import Reason
-from ..index import Index
-from ..postings import Posting
-from ..ranking import Floats, Ints, Request
+from ..lexicon import Term
+from ..ranking import Floats, Ints, Request, distinct
 from ..text import terms
+
+Sums = npt.NDArray[np.float64]
 
 WEIGHT = 0.8
 _SMALL = 1e-6
 _MANY = 30_000
-_AT_MOST = 20_000
+_WIDER = 6
+_REPEATS = 3
+_ENOUGH = 2_000
+_AT_MOST = 12_000
 """How many postings are summed for all tools; of commoner words only what can matter is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word of the query as the index knows it, with the spread of its weight over the catalog."""
-
-    text: str
-    idf: float
-    postings: tuple[Posting, ...]
-    count: int
-    mean: float
-    variance: float
-
-    def at(self, slots: Ints) -> Floats:
-        """What it gives each of some slots."""
-        weights = [p.at(slots) for p in self.postings]
-        summed = weights[0] if len(weights) == 1 else np.sum(weights, axis=0)
-        return np.float32(self.idf) * summed
 
 
 class BM25F:
@@ -53,66 +42,119 @@ class BM25F:
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the query."""
         index = request.index
-        texts = list(dict.fromkeys(request.terms))
-        known = _look_up(index, texts)
+        texts = dict.fromkeys(request.terms)
+        known = index.lexicon.terms(texts)
         if not known:
             return None
+        ordered = sorted(known, key=lambda t: (-t.idf, t.text))
         rarest = log(1 + (len(index) + 0.5) / 0.5)
-        mass = sum(t.idf for t in known)
+        mass = sum([t.idf for t in known])
         coverage = mass / (mass + (len(texts) - len(known)) * rarest)
-        scores, rest, best = _scan(request, known)
-        clauses = request.clauses if len(request.clauses) > 1 else ()
+        read = Reading.of(ordered, size=index.size, is_large=len(index) > _MANY)
         return Words(
             terms=known,
-            rest=rest,
-            scores=scores,
-            candidates=best,
+            read=read,
+            candidates=_best(request, read),
             coverage=coverage,
             trust=self.weight * coverage**self.blindness,
-            clauses=tuple(frozenset(terms(c)) for c in clauses),
+            clauses=request.clauses if len(request.clauses) > 1 else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read of a query's words, `ordered` by how rare they are.
+
+    The postings of the rare ones stand one after another, those of each word up to its place in
+    `ends`. `scores` has every slot's sum over them and over the common words, all of them but the
+    `rest`: those are read only where they can matter.
+    """
+
+    ordered: Sequence[Term]
+    rest: Sequence[Term]
+    slots: Ints
+    gains: Floats
+    ends: Sequence[int]
+    scores: Sums
+
+    @classmethod
+    def of(cls, ordered: Sequence[Term], *, size: int, is_large: bool) -> Reading:
+        """Read words that come rarest first."""
+        cut = _cut(ordered, is_large=is_large)
+        rare, common = ordered[:cut], ordered[cut:]
+        slots = np.concatenate([t.slots for t in rare])
+        gains = np.concatenate([t.gains for t in rare])
+        scores: Sums = np.bincount(slots, gains, minlength=size)  # pyright: ignore[reportAssignmentType] # weighed counts are floats
+        rest: list[Term] = []
+        for term in common:
+            if is_large or term.laid is None:
+                rest.append(term)
+            else:
+                scores += term.laid
+        ends = list(accumulate([len(t.slots) for t in rare]))
+        return cls(ordered, rest, slots, gains, ends, scores)
+
+    def at(self, slots: Ints) -> Floats:
+        """What all the words together give some slots."""
+        summed = self.scores.take(slots).astype(np.float32)
+        for term in self.rest:
+            summed += term.at(slots)
+        return summed
+
+    def each(self, slots: Ints) -> Floats:
+        """What each word gives some slots: a row a word, in order."""
+        table = np.zeros((len(self.ordered), len(slots)), np.float32)
+        column = np.zeros(len(self.scores), np.int32)
+        column[slots] = np.arange(1, len(slots) + 1)
+        columns = column.take(self.slots)
+        found = (columns > 0).nonzero()[0]
+        rows = np.searchsorted(self.ends, found, side="right")
+        table[rows, columns.take(found) - 1] = self.gains.take(found)
+        for row in range(len(self.ends), len(self.ordered)):
+            table[row] = self.ordered[row].at(slots)
+        return table
+
+    def held(self, slot: int) -> list[Term]:
+        """The words that a slot has."""
+        places = (self.slots == slot).nonzero()[0].tolist()
+        rare = [self.ordered[bisect(self.ends, place)] for place in places]
+        return rare + [term for term in self.ordered[len(self.ends) :] if term.has(slot)]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """The lexical view of one request.
 
-    `scores` has every tool's sum over the rarer words, `rest` are the words left out of it;
     `coverage` is the share of the query's words, by rarity, that the catalog knows.
     """
 
     terms: Sequence[Term]
-    rest: Sequence[Term]
-    scores: Floats
+    read: Reading
     candidates: Ints
     coverage: float
     trust: float
-    clauses: tuple[frozenset[str], ...] = ()
+    clauses: tuple[str, ...] = ()
     arm: str = "words"
 
     def at(self, slots: Ints) -> Floats:
         """Standardised scores, the spread taken as if words came independently."""
-        summed = self.scores[slots]
-        for term in self.rest:
-            summed = summed + term.at(slots)
-        return _standard(summed, self.terms)
+        mean = sum([t.mean for t in self.terms])
+        deviation = sqrt(max(sum([t.variance for t in self.terms]), _SMALL))
+        return (self.read.at(slots) - np.float32(mean)) / np.float32(deviation)
 
     def parts(self, slots: Ints) -> Floats:
         """How the words of each clause alone see some slots."""
-        gains = {t.text: t.at(slots) for t in self.terms}
-        nothing = np.zeros(len(slots), np.float32)
-        rows: list[Floats] = []
-        for clause in self.clauses:
-            had = [t for t in self.terms if t.text in clause]
-            summed = sum((gains[t.text] for t in had), nothing)
-            rows.append(np.float32(self.trust) * _standard(summed, had))
-        return np.stack(rows)
+        has = self._said()
+        means: Floats = has @ np.array([t.mean for t in self.read.ordered], np.float32)
+        variances: Floats = has @ np.array([t.variance for t in self.read.ordered], np.float32)
+        deviations: Floats = np.sqrt(np.maximum(variances, np.float32(_SMALL)))
+        summed: Floats = has @ self.read.each(slots) - means[:, None]
+        return np.float32(self.trust) * summed / deviations[:, None]
 
     def share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
-        mass = sum(t.idf for t in self.terms)
-        had = (t for t in self.terms if any(p.place(slot) is not None for p in t.postings))
-        return self.coverage * sum(t.idf for t in had) / mass
+        held = sum([t.idf for t in self.read.held(slot)])
+        return self.coverage * held / sum([t.idf for t in self.terms])
 
     def why(self, slot: int) -> Reason | None:
         """The words a tool has, and the fields they stand in."""
@@ -130,87 +172,47 @@ class Words:
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)
         return Reason(self.arm, field=named, words=tuple(found), score=round(score, 3))
 
+    def _said(self) -> Floats:
+        """Which words each clause has: a row a clause, a column a word."""
+        columns = {term.text: column for column, term in enumerate(self.read.ordered)}
+        said = np.zeros((len(self.clauses), len(columns)), np.float32)
+        for row, clause in zip(said, self.clauses, strict=True):
+            row[[columns[t] for t in terms(clause) if t in columns]] = 1
+        return said
 
-def _standard(summed: Floats, terms: Iterable[Term]) -> Floats:
-    mean = variance = 0.0
-    for term in terms:
-        mean += term.idf * term.mean
-        variance += term.idf * term.idf * term.variance
-    return (summed - np.float32(mean)) / np.float32(sqrt(max(variance, _SMALL)))
+
+def _cut(ordered: Sequence[Term], *, is_large: bool) -> int:
+    """How many words, the rarest first, are read posting by posting."""
+    read = 0
+    for place, term in enumerate(ordered):
+        is_costly = read + term.tools > _AT_MOST if is_large else term.laid is not None
+        if is_costly and read >= (_ENOUGH if is_large else 1):
+            return place
+        read += term.tools
+    return len(ordered)
 
 
-def _scan(request: Request, known: Sequence[Term]) -> tuple[Floats, Sequence[Term], Ints]:
-    """Sum the rarer words over all tools, and the commoner ones over the best of those.
+def _best(request: Request, read: Reading) -> Ints:
+    """The best slots a caller may see.
 
-    Where a long request meets a large catalog, most postings belong to words that nearly every
-    tool has; a tool with none of the rarer words is never among the best.
+    Where enough tools have one of the rarer words, a tool that has none is not among the best; what
+    was left to be read is then read for the best of them only.
     """
-    ordered = sorted(known, key=lambda t: (-t.idf, t.text))
-    read, cut = 0, 0
-    while cut < len(ordered) and (not cut or read + ordered[cut].count <= _AT_MOST):
-        read += ordered[cut].count
-        cut += 1
-    rare, rest = ordered[:cut], ordered[cut:]
-    scores = _sum(request.index, rare)
-    best = _best(request, rare, scores, depth=2 * request.depth if rest else request.depth)
-    if rest and len(best) > request.depth:
-        summed = scores[best] + sum((t.at(best) for t in rest), np.zeros(len(best), np.float32))
-        best = request.leading(best, summed, request.depth)
-    return scores, rest, best
+    depth = request.depth
+    if len(read.slots) < depth:
+        chosen = (request.allowed & (read.scores > 0)).nonzero()[0].astype(np.int32)
+        return request.leading(chosen, read.at(chosen), depth)
+    slots = read.slots
+    if request.allowed is not request.index.alive or len(request.index) < request.index.size:
+        slots = slots[request.allowed.take(slots)]
+    chosen = _foremost(slots, read.scores, (_WIDER if read.rest else 1) * depth)
+    return request.leading(chosen, read.at(chosen), depth)
 
 
-def _sum(index: Index, terms: Sequence[Term]) -> Floats:
-    """Every slot's sum over some words."""
-    postings = [(t.idf, p) for t in terms for p in t.postings]
-    slots = np.concatenate([p.slots for _, p in postings])
-    gains = np.concatenate([p.weights * np.float32(idf) for idf, p in postings])
-    return np.bincount(slots, gains, minlength=index.size).astype(np.float32)
-
-
-def _best(request: Request, terms: Sequence[Term], scores: Floats, *, depth: int) -> Ints:
-    """The best slots a caller may see; where many are touched, a bound spares sorting them all."""
-    bound = _bound(request, terms, scores, depth) if request.index.size > _MANY else 0.0
-    chosen = np.flatnonzero(scores >= bound if bound > 0 else scores)
-    chosen = chosen[request.allowed[chosen]]
-    return request.leading(chosen.astype(np.int32), scores[chosen], depth)
-
-
-def _bound(request: Request, terms: Sequence[Term], scores: Floats, depth: int) -> float:
-    """A score that `depth` tools reach, judged by the tools that have the rarest words."""
-    held: list[Ints] = []
-    enough = depth
-    for term in terms:
-        held += [p.slots[request.allowed[p.slots]] for p in term.postings]
-        if sum(map(len, held)) > enough:
-            some = scores[np.unique(np.concatenate(held))]
-            if len(some) > depth:
-                return float(np.partition(some, len(some) - depth)[len(some) - depth])
-            enough *= 2
-    return 0.0
-
-
-def _look_up(index: Index, texts: Sequence[str]) -> list[Term]:
-    """The words that living tools have, with statistics as if the dead had never been."""
-    numbers = [(t, n) for t in texts if (n := index.shared.vocabulary.get(t)) is not None]
-    if not numbers or not len(index):
-        return []
-    wanted = np.array([n for _, n in numbers], np.int32)
-    columns = zip(*(segment.find(wanted) for segment in index.segments), strict=True)
-    found = (
-        _term(len(index), text, [p for p in column if p is not None], index.lost.get(number))
-        for (text, number), column in zip(numbers, columns, strict=True)
-    )
-    return [term for term in found if term is not None]
-
-
-def _term(
-    size: int, text: str, postings: Sequence[Posting], lost: tuple[int, float, float] | None
-) -> Term | None:
-    gone, less, fewer = lost or (0, 0.0, 0.0)
-    count = sum(p.end - p.start for p in postings) - gone
-    if count <= 0:
-        return None
-    mean = (sum(p.total for p in postings) - less) / size
-    square = (sum(p.squares for p in postings) - fewer) / size
-    idf = log(1 + (size - count + 0.5) / (count + 0.5))
-    return Term(text, idf, tuple(postings), count, mean, max(0.0, square - mean * mean))
+def _foremost(slots: Ints, scores: Sums, count: int) -> Ints:
+    """About the best `count` of slots that may stand there several times, each of them once."""
+    several = _REPEATS * count
+    if len(slots) > several:
+        held = scores.take(slots)
+        slots = slots[held >= np.partition(held, len(held) - several)[len(held) - several]]
+    return distinct(slots)

@@ -17,10 +17,13 @@ WHOLE = 100.0
 PREFIX = 50.0
 MENTIONED = 6.0
 _RUN = re.compile(r"[^\W\d](?:[\w.\-:/]*\w)?")
+# What every identifier has somewhere; most sentences have none, and are passed over.
+_MARKED = re.compile(r"[_.:\-/A-Z](?:(?<=_)|(?<=[.:\-/])\w|(?<=[a-z][A-Z]))")
 _JOINT = re.compile(r"[_.:\-/]")
 _HUMPS = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]+)+")
 _STEP = 50.0
 _LONGEST = 512
+_MOST_BLANKS = 12  # a sentence, not a name that was spelled in words
 
 Found = Mapping[int, tuple[float, str]]
 """Slots, what each gains by its name, and the spelling that named it."""
@@ -71,7 +74,7 @@ def is_called(request: Request) -> bool:
 
 def _called(request: Request, name: str) -> Found:
     """What is called just so; first of all what is spelled just so."""
-    if len(name) > _LONGEST:
+    if len(name) > _LONGEST or name.count(" ") > _MOST_BLANKS:
         return {}
     found = dict.fromkeys(_seen(request, request.index.named(name)), (WHOLE, name))
     exact = request.index.slot(name)
@@ -88,6 +91,8 @@ def _begun(request: Request, word: str) -> Found:
 
 def _mentioned(request: Request, text: str) -> Found:
     found: dict[int, tuple[float, str]] = {}
+    if _MARKED.search(text) is None:
+        return found
     for spelling in filter(_is_identifier, _RUN.findall(text[:_LONGEST])):
         found |= dict.fromkeys(_seen(request, request.index.named(spelling)), (MENTIONED, spelling))
     return found
@@ -107,6 +112,8 @@ def _is_beginning(request: Request, word: str) -> bool:
 
 def _is_identifier(word: str) -> bool:
     """Whether a word is joined out of several, as names are and plain words are not."""
+    if word.isalnum() and (word.islower() or word.istitle()):
+        return False
     if len(word) > _LONGEST or _RUN.fullmatch(word) is None:
         return False
     return _JOINT.search(word) is not None or _HUMPS.fullmatch(word) is not None

@@ -1,0 +1,103 @@
+"""What the words of queries are to one snapshot: which tools have them, and how much that says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+
+from .postings import Floats, Ints, Posting, Segment, Vocabulary
+
+_COMMON = 16
+"""A word that one tool in so many has is also laid out over all of them."""
+
+Lost = Mapping[int, tuple[int, float, float]]
+"""What dead slots had of each term: how many had it, the sum of its weights, and of the squares."""
+
+
+class Term(NamedTuple):
+    """A word as one snapshot knows it.
+
+    So many living `tools` have it; `gains` is what it gives each of them, and `mean` and `variance`
+    are those of its gain over the whole catalog. A common word has its gains `laid` out, a place
+    for every slot.
+    """
+
+    text: str
+    idf: float
+    tools: int
+    mean: float
+    variance: float
+    slots: Ints
+    gains: Floats
+    postings: tuple[Posting, ...]
+    laid: Floats | None = None
+
+    def has(self, slot: int) -> bool:
+        """Whether the tool in a slot has it."""
+        if self.laid is not None:
+            return bool(self.laid[slot])
+        place = int(self.slots.searchsorted(slot))
+        return place < len(self.slots) and int(self.slots[place]) == slot
+
+    def at(self, slots: Ints) -> Floats:
+        """What it gives each of some slots."""
+        if self.laid is not None:
+            return self.laid.take(slots)
+        places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
+        return self.gains.take(places) * (self.slots.take(places) == slots)
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """The words of one snapshot, looked up once each; the dead count as if they had never been.
+
+    `size` counts slots and `count` the living; `lost` corrects the postings' statistics.
+    """
+
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    segments: tuple[Segment, ...] = ()
+    lost: Lost = field(default_factory=dict[int, tuple[int, float, float]])
+    size: int = 0
+    count: int = 0
+    _seen: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
+
+    def terms(self, texts: Iterable[str]) -> list[Term]:
+        """Those of some words that living tools have."""
+        return [term for text in texts if (term := self.get(text)) is not None]
+
+    def get(self, text: str) -> Term | None:
+        """A word, if a living tool has it."""
+        try:
+            return self._seen[text]
+        except KeyError:
+            number = self.vocabulary.get(text)
+            if number is None or not self.count:  # words of strangers are not kept
+                return None
+            term = self._seen[text] = self._look_up(text, number)
+            return term
+
+    def _look_up(self, text: str, number: int) -> Term | None:
+        found = [segment.find(number) for segment in self.segments]
+        postings = tuple([posting for posting in found if posting is not None])
+        gone, less, fewer = self.lost.get(number, (0, 0.0, 0.0))
+        count = sum([p.end - p.start for p in postings]) - gone
+        if count <= 0:
+            return None
+        idf = log(1 + (self.count - count + 0.5) / (count + 0.5))
+        mean = (sum([p.total for p in postings]) - less) / self.count
+        square = (sum([p.squares for p in postings]) - fewer) / self.count
+        slots, weights = postings[0].slots, postings[0].weights
+        if len(postings) > 1:
+            slots = np.concatenate([p.slots for p in postings])
+            weights = np.concatenate([p.weights for p in postings])
+        gains = weights * np.float32(idf)
+        laid = None
+        if count * _COMMON >= self.count:
+            laid = np.zeros(self.size, np.float32)
+            laid[slots] = gains
+        variance = idf * idf * max(0.0, square - mean * mean)
+        return Term(text, idf, count, idf * mean, variance, slots, gains, postings, laid)
