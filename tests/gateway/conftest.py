@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -59,23 +60,28 @@ Serve = Callable[..., AbstractAsyncContextManager[Running]]
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Serve:
-    """Serve a configuration: `servers` as JSON has them, everything else as TOML sections."""
+    """Serve a configuration: `servers` as JSON has them, everything else as TOML sections.
+
+    `${GATEWAY_URL}` stands for its own address.
+    """
 
     @asynccontextmanager
     async def serving(
         servers: dict[str, Any], *, variables: dict[str, str] | None = None, **sections: Any
     ) -> AsyncIterator[Running]:
+        listener = bound("127.0.0.1", 0)
+        base = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        known = {**(os.environ if variables is None else variables), "GATEWAY_URL": base}
         path, home = tmp_path / "mcp.json", tmp_path / "home"
         path.write_text(json.dumps({"mcpServers": servers, **sections}))
         config = Config.read(home=str(home), embedder="none")
 
         def again() -> Setup:
             options = {"start_wait_seconds": 60}
-            return Setup.read(path, overrides=options, config=config, variables=variables)
+            return Setup.read(path, overrides=options, config=config, variables=known)
 
         gateway = Gateway(again())
-        listener = bound("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        url = f"{base}/mcp"
         task = asyncio.create_task(serve_http(gateway, listener, again=again))
         try:
             yield Running(gateway, url, path, home)

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -16,7 +17,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.gateway.conftest import Running, Serve, small, text
 
-from toolscout.errors import ConfigError
+from toolscout.catalog.sources.mcp.reading import read
+from toolscout.catalog.sources.mcp.source import MCPSource
+from toolscout.errors import ConfigError, SourceError
 from toolscout.gateway.auth import check_exposure, provider_of
 from toolscout.gateway.server import bound
 from toolscout.gateway.settings import JWT, Auth
@@ -60,6 +63,32 @@ async def test_without_a_right_token_nobody_gets_in(serve: Serve) -> None:
         assert (await post(running.url)).status_code == 401
         assert (await post(running.url, Authorization="Bearer wrong")).status_code == 401
         assert (await post(running.url, Authorization=f"Bearer {BOB}")).status_code == 200
+
+
+async def test_an_upstream_that_wants_a_bearer_token_gets_it_from_the_environment(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with serve({"one": small()}, variables={"BOB_TOKEN": BOB}, **TOKENS) as running:
+        config = tmp_path / "front.json"
+        entry = {"url": running.url, "headers": {"Authorization": "Bearer ${UP}"}}
+        config.write_text(json.dumps({"mcpServers": {"up": entry}}))
+
+        async def tried(token: str) -> str:
+            (server,) = read(config, variables={"UP": token}).servers
+            source = MCPSource(server)
+            try:
+                tools = {t.local_name: t for t in await source.tools()}
+                call = {"name": "one__echo", "arguments": {"text": "through two"}}
+                return (await source.call(tools["call_tool"], call)).text
+            except SourceError as error:
+                return str(error)
+            finally:
+                await source.close()
+
+        assert await tried(BOB) == "through two"
+        refused = await tried("wrong-token-0123456789")
+        assert "it answered with HTTP status 401" in refused
+        assert "wrong-token" not in refused
 
 
 async def test_policies_hold_for_search_and_call_alike(serve: Serve) -> None:

@@ -25,7 +25,8 @@ HEALTH = {
 async def test_an_api_is_searched_and_called_like_any_server(serve: Serve, tmp_path: Path) -> None:
     path = tmp_path / "health.json"
     path.write_text(json.dumps(HEALTH))
-    async with serve({"one": small()}) as first:
+    async with serve({"one": small()}) as first, first.client() as waits:
+        await waits.list_tools()
         base = first.url.removesuffix("/mcp")
         spec = {"document": str(path), "base_url": base, "exclude": ["live"]}
         async with (

@@ -19,19 +19,26 @@ def free_port() -> int:
 
 
 @contextmanager
-def listening(kind: str, port: int = 0) -> Iterator[str]:
-    port = port or free_port()
+def running(*command: str) -> Iterator[None]:
+    """A program of uvicorn's, from when it listens until it is not needed."""
     process = subprocess.Popen(
-        [sys.executable, TALKER, kind, str(port)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     assert process.stdout is not None
     while b"Uvicorn running" not in (line := process.stdout.readline()):
         assert line, "the server ended before it listened"
     drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
     try:
-        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+        yield
     finally:
         process.terminate()
         process.wait()
         process.stdout.close()
         drain.wait()
+
+
+@contextmanager
+def listening(kind: str, port: int = 0) -> Iterator[str]:
+    port = port or free_port()
+    with running(TALKER, kind, str(port)):
+        yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"

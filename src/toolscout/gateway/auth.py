@@ -8,10 +8,18 @@ from importlib import import_module
 from ipaddress import ip_address
 from typing import Any
 
-from fastmcp.server.auth import AccessToken, AuthProvider, JWTVerifier, MultiAuth, TokenVerifier
+from fastmcp.server.auth import (
+    AccessToken,
+    AuthProvider,
+    JWTVerifier,
+    MultiAuth,
+    RemoteAuthProvider,
+    TokenVerifier,
+)
+from pydantic import AnyHttpUrl
 
 from ..errors import ConfigError
-from .settings import Auth
+from .settings import JWT, Auth
 
 _PROVIDERS = "fastmcp.server.auth."
 _SHORTEST_TOKEN = 16
@@ -43,12 +51,14 @@ def provider_of(auth: Auth, *, tokens: Callable[[], Mapping[str, str]]) -> AuthP
                 f"The token of {principal!r} is too short.",
                 hint=f"Use at least {_SHORTEST_TOKEN} random characters.",
             )
-    verifiers: list[TokenVerifier] = []
-    if auth.tokens:
-        verifiers.append(Bearers(tokens))
-    if auth.jwt is not None:
-        verifiers.append(_jwt(auth))
+    verifiers: list[TokenVerifier] = [Bearers(tokens)] if auth.tokens else []
     server = _provider(auth) if auth.provider else None
+    if auth.jwt is not None:
+        verifier = _jwt(auth.jwt)
+        if server is None and auth.jwt.base_url:
+            server = _resource(auth.jwt, verifier)
+        else:
+            verifiers.append(verifier)
     if server is None and len(verifiers) == 1:
         return verifiers[0]
     if server is not None and not verifiers:
@@ -56,18 +66,31 @@ def provider_of(auth: Auth, *, tokens: Callable[[], Mapping[str, str]]) -> AuthP
     return MultiAuth(server=server, verifiers=verifiers) if verifiers else None
 
 
-def _jwt(auth: Auth) -> JWTVerifier:
-    assert auth.jwt is not None
-    if not auth.jwt.audience or not auth.jwt.issuer:
+def _jwt(jwt: JWT) -> JWTVerifier:
+    if not jwt.audience or not jwt.issuer:
         raise ConfigError(
             "A JWT must be checked for its audience and its issuer.",
             hint="Set audience and issuer in [auth.jwt]: a token for another service is no token.",
         )
-    given = {k: v for k, v in auth.jwt.model_dump().items() if v is not None}
+    given = jwt.model_dump(include={"jwks_uri", "public_key", "issuer", "audience", "algorithm"})
     try:
-        return JWTVerifier(**given)
+        return JWTVerifier(**given, required_scopes=list(jwt.required_scopes) or None)
     except ValueError as error:
         raise ConfigError(f"[auth.jwt] is wrong: {error}.") from error
+
+
+def _resource(jwt: JWT, verifier: JWTVerifier) -> RemoteAuthProvider:
+    """The gateway as a protected resource: who has no token is told where there are some."""
+    try:
+        servers = [AnyHttpUrl(url) for url in jwt.authorization_servers or (jwt.issuer or "",)]
+        return RemoteAuthProvider(
+            verifier, authorization_servers=servers, base_url=AnyHttpUrl(jwt.base_url)
+        )
+    except ValueError as error:
+        raise ConfigError(
+            "[auth.jwt] needs addresses in base_url and authorization_servers.",
+            hint="For example: https://gateway.example and https://login.example",
+        ) from error
 
 
 def _provider(auth: Auth) -> AuthProvider:

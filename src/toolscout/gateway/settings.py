@@ -62,13 +62,20 @@ class Policy(_Table):
 
 
 class JWT(_Table):
-    """How JSON Web Tokens are checked."""
+    """How JSON Web Tokens are checked, and where clients get them.
+
+    With `base_url`, the address that clients know the gateway by, it tells them which servers give
+    out tokens for it: `authorization_servers`, or the issuer.
+    """
 
     jwks_uri: str | None = None
     public_key: str | None = None
     issuer: str | None = None
     audience: str | None = None
     algorithm: str | None = None
+    required_scopes: tuple[str, ...] = ()
+    base_url: str = ""
+    authorization_servers: tuple[str, ...] = ()
 
 
 class Auth(_Table):
