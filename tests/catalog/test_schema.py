@@ -178,3 +178,4 @@ def test_reading_arguments_never_fails_whatever_the_schema(value: dict[str, Any]
     schema = Schema.of(value)
     assert set(schema.top()) <= set(schema.parameters())
     assert len(schema.parameters()) <= 400
+    assert schema.described() == [(p.name, p.description) for p in schema.parameters()]

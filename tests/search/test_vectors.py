@@ -13,9 +13,12 @@ import pytest
 from tests.search.parts import Bag, Floats, Fragile, filled, tool, unplugged, use
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.schema import Schema
+from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
+from toolscout.search.fields import RECIPE, texts
 
 MAIL = tool("send_mail", "send mail", category="post", phrases=("write to somebody",))
 WEATHER = tool("weather", "weather forecast")
@@ -487,3 +490,31 @@ def test_text_that_no_encoding_knows_is_encoded_without_it() -> None:
     assert engine.status.problem == ""
     assert engine.search("half a pair").names[0] == "odd"
     engine.close()
+
+
+def test_texts_that_are_made_another_way_are_kept_under_another_name() -> None:
+    message = Tool(
+        name="mail__sendMessage",
+        description="Send a message. It leaves at once.",
+        parameters=Schema.of(
+            {
+                "type": "object",
+                "properties": {
+                    "to": {"type": "string", "description": "Who gets it"},
+                    "copy_to": {"type": "array"},
+                },
+                "required": ["to"],
+            }
+        ),
+        phrases=("write to somebody",),
+    )
+    made = {
+        "texts 1": (
+            ("mail send Message: Send a message. It leaves at once.", 0.3),
+            ("mail send Message: Send a message. It leaves at once., to, copy to", 0.4),
+            ("mail send Message", 0.3),
+            ("mail send Message: Send a message. to: Who gets it", 0.4),
+            ("write to somebody", 0.7),
+        )
+    }
+    assert texts(message) == made[RECIPE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 _DEPTH = 4
 _WIDTH = 400
@@ -32,8 +32,27 @@ class Parameter:
     parent: str = ""
 
 
+class _Declared(NamedTuple):
+    """Where a schema declares an argument."""
+
+    name: str
+    node: dict[str, Any]
+    required: bool
+    depth: int
+    parent: str
+
+
 def parameters_of(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Parameter]:
     """Each argument, outer ones first, in declared order; recursive types are entered once."""
+    return (_parameter(declared, root) for declared in _declared(root, deepest))
+
+
+def described_in(root: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The names and descriptions of the same arguments."""
+    return ((d.name, _text(d.node)) for d in _declared(root, _DEPTH))
+
+
+def _declared(root: dict[str, Any], deepest: int) -> Iterator[_Declared]:
     level: list[tuple[str, dict[str, Any]]] = [("", _resolve(root, root))]
     entered: set[object] = set()
     seen = 0
@@ -46,12 +65,15 @@ def parameters_of(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Pa
                 if seen > _WIDTH:
                     return
                 child = _resolve(_mapping(raw), root)
-                yield _parameter(
-                    name, child, root, required=name in needed, depth=depth, parent=parent
-                )
+                yield _Declared(name, child, name in needed, depth, parent)
                 if not child.keys().isdisjoint(_NESTING) and _is_new(raw, entered):
                     below.append((f"{parent}.{name}" if parent else name, child))
         level = below
+
+
+def _text(node: dict[str, Any]) -> str:
+    text = node.get("description")
+    return text if isinstance(text, str) else ""
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -134,26 +156,18 @@ def _is_new(raw: object, entered: set[object]) -> bool:
     return is_new
 
 
-def _parameter(
-    name: str,
-    node: dict[str, Any],
-    root: dict[str, Any],
-    *,
-    required: bool,
-    depth: int,
-    parent: str,
-) -> Parameter:
-    text = node.get("description")
+def _parameter(declared: _Declared, root: dict[str, Any]) -> Parameter:
+    node = declared.node
     default = node.get("default")
     return Parameter(
-        name=name,
+        name=declared.name,
         type=_type_of(node, root),
-        description=text if isinstance(text, str) else "",
-        required=required or node.get("required") is True,
+        description=_text(node),
+        required=declared.required or node.get("required") is True,
         values=() if node.keys().isdisjoint(_LISTING) else _values(node, root),
-        depth=depth,
+        depth=declared.depth,
         default="" if default is None else json.dumps(default, ensure_ascii=False),
-        parent=parent,
+        parent=declared.parent,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from ..errors import SchemaError
 from .frozen import Unfreezable, frozen
-from .parameters import Parameter, parameters_of
+from .parameters import Parameter, described_in, parameters_of
 
 __all__ = ["EMPTY", "Parameter", "Schema"]
 
@@ -52,6 +52,10 @@ class Schema:
     def parameters(self) -> tuple[Parameter, ...]:
         """The arguments, outer ones first, a few levels deep, in declared order."""
         return () if self.text == EMPTY else tuple(parameters_of(self.value))
+
+    def described(self) -> list[tuple[str, str]]:
+        """The names and descriptions of the same arguments, for those who need no more."""
+        return [] if self.text == EMPTY else list(described_in(self.value))
 
     def top(self) -> tuple[Parameter, ...]:
         """Only the outermost arguments."""

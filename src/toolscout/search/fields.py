@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
 
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
-from .postings import Entry
+from .postings import Entries, Vocabulary
 from .text import split_identifiers, terms
 
 # One field a bit; the weights and reference lengths that BM25F works with. Lengths are fixed
@@ -26,29 +27,44 @@ _TEXT_CAP = 6_000
 _FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 
-def weigh(tool: Tool) -> dict[str, Entry]:
-    """Every term of a tool with its BM25F weight; repeats and long fields saturate."""
-    found: dict[str, tuple[float, int]] = {}
-    for number, field in enumerate(_fields(tool)):
-        if not field:
-            continue
-        longer = min(len(field) / LENGTHS[number], LONGEST)
-        unit = WEIGHTS[number] / (1 - B + B * longer)
-        bit = 1 << number
-        for term, count in Counter(field).items():
-            weight, bits = found.get(term, (0.0, 0))
-            found[term] = (weight + unit * min(count, MOST_REPEATS), bits | bit)
-    return {t: (w * (K1 + 1) / (K1 + w), bits) for t, (w, bits) in found.items()}
+def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
+    """Every term of some tools with its BM25F weight; repeats and long fields saturate."""
+    flat: list[str] = []
+    lengths: list[int] = []
+    for tool in tools:
+        for field in _fields(tool):
+            lengths.append(len(field))
+            flat += field
+    numbers = np.fromiter(vocabulary.add(flat), np.int64, len(flat))
+    sizes = np.array(lengths, np.int64)
+    places = np.repeat(np.arange(len(sizes)), sizes)  # a tool's fields stand one after another
+    document, field = np.divmod(places, len(FIELDS))
+    keys = (document * len(vocabulary) + numbers) * len(FIELDS) + field
+    keys, counts = np.unique(keys, return_counts=True)
+    longer = np.minimum(sizes / np.tile(LENGTHS, len(tools)), LONGEST)
+    units = np.tile(WEIGHTS, len(tools)) / (1 - B + B * longer)
+    pairs, field = np.divmod(keys, len(FIELDS))
+    document, number = np.divmod(pairs, len(vocabulary) or 1)
+    gains = units[document * len(FIELDS) + field] * np.minimum(counts, MOST_REPEATS)
+    firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
+    weights = np.add.reduceat(gains, firsts) if len(firsts) else gains
+    bits = np.left_shift(1, field).astype(np.uint8)
+    return Entries(
+        documents=document[firsts].astype(np.int32),
+        terms=number[firsts].astype(np.int32),
+        weights=(weights * (K1 + 1) / (K1 + weights)).astype(np.float32),
+        fields=np.bitwise_or.reduceat(bits, firsts) if len(firsts) else bits,
+    )
 
 
 def _fields(tool: Tool) -> Iterator[list[str]]:
-    parameters = tool.parameters.parameters()
+    described = tool.parameters.described()
     name = terms(tool.name)
     yield name + [t for t in terms(tool.title) if t not in name] if tool.title else name
     yield terms(tool.description[:_TEXT_CAP])
     yield [t for phrase in tool.phrases for t in terms(phrase[:_TEXT_CAP])]
-    yield terms(" ".join([p.name for p in parameters]))
-    yield terms(" ".join([p.description[:400] for p in parameters])[:_TEXT_CAP])
+    yield terms(" ".join([p for p, _ in described]))
+    yield terms(" ".join([text[:400] for _, text in described])[:_TEXT_CAP])
     server = [t for t in terms(tool.server) if t not in name]
     yield server + terms(" ".join((tool.category, *tool.tags)))
 
@@ -57,11 +73,21 @@ Texts = Callable[[Tool], Sequence[tuple[str, float]]]
 """What is encoded for a tool: texts, each with its share in the one vector."""
 
 
+RECIPE = "texts 1"
+"""Which way of making texts vectors were made by; another way needs another name."""
+
+
+def origin(tool: Tool) -> str:
+    """All that the texts of a tool are made of, and how: the same origin gives the same texts."""
+    parts = (RECIPE, tool.name, tool.description, tool.parameters.text, *tool.phrases)
+    return "\2".join(parts)
+
+
 def texts(tool: Tool) -> tuple[tuple[str, float], ...]:
     """What is encoded for a tool, with the share of each text in its one vector."""
     name = split_identifiers(tool.name) or tool.name
     description = tool.description.strip()
-    outer = [p for p in tool.parameters.parameters() if p.depth == 0]
+    outer = tool.parameters.top()
     names = ", ".join(split_identifiers(p.name) for p in outer[:30])
     first = _FIRST_SENTENCE.split(description, maxsplit=1)[0][:300]
     return (

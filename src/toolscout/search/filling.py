@@ -16,7 +16,7 @@ from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .embedders.cache import VectorCache, key
 from .embedders.embedder import Embedder, encoded, unit
-from .fields import Texts, texts
+from .fields import Texts, origin, texts
 
 Floats = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
@@ -46,13 +46,18 @@ def batches_for(
     read: Texts = texts,
 ) -> Iterator[Batch]:
     """Vectors in batches as they are had, those in the cache first."""
-    keys = [key(embedder.id, read(t)) for t in tools]
+    keys = [_key(embedder, t, read) for t in tools]
     known = _fitting(cache.get(keys)) if cache is not None else {}
     ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
     if ready:
         yield Batch([t for t, _ in ready], np.stack([v for _, v in ready]))
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
     yield from _made(rest, embedder, read)
+
+
+def _key(embedder: Embedder, tool: Tool, read: Texts) -> bytes:
+    """What a vector is kept under; what our own recipe reads is known without following it."""
+    return key(embedder.id, ((origin(tool), 1.0),) if read is texts else read(tool))
 
 
 def _made(rest: Sequence[tuple[Tool, bytes]], embedder: Embedder, read: Texts) -> Iterator[Batch]:

@@ -13,7 +13,7 @@ from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
 from .lexicon import Lexicon, Lost
-from .postings import Entry, Segment, Vocabulary, build, kept, settle
+from .postings import Segment, Vocabulary, build, kept, settle
 from .vectors import Vectors
 
 Mask = npt.NDArray[np.bool_]
@@ -90,7 +90,10 @@ class Index:
         del self.shared.tools[start:]  # what an update that failed half-way may have left
         for first in range(0, len(tools), _CHUNK):
             some = tools[first : first + _CHUNK]
-            segments.append(build(start + first, [self._enter(tool) for tool in some]))
+            for tool in some:
+                self._name(tool)
+            weighed = weigh(some, self.shared.vocabulary)
+            segments.append(build(start + first, len(some), weighed))
             segments = list(settle(segments))
         known = self.shared
         servers = _numbers(known.servers, (t.server for t in tools))
@@ -115,9 +118,8 @@ class Index:
         lost, alive = dict(self.lexicon.lost), self.alive.copy()
         for slot in gone:
             alive[slot] = False
-            for term, (exact, _) in weigh(self.shared.tools[slot]).items():
-                weight = float(np.float32(exact))  # as the postings have it
-                number = self.shared.vocabulary.add(term)
+            _, terms, weights, _ = weigh([self.tool(slot)], self.shared.vocabulary)
+            for number, weight in zip(terms.tolist(), weights.tolist(), strict=True):
                 count, total, squares = lost.get(number, (0, 0.0, 0.0))
                 lost[number] = (count + 1, total + weight, squares + weight * weight)
         dead = np.array(gone, np.int32)
@@ -175,12 +177,6 @@ class Index:
 
     def _words(self, segments: tuple[Segment, ...], lost: Lost, size: int, count: int) -> Lexicon:
         return Lexicon(self.shared.vocabulary, segments, lost, size=size, count=count)
-
-    def _enter(self, tool: Tool) -> dict[int, Entry]:
-        """Give a tool the next slot, and say what its words weigh."""
-        self._name(tool)
-        add = self.shared.vocabulary.add
-        return {add(term): entry for term, entry in weigh(tool).items()}
 
     def _name(self, tool: Tool) -> None:
         """Give a tool the next slot, under all it may be called."""

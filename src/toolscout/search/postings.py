@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,10 +12,6 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.uint8]
-
-
-Entry = tuple[float, int]
-"""One term in one document: its weight, and the fields it stands in as bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +67,19 @@ class Posting(NamedTuple):
         return place if place < self.end and self.segment.slots[place] == slot else None
 
 
-def build(start: int, documents: Sequence[Mapping[int, Entry]]) -> Segment:
-    """A segment for documents that take the slots from `start` on."""
-    sizes = [len(d) for d in documents]
-    total = sum(sizes)
-    terms = np.fromiter((t for d in documents for t in d), np.int32, total)
-    weights = np.fromiter((e[0] for d in documents for e in d.values()), np.float32, total)
-    fields = np.fromiter((e[1] for d in documents for e in d.values()), np.uint8, total)
-    slots = np.repeat(np.arange(start, start + len(documents), dtype=np.int32), sizes)
-    return _sorted(start, start + len(documents), terms, slots, weights, fields)
+class Entries(NamedTuple):
+    """The terms of some documents, a row each: whose, which, what it weighs, in which fields."""
+
+    documents: Ints
+    terms: Ints
+    weights: Floats
+    fields: Bytes
+
+
+def build(start: int, count: int, entries: Entries) -> Segment:
+    """A segment for so many documents, which take the slots from `start` on."""
+    slots = (entries.documents + start).astype(np.int32)
+    return _sorted(start, start + count, entries.terms, slots, entries.weights, entries.fields)
 
 
 def merge(segments: Sequence[Segment]) -> Segment:
@@ -146,28 +146,35 @@ def _sorted(
 class Vocabulary:
     """Terms and their numbers; it only grows, so every snapshot can share it."""
 
-    __slots__ = ("_ids", "terms")
+    __slots__ = ("_numbers", "terms")
 
     def __init__(self) -> None:
-        self._ids: dict[str, int] = {}
         self.terms: list[str] = []
+        self._numbers = _Numbers(self.terms)
 
     def __len__(self) -> int:
         return len(self.terms)
 
     def get(self, term: str) -> int | None:
         """The number of a known term."""
-        return self._ids.get(term)
+        return self._numbers.get(term)
 
-    def add(self, term: str) -> int:
-        """The number of a term, new or not."""
-        number = self._ids.get(term)
-        if number is None:
-            number = len(self.terms)
-            self.terms.append(term)
-            self._ids[term] = number
+    def add(self, terms: Iterable[str]) -> Iterator[int]:
+        """The numbers of terms, new or not."""
+        return map(self._numbers.__getitem__, terms)
+
+
+class _Numbers(dict[str, int]):
+    """Numbers a term when it is first asked for."""
+
+    __slots__ = ("_terms",)
+
+    def __init__(self, terms: list[str]) -> None:
+        super().__init__()
+        self._terms = terms
+
+    def __missing__(self, term: str) -> int:
+        number = len(self._terms)
+        self._terms.append(term)
+        self[term] = number
         return number
-
-    def add_all(self, terms: Iterable[str]) -> list[int]:
-        """The numbers of several terms."""
-        return [self.add(t) for t in terms]

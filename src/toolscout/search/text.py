@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
 _STOP_WORDS = """
@@ -59,13 +60,11 @@ def words(text: str) -> list[str]:
 
 def terms(text: str) -> list[str]:
     """The index terms of a text, in order, stop words left out."""
-    found: list[str] = []
-    for word in _WORD.findall(fold(text)):
-        known = _cache.get(word)
-        if known is None:
-            known = _remember(word)
-        found += known
-    return found
+    words = _WORD.findall(fold(text))
+    try:
+        return list(chain.from_iterable(map(_cache.__getitem__, words)))
+    except KeyError:  # a word that is met for the first time
+        return [t for w in words for t in (_cache.get(w) or _remember(w))]
 
 
 def is_value(term: str) -> bool:

@@ -27,6 +27,7 @@ def one_thread() -> AbstractContextManager[object]:
 EXACT_UP_TO = 20_000
 LEADING = 128
 _SAMPLE = 8_000
+_BLOCK = 512
 # How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
 # small to tell by itself is judged by.
 _PRIOR_WEIGHT = 10.0
@@ -86,15 +87,14 @@ class Vectors:
         present = self.present.copy()
         present[slots] = True
         self.rows[slots] = vectors
-        wide = vectors.astype(np.float64)
         with one_thread():
             if self.lead is not None and self.basis is not None:
                 self.lead[slots] = vectors @ self.basis
-            gram = self.gram + wide.T @ wide
+            gram = self.gram + _gram(vectors)
         after = replace(
             self,
             present=present,
-            total=self.total + wide.sum(axis=0),
+            total=self.total + vectors.sum(axis=0, dtype=np.float64),
             gram=gram,
             count=self.count + len(slots),
         )
@@ -109,13 +109,13 @@ class Vectors:
             return self
         present = self.present.copy()
         present[slots] = False
-        wide = self.rows[slots].astype(np.float64)
+        gone = self.rows[slots].astype(np.float32)
         with one_thread():
-            gram = self.gram - wide.T @ wide
+            gram = self.gram - _gram(gone)
         return replace(
             self,
             present=present,
-            total=self.total - wide.sum(axis=0),
+            total=self.total - gone.sum(axis=0, dtype=np.float64),
             gram=gram,
             count=self.count - len(slots),
         )
@@ -176,6 +176,15 @@ class Vectors:
         half = np.zeros(self.rows.shape, np.float16)
         half[: self.size] = self.rows[: self.size]
         return replace(self, rows=half, basis=basis, lead=lead)
+
+
+def _gram(vectors: Floats) -> npt.NDArray[np.float64]:
+    """The sum of every vector times itself, in blocks short enough for single precision."""
+    total = np.zeros((vectors.shape[1], vectors.shape[1]))
+    for start in range(0, len(vectors), _BLOCK):
+        some = vectors[start : start + _BLOCK]
+        total += some.T @ some
+    return total
 
 
 def _grown(rows: npt.NDArray[np.floating], room: int) -> npt.NDArray[np.floating]:

@@ -6,6 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 
@@ -40,16 +41,15 @@ class VectorCache:
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Floats]:
         """The vectors that are known, by key."""
         found: dict[bytes, Floats] = {}
+        ordered = sorted(keys)  # as the file has them, so that each page is read once
         with self._lock, self._tolerant() as connection:
             if connection is None:
                 return {}
-            for start in range(0, len(keys), _AT_ONCE):
-                some = keys[start : start + _AT_ONCE]
+            for start in range(0, len(ordered), _AT_ONCE):
+                some = ordered[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(some))  # marks, never values
                 wanted = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
-                for k, kept in connection.execute(wanted, some):
-                    if (vector := _vector(kept)) is not None:
-                        found[k] = vector
+                found |= _vectors(connection.execute(wanted, some).fetchall())
         return found
 
     def put(self, vectors: Iterable[tuple[bytes, Floats]]) -> None:
@@ -105,12 +105,15 @@ class VectorCache:
             self._connection = None
 
 
-def _vector(kept: object) -> Floats | None:
-    """A vector as it was kept; whatever else stands there is as good as nothing."""
-    if not isinstance(kept, bytes) or not kept or len(kept) % 2:
-        return None
-    vector = np.frombuffer(kept, np.float16).astype(np.float32)
-    return vector if np.isfinite(vector).all() else None
+def _vectors(rows: Sequence[tuple[bytes, object]]) -> dict[bytes, Floats]:
+    """Vectors as they were kept; whatever else stands there is as good as nothing."""
+    sound = [(k, v) for k, v in rows if isinstance(v, bytes) and v and not len(v) % 2]
+    numbers = np.frombuffer(b"".join([v for _, v in sound]), np.float16).astype(np.float32)
+    ends = list(accumulate([len(v) // 2 for _, v in sound]))
+    found = {k: numbers[b - len(v) // 2 : b] for (k, v), b in zip(sound, ends, strict=True)}
+    if np.isfinite(numbers).all():
+        return found
+    return {k: vector for k, vector in found.items() if np.isfinite(vector).all()}
 
 
 def _is_busy(error: Exception) -> bool:
