@@ -17,6 +17,7 @@ from ..vectors import Vectors, one_thread
 from .exact import is_called
 
 _REMEMBERED = 512
+_WIDER = 4
 
 
 class Dense:
@@ -54,6 +55,9 @@ class Dense:
             raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
         with one_thread():
             near, closeness = vectors.scan(views[0], request.allowed, count=request.depth)
+            if vectors.lead is not None:  # a scan along leading directions is only nearly right
+                near = request.leading(near, closeness, _WIDER * request.depth)
+                closeness = vectors.similarity(views[:1], near)[:, 0]
             near = request.leading(near, closeness, request.depth)
             mean, deviation = vectors.spread(views)
         return Meaning(
