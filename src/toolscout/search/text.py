@@ -64,7 +64,7 @@ def terms(text: str) -> list[str]:
     try:
         return list(chain.from_iterable(map(_cache.__getitem__, words)))
     except KeyError:  # a word that is met for the first time
-        return [t for w in words for t in (_cache.get(w) or _remember(w))]
+        return [t for w in words for t in (_cache[w] if w in _cache else _remember(w))]
 
 
 def is_value(term: str) -> bool:
