@@ -40,7 +40,7 @@ class Term(NamedTuple):
         """Whether the tool in a slot has it."""
         if self.laid is not None:
             return bool(self.laid[slot])
-        place = int(self.slots.searchsorted(slot))
+        place = int(self.slots.searchsorted(np.int32(slot)))
         return place < len(self.slots) and int(self.slots[place]) == slot
 
     def at(self, slots: Ints) -> Floats:

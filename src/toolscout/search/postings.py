@@ -30,7 +30,7 @@ class Segment:
 
     def find(self, term: int) -> Posting | None:
         """A term's postings here, if it has any."""
-        place = int(self.terms.searchsorted(term))
+        place = int(self.terms.searchsorted(np.int32(term)))
         if place == len(self.terms) or self.terms[place] != term:
             return None
         start, end = self.offsets[place : place + 2].tolist()
@@ -63,7 +63,7 @@ class Posting(NamedTuple):
         """Where a slot stands in the segment, if it has the term."""
         if not self.segment.start <= slot < self.segment.end:
             return None
-        place = self.start + int(self.slots.searchsorted(slot))
+        place = self.start + int(self.slots.searchsorted(np.int32(slot)))
         return place if place < self.end and self.segment.slots[place] == slot else None
 
 
