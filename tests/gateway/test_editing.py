@@ -28,7 +28,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Look until something holds."""
     async with asyncio.timeout(60):
         while not await holds():
-            pass
+            await asyncio.sleep(0)  # what holds may not pause by itself
 
 
 async def names(client: Client) -> list[str]:
