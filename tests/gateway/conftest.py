@@ -18,6 +18,7 @@ from mcp_types import CallToolResult, TextContent
 from tests.upstreams.processes import listening
 
 from toolscout.config import Config
+from toolscout.events import Event
 from toolscout.gateway.gateway import Gateway
 from toolscout.gateway.server import bound, serve_http
 from toolscout.gateway.setup import Setup
@@ -43,6 +44,7 @@ class Running:
     url: str
     path: Path
     home: Path
+    events: list[Event]
 
     def client(self, mode: str = "auto", **options: Any) -> Client:
         return Client(self.url, mode=mode, **options)
@@ -80,11 +82,12 @@ def serve(tmp_path: Path) -> Serve:
             options = {"start_wait_seconds": 60}
             return Setup.read(path, overrides=options, config=config, variables=known)
 
-        gateway = Gateway(again())
+        events: list[Event] = []
+        gateway = Gateway(again(), sink=events.append)
         url = f"{base}/mcp"
         task = asyncio.create_task(serve_http(gateway, listener, again=again))
         try:
-            yield Running(gateway, url, path, home)
+            yield Running(gateway, url, path, home, events)
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -150,6 +151,40 @@ async def test_a_stateless_principal_keeps_its_tools_and_no_other_sees_them(serv
             assert "many__tool_7" not in [t.name for t in listed.tools]
 
 
+async def test_knowing_the_id_of_anothers_conversation_opens_none(serve: Serve) -> None:
+    options = {"gateway": {"surface": "load"}, **TOKENS}
+    async with serve(
+        {"many": small("several")}, variables={"BOB_TOKEN": BOB}, **options
+    ) as running:
+        known: Any = {"toolscout/session": "our project"}
+        for mode in ("legacy", "2026-07-28"):
+            async with as_(running, ALICE, mode) as alice, as_(running, BOB, mode) as bob:
+                asked = {"query": "select:many__tool_7"}
+                await alice.call_tool("tool_search", asked, meta=known)
+                for client, has in ((alice, True), (bob, False)):
+                    names = [t.name for t in (await client.list_tools(meta=known)).tools]
+                    assert ("many__tool_7" in names) is has
+
+
+async def test_what_was_saved_adds_up_and_outlives_the_gateway(serve: Serve) -> None:
+    async def total(running: Running) -> int:
+        async with running.client() as client:
+            await client.list_tools()
+        async with httpx2.AsyncClient() as http:
+            base = running.url.removesuffix("/mcp")
+            saved = (await http.get(f"{base}/health")).json()["tokens_saved"]
+            metrics = (await http.get(f"{base}/metrics")).text
+        assert f"toolscout_tokens_saved {saved:g}" in metrics
+        return saved
+
+    async with serve({"many": small("several")}) as running:
+        once = await total(running)
+        twice = await total(running)
+    async with serve({"many": small("several")}) as running:
+        thrice = await total(running)
+    assert 0 < once < twice < thrice
+
+
 async def test_jwt_is_checked_for_signature_issuer_and_audience(serve: Serve) -> None:
     secret = "a shared secret of some length, for HMAC"
     auth = {
@@ -254,6 +289,9 @@ async def test_health_and_metrics_tell_how_each_server_is(serve: Serve) -> None:
             assert 'toolscout_searches_total{found="yes"} 1' in metrics
             assert 'toolscout_upstream_up{server="one",status="ready"} 1' in metrics
             assert "toolscout_call_seconds_count 1" in metrics
+            sample = re.compile(r'[a-z_]+({([a-z_]+="[^"\n]*",?)+})? [0-9.e+-]+')
+            for line in metrics.splitlines():
+                assert line.startswith("# TYPE ") or sample.fullmatch(line), line
 
 
 async def test_to_strangers_health_tells_only_that_it_lives(serve: Serve) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.gateway import node
 from tests.gateway.conftest import Serve, small, text
+from tests.gateway.test_access import as_
 
 from toolscout.catalog.sources.openapi.source import API, OpenAPISource
 from toolscout.toolbox.box import Toolbox
@@ -41,6 +43,36 @@ async def test_an_api_is_searched_and_called_like_any_server(serve: Serve, tmp_p
             assert json.loads(text(called))["live"] is True
             hidden = await client.call_tool("call_tool", {"name": "status__live", "arguments": {}})
             assert hidden.is_error
+
+
+async def test_an_apis_secret_comes_from_the_environment_and_is_shown_to_nobody(
+    serve: Serve, tmp_path: Path
+) -> None:
+    token = "a-token-for-the-metrics"
+    figures = {"operationId": "figures", "summary": "Figures", "security": [{"key": []}]}
+    document: dict[str, Any] = {
+        **HEALTH,
+        "paths": {"/metrics": {"get": figures}},
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}},
+    }
+    path = tmp_path / "metrics.json"
+    path.write_text(json.dumps(document))
+    spec = {"document": str(path), "base_url": "${GATEWAY_URL}", "auth": {"key": "${METRICS_KEY}"}}
+    options: dict[str, Any] = {
+        "openapi": {"mine": spec},
+        "auth": {"tokens": {"me": "${METRICS_KEY}"}},
+    }
+    variables = {"METRICS_KEY": token}
+    async with (
+        serve({"one": small()}, variables=variables, **options) as running,
+        as_(running, token) as client,
+    ):
+        called = await client.call_tool("call_tool", {"name": "mine__figures", "arguments": {}})
+        assert "toolscout_tools" in text(called)
+        told = repr(running.events) + "".join(
+            p.read_text(errors="replace") for p in running.home.rglob("*") if p.is_file()
+        )
+        assert token not in told
 
 
 @pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "never")

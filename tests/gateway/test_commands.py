@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,38 @@ def test_check_of_a_bad_file_is_a_usage_error(
     (home / "bad.json").write_text("{")
     assert run(["check", "--config", "bad.json"]) == 2
     assert "not valid JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' twice"),
+        ('{"mcpServers": {"a b": {"command": "x"}, "a_b": {"command": "y"}}}', "both be called"),
+    ],
+)
+def test_two_servers_of_one_name_are_a_usage_error(
+    home: Path, capsys: pytest.CaptureFixture[str], text: str, says: str
+) -> None:
+    (home / "twice.json").write_text(text)
+    for command in ("check", "serve"):
+        assert run([command, "--config", "twice.json"]) == 2
+        said = capsys.readouterr().err
+        assert says in said
+        assert "Rename one" in said
+
+
+def test_serving_on_a_port_in_use_says_what_to_do(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        path = config(home, {"one": small()})
+        assert run(["serve", "--config", path, "--http", address]) == 2
+    said = capsys.readouterr().err
+    assert "in use" in said
+    assert "--http HOST:PORT" in said
 
 
 def test_checking_approves_nothing(home: Path) -> None:

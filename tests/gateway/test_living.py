@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -23,12 +25,14 @@ def edit(running: Running, servers: dict[str, Any]) -> None:
     running.path.write_text(json.dumps({"mcpServers": servers}))
 
 
-async def until(client: Client, tool: str, *, works: bool) -> str:
-    """Call until it works, or until it no longer does."""
+async def until(client: Client, tool: str, *, works: bool) -> None:
+    """Call until it works, or until there is no such tool, or none any more."""
+    gone = re.compile("no tool|not connected")
     async with asyncio.timeout(60):
-        while (result := await run(client, tool, text="x")).is_error == works:
-            pass
-        return text(result)
+        while True:
+            result = await run(client, tool, text="x")
+            if not result.is_error if works else gone.search(text(result)):
+                return
 
 
 async def test_edits_of_the_configuration_apply_without_a_restart(serve: Serve) -> None:
@@ -37,10 +41,29 @@ async def test_edits_of_the_configuration_apply_without_a_restart(serve: Serve) 
         edit(running, {"one": small(), "two": small()})
         await until(client, "two__echo", works=True)
         edit(running, {"two": small()})
-        assert "no tool" in await until(client, "one__echo", works=False)
+        await until(client, "one__echo", works=False)
         await until(client, "two__echo", works=True)
         edit(running, {"two": {**small(), "deny": ["echo"]}})
         await until(client, "two__echo", works=False)
+
+
+async def test_a_call_that_runs_while_its_server_is_removed_comes_to_its_end(
+    serve: Serve, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    servers = {"one": small(), "slow": small("gated", str(tmp_path))}
+    async with serve(servers) as running, running.client() as client, running.client() as other:
+        call = asyncio.create_task(run(client, "slow__echo", text="done"))
+        async with asyncio.timeout(60):
+            while not running.gateway.upstreams.states()[1].in_flight:
+                await other.list_tools(cache_mode="bypass")
+        edit(running, {"one": small()})
+        async with asyncio.timeout(60):
+            while "slow" in running.gateway.upstreams.sources:
+                await other.list_tools(cache_mode="bypass")
+        await asyncio.to_thread((tmp_path / "gate").write_text, "go")
+        assert text(await call) == "done"
+        assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"]
 
 
 async def test_a_broken_edit_is_told_and_the_old_configuration_stays(serve: Serve) -> None:
@@ -75,6 +98,44 @@ async def test_one_broken_server_takes_no_other_down(serve: Serve) -> None:
         states = {s.server: s for s in running.gateway.upstreams.states()}
         assert states["unset"].status == states["nonsense"].status == "broken"
         assert states["exits"].status in ("waiting", "starting")
+
+
+async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_mended(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers = {"good": small(), "late": small("mended", str(tmp_path))}
+    async with serve(servers) as running, running.client() as client:
+        found = text(await client.call_tool("tool_search", {"query": "say it back"}))
+        assert "out of reach: late" in found
+        (tmp_path / "mended").touch()
+        async with asyncio.timeout(60):
+            while "late__echo" not in found:
+                found = text(await client.call_tool("tool_search", {"query": "say it back"}))
+        assert text(await run(client, "late__echo", text="here")) == "here"
+
+
+async def test_whatever_servers_list_the_others_work_and_each_problem_is_told(
+    serve: Serve,
+) -> None:
+    faults = ("many", "huge", "cyclic", "invalid", "duplicates", "hidden", "garbage")
+    servers = {"good": small(), **{f: small(f) for f in faults}}
+    async with serve(servers) as running, running.client() as client:
+        assert text(await run(client, "good__echo", text="fine")) == "fine"
+        found = text(await client.call_tool("tool_search", {"query": "select:many__tool_9999"}))
+        assert "Does thing number 9999." in found
+        assert text(await run(client, "many__tool_9999", text="the last")) == "the last"
+        assert text(await run(client, "huge__small", text="beside it")) == "beside it"
+        assert (await run(client, "huge__huge", x="y")).is_error
+        assert not (await run(client, "cyclic__cyclic", node={"next": {}})).is_error
+        assert text(await run(client, "invalid__good", text="good")) == "good"
+        assert (await run(client, "invalid__wrong", x=1)).is_error
+        assert text(await run(client, "hidden__echo", text="seen")) == "seen"
+        async with httpx2.AsyncClient() as http:
+            told = (await http.get(f"{running.url.removesuffix('/mcp')}/health")).json()
+        assert told["servers"]["many"]["tools"] == 10_000
+        assert "20,080,051 characters" in told["servers"]["huge"]["problems"][0]
+        assert "listed twice" in told["servers"]["duplicates"]["problems"][0]
+        assert len(told["servers"]["invalid"]["problems"]) == 2
 
 
 @pytest.mark.behaviour("S25")
@@ -149,7 +210,10 @@ async def test_secrets_reach_only_their_server_and_no_text(
                 await http.get(f"{base}/metrics")
             ).text
     assert "•••" in told
-    kept = "".join(p.read_text(errors="replace") for p in (running.home).rglob("*") if p.is_file())
+    assert any(e.kind == "upstream_failed" for e in running.events)
+    kept = repr(running.events) + "".join(
+        p.read_text(errors="replace") for p in (running.home).rglob("*") if p.is_file()
+    )
     for place in (told, caplog.text, kept, *(text(a) for a in answers)):
         assert secret not in place
 

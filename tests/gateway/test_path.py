@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -12,6 +15,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
+from tests.upstreams.processes import free_port
 
 SERVE = ("serve", "--stdio", "--wait", "60")
 
@@ -105,3 +109,26 @@ async def test_the_embedded_example_runs_at_once(tmp_path: Path) -> None:
         assert text(await client.call_tool("call_tool", day)) == "31"
         slug = {"name": "text__make_slug", "arguments": {"text": "Hello, Lake!"}}
         assert text(await client.call_tool("call_tool", slug)) == "hello-lake"
+
+
+async def test_serving_over_http_tells_how_to_connect_and_stops_when_asked(tmp_path: Path) -> None:
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("toolscout")),
+        *("serve", "--example", "--http", str(port), "--wait", "60"),
+        env={**os.environ, "TOOLSCOUT_HOME": str(tmp_path)},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    told = (await process.stderr.readuntil(b"Ctrl-C.")).decode()
+    url = f"http://127.0.0.1:{port}/mcp"
+    assert f"claude mcp add --transport http toolscout {url}" in told
+    assert f'{{"mcpServers": {{"toolscout": {{"url": "{url}"}}}}}}' in told
+    assert "Ask it:" in told
+    async with Client(url) as client:
+        assert (await client.list_tools()).tools[0].name == "tool_search"
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(60):
+        rest = await process.stderr.read()
+        assert await process.wait() == 0
+    assert b"Traceback" not in rest

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -200,9 +201,7 @@ async def test_the_official_client_gets_its_reply_over_a_network_that_was_cut(
         wire = Wire(parts.hostname or "", parts.port or 0)
         proxy = await asyncio.start_server(wire.carry, "127.0.0.1", 0)
         port = proxy.sockets[0].getsockname()[1]
-        through = Running(
-            running.gateway, f"http://127.0.0.1:{port}/mcp", running.path, running.home
-        )
+        through = replace(running, url=f"http://127.0.0.1:{port}/mcp")
         async with asyncio.timeout(60), proxy, through.client("legacy") as client:
             call = asyncio.create_task(client.call_tool(ECHO["name"], ECHO["arguments"]))
             while not running.gateway.upstreams.states()[0].in_flight:

@@ -189,10 +189,11 @@ async def test_an_answer_counts_only_from_the_one_who_was_asked(
         assert "no longer waiting" in text(stolen)
 
 
+@pytest.mark.parametrize("mode", GENERATIONS)
 async def test_a_cancelled_call_is_cancelled_at_the_server(
-    serve: Serve, talker: dict[str, Any]
+    serve: Serve, talker: dict[str, Any], mode: str
 ) -> None:
-    async with serve({"talker": talker}) as running, running.client("legacy") as client:
+    async with serve({"talker": talker}) as running, running.client(mode) as client:
         began = asyncio.Event()
 
         async def progressed(*_: Any) -> None:

@@ -52,6 +52,7 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "hints": lambda: [LOOK, CHANGE, tool("unknown")],
     "silent": lambda: [tool("echo"), *([tool("more")] if has_more() else [])],
     "changes": lambda: [tool("echo", f"Version {1 + calls()}.")],
+    "told": lambda: [json.loads((FOLDER / "tool.json").read_text())] if FOLDER else [],
 }
 
 
@@ -115,7 +116,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             raise KeyError(method)
 
 
-if FAULT == "exits":
+if FAULT == "exits" or (FAULT == "mended" and FOLDER and not (FOLDER / "mended").exists()):
     sys.exit("This server needs a licence key")
 if FAULT == "leaks":
     sys.exit(f"Cannot log in with the key {os.environ['API_KEY']}")

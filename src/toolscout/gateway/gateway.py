@@ -168,6 +168,7 @@ class Gateway:
         caller = self._who(context)
         if caller.is_kept:
             self.announcer.know(caller, context.session)
+        self.upstreams.wake(*self.upstreams.unlisted())
         return await self._showing.listed(
             caller,
             self._rule(caller),
@@ -232,6 +233,7 @@ class Gateway:
         if search is not None and asked.name == search.name:
             rule = self._rule(asked.caller)
             missing = self.upstreams.unlisted()
+            self.upstreams.wake(*missing)
             return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
         is_bridged = bridge is not None and asked.name == bridge.name
         return marked(result, tool=str(asked.ran.get("tool", "")) if is_bridged else "")

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
 
+import uvicorn
 from fastmcp import FastMCP
-from fastmcp.server.http import StarletteWithLifespan
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -26,18 +26,9 @@ from .watching import watch
 
 PATH = "/mcp"
 _BACKLOG = 2_048
+_GOODBYE_SECONDS = 2
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
-
-
-class Resumable(FastMCP[Any]):
-    """A server whose replies over HTTP outlive the connection they were asked for on."""
-
-    def http_app(self, *args: Any, **options: Any) -> StarletteWithLifespan:
-        """The application, with a memory of what it sent."""
-        return super().http_app(
-            *args, **{"event_store": Replies(), "retry_interval": RETRY_MS, **options}
-        )
 
 
 def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> FastMCP[Any]:
@@ -58,7 +49,7 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
     auth = provider_of(
         gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
     )
-    app = Resumable(
+    app = FastMCP[Any](
         "toolscout",
         version=version("toolscout"),
         lifespan=lifespan,
@@ -112,21 +103,37 @@ async def serve_http(
 ) -> None:
     """Serve many clients over Streamable HTTP on a bound socket, until stopped."""
     options = gateway.setup.options
-    host, port = listener.getsockname()[:2]
+    host: str = listener.getsockname()[0]
     hosts = list(options.allowed_hosts) or ([host] if is_loopback(host) else ["*"])
     with listener:
         check_exposure(host, gateway.setup.settings.auth)
-        await build(gateway, again=again).run_http_async(
-            show_banner=False,
-            host=host,
-            port=port,
+        app = build(gateway, again=again).http_app(
             path=PATH,
-            log_level="WARNING",
+            event_store=Replies(),
+            retry_interval=RETRY_MS,
             host_origin_protection=True,
             allowed_hosts=hosts,
             allowed_origins=list(options.allowed_origins),
-            sockets=[listener],
         )
+        config = uvicorn.Config(
+            app,
+            lifespan="on",
+            ws="none",
+            log_level="warning",
+            timeout_graceful_shutdown=_GOODBYE_SECONDS,
+        )
+        await _run(uvicorn.Server(config), listener)
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Serve to the end; one that is stopped lets go of its clients and of the socket first."""
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        await asyncio.shield(serving)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await serving
+        raise
 
 
 def bound(host: str, port: int) -> socket.socket:

@@ -14,6 +14,8 @@ from ..errors import CallRefused
 from ..events import Event, Sink
 from .pins import Ledger, Offer, Pins
 
+_FAREWELL_SECONDS = 5.0
+
 
 class Neighbours(Protocol):
     """The other servers, as far as their names matter; `version` changes whenever they do."""
@@ -48,6 +50,7 @@ class Pinned:
         self._trusts_first = trusts_first
         self._ledger = Ledger(inner.name)
         self._stamp = (-1, -1)
+        self._patience_seconds = 0.0
 
     @property
     def ledger(self) -> Ledger:
@@ -73,9 +76,13 @@ class Pinned:
             )
         return await self.inner.call(tool, arguments)
 
+    def leave(self) -> None:
+        """Let the calls that run end, when the server is closed."""
+        self._patience_seconds = _FAREWELL_SECONDS
+
     async def close(self) -> None:
         """Close the server."""
-        await self.inner.close()
+        await self.inner.close(patience_seconds=self._patience_seconds)
 
     @property
     def is_stale(self) -> bool:

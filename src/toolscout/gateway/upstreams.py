@@ -100,13 +100,15 @@ class Upstreams:
         await self._apply_apis({api.name: api for api in apis}, box)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
-            del self._sources[name]
+            self._sources.pop(name).leave()
             await box.remove(name)
             self._sink(Event("upstream_removed", facts={"server": name}))
         for name, server in wanted.items():
             known = self._sources.get(name)
             if known is not None and known.inner.server == server:
                 continue
+            if known is not None:
+                known.leave()
             self._sources[name] = self._source(server)
             self._sink(Event("upstream_configured", facts={"server": name}))
             await box.add(self._sources[name])

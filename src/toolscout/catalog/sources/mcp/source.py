@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,9 +162,23 @@ class MCPSource:
             request = types.UnsubscribeRequest(params=params)
             await connection.session.send_request(request, types.EmptyResult)
 
-    async def close(self) -> None:
-        """Stop the server and everything that watches it."""
+    async def close(self, *, patience_seconds: float = 0.0) -> None:
+        """Stop the server and everything that watches it; calls that run may end before."""
+        taken = await self._drained(patience_seconds)
         await self._link.close()
+        for _ in range(taken):
+            self._slots.release()
+
+    async def _drained(self, patience_seconds: float) -> int:
+        """Take the places of all calls, as they end; how many that were in time."""
+        taken = 0
+        if patience_seconds > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_seconds):
+                    while taken < max(1, self.server.limits.concurrency):
+                        await self._slots.acquire()
+                        taken += 1
+        return taken
 
     async def _ask(self, call: Call, *, digest: str = "") -> Result:
         try:
