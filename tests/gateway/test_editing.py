@@ -27,8 +27,8 @@ def edit(running: Running, **sections: Any) -> None:
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     """Look until something holds."""
     async with asyncio.timeout(60):
-        while not await holds():
-            await asyncio.sleep(0)  # what holds may not pause by itself
+        while not await holds():  # noqa: ASYNC110 -- what holds may not pause by itself
+            await asyncio.sleep(0)
 
 
 async def names(client: Client) -> list[str]:

@@ -139,6 +139,22 @@ async def test_a_client_that_returns_early_waits_on_for_its_reply(serve: Serve, 
         assert (gate.parent / "calls.txt").read_text().splitlines() == ["echo"]
 
 
+async def test_an_older_client_is_sent_no_event_without_data_and_resumes_from_any_other(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker}) as running, raw(running) as client:
+        client.headers["MCP-Protocol-Version"] = "2025-03-26"
+        count = {"name": "talker__count", "arguments": {"to": 3}}
+        call = {"name": "call_tool", "arguments": count, "_meta": {"progressToken": 1}}
+        async with client.post("tools/call", call) as response:
+            seen = await anext(events(response))
+            assert seen["data"]
+        async with asyncio.timeout(60), client.resume(seen["id"]) as response:
+            rest = [e async for e in first(events(response), "result")]
+        assert answer(rest[-1]) == "counted to 3"
+        assert seen["data"] not in [e["data"] for e in rest]
+
+
 async def test_nobody_takes_up_the_stream_of_another(serve: Serve, gate: Path) -> None:
     servers = {"slow": small("gated", str(gate.parent))}
     async with serve(servers) as running, raw(running) as client, raw(running) as thief:
