@@ -10,7 +10,7 @@ from typing import cast
 from .clean import TEXT_CAP, clean, without_hidden
 
 NESTING_CAP = 200
-_SUSPECT = re.compile(r"\\[ubfr]|[^\x00-\x7f]")
+_SUSPECT = re.compile(r"\\[ubfr]|[^\x00-\x7e]")
 _PROSE = frozenset({"description", "title", "$comment"})
 _encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 
+from ..catalog.sources.mcp.wire import presentable
 from ..search.engine import Allow
 from ..toolbox.box import Toolbox
 from ..toolbox.handle import Handle
@@ -16,6 +17,7 @@ from .savings import Savings
 from .sessions import Who
 
 _MOST = 4_000
+_MOST_TOOLS = 20_000
 Open = Callable[[], Awaitable[Handle]]
 Original = Callable[[str], types.Tool | None]
 """The definition that a server sent for a tool of the catalog."""
@@ -39,6 +41,7 @@ class Showing:
         self._savings = savings
         self._views: Recent[Hashable, Shown] = Recent(_MOST)
         self._told: Recent[str, Shown] = Recent(_MOST)
+        self._cleaned: Recent[str, tuple[types.Tool, types.Tool | None]] = Recent(_MOST_TOOLS)
         self._edition = 0
 
     def renew(self) -> None:
@@ -88,13 +91,23 @@ class Showing:
         return (self._edition, self._box.catalog.version)
 
     def _defined(self, shown: Mapping[str, Any], name: str) -> types.Tool:
-        """A tool as its server defined it, where it came from one; text stays cleaned."""
+        """A tool as its server defined it, where it came from one; all of its text is cleaned."""
         tool = types.Tool.model_validate(shown)
         original = self._original(name)
         if original is None:
             return tool
+        cleaned = self._presentable(name, original)
+        if cleaned is None:
+            return tool
         kept = {"name": tool.name, "description": tool.description, "title": tool.title}
-        return original.model_copy(update=kept)
+        return cleaned.model_copy(update=kept)
+
+    def _presentable(self, name: str, original: types.Tool) -> types.Tool | None:
+        known = self._cleaned.get(name)
+        if known is None or known[0] is not original:
+            known = (original, presentable(original))
+            self._cleaned.put(name, known)
+        return known[1]
 
     def _made(self, handle: Handle, *, is_kept: bool) -> Shown:
         view = handle.view("mcp")

@@ -11,6 +11,7 @@ from typing import Any
 import mcp_types as types
 
 from ...clean import clean, clean_line
+from ...frozen import Unfreezable, frozen
 from ...names import qualified, wire_name
 from ...result import Content, Result
 from ...schema import Schema
@@ -56,6 +57,14 @@ def define(server: Server, item: types.Tool, *, taken: Container[str] = ()) -> D
 def plain(item: types.Tool) -> dict[str, Any]:
     """The whole definition as JSON, fields that were never set left out."""
     return item.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def presentable(item: types.Tool) -> types.Tool | None:
+    """The definition without hidden characters in any of it; none if it is no JSON."""
+    try:
+        return types.Tool.model_validate_json(frozen(plain(item)))
+    except Unfreezable:
+        return None
 
 
 def hash_of(item: types.Tool) -> str:
