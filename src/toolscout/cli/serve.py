@@ -132,12 +132,14 @@ class Serving:
     def __init__(
         self, path: Path, overrides: Mapping[str, Any], *, session: str, config: Config | None
     ) -> None:
+        from ..gateway.auth import check_auth
         from ..gateway.gateway import Gateway
 
         self._path = path
         self._overrides = overrides
         self._config = config
         setup = self.setup()
+        check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
         self._gateway = Gateway(setup, session=session)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,7 +17,7 @@ _WIDEST = 30
 
 
 class Audit:
-    """An append-only file; without a path nothing is written."""
+    """An append-only file that its owner alone reads; without a path nothing is written."""
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -33,7 +34,8 @@ class Audit:
         try:
             with self._lock:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                with self.path.open("a", encoding="utf-8", errors="replace") as file:
+                descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                with os.fdopen(descriptor, "a", encoding="utf-8", errors="replace") as file:
                     file.write(line + "\n")
             self.is_failing = False
         except OSError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hmac
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from inspect import signature
 from ipaddress import ip_address
-from typing import Any
 
 from fastmcp.server.auth import (
     AccessToken,
@@ -19,10 +19,9 @@ from fastmcp.server.auth import (
 from pydantic import AnyHttpUrl
 
 from ..errors import ConfigError
-from .settings import JWT, Auth
+from .settings import JWT, SHORTEST_TOKEN, Auth, check_tokens
 
 _PROVIDERS = "fastmcp.server.auth."
-_SHORTEST_TOKEN = 16
 
 
 class Bearers(TokenVerifier):
@@ -34,6 +33,8 @@ class Bearers(TokenVerifier):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The principal of a token; every token is compared, so time tells nothing."""
+        if len(token) < SHORTEST_TOKEN:
+            return None
         found: str | None = None
         for principal, secret in self._tokens().items():
             if hmac.compare_digest(token.encode(), secret.encode()):
@@ -45,12 +46,7 @@ class Bearers(TokenVerifier):
 
 def provider_of(auth: Auth, *, tokens: Callable[[], Mapping[str, str]]) -> AuthProvider | None:
     """What FastMCP asks who somebody is; nothing where nobody has to say."""
-    for principal, token in auth.tokens.items():
-        if len(token) < _SHORTEST_TOKEN:
-            raise ConfigError(
-                f"The token of {principal!r} is too short.",
-                hint=f"Use at least {_SHORTEST_TOKEN} random characters.",
-            )
+    check_tokens(auth)
     verifiers: list[TokenVerifier] = [Bearers(tokens)] if auth.tokens else []
     server = _provider(auth) if auth.provider else None
     if auth.jwt is not None:
@@ -76,7 +72,9 @@ def _jwt(jwt: JWT) -> JWTVerifier:
     try:
         return JWTVerifier(**given, required_scopes=list(jwt.required_scopes) or None)
     except ValueError as error:
-        raise ConfigError(f"[auth.jwt] is wrong: {error}.") from error
+        raise ConfigError(
+            f"[auth.jwt] is wrong: {error}.", hint="It needs jwks_uri or public_key."
+        ) from error
 
 
 def _resource(jwt: JWT, verifier: JWTVerifier) -> RemoteAuthProvider:
@@ -94,6 +92,14 @@ def _resource(jwt: JWT, verifier: JWTVerifier) -> RemoteAuthProvider:
 
 
 def _provider(auth: Auth) -> AuthProvider:
+    kind = _kind(auth)
+    try:
+        return kind(**auth.options)
+    except (TypeError, ValueError) as error:
+        raise _unusable(auth, error) from error
+
+
+def _kind(auth: Auth) -> type[AuthProvider]:
     path = auth.provider if "." in auth.provider else f"{_PROVIDERS}providers.{auth.provider}"
     module, _, name = path.rpartition(".")
     if not path.startswith(_PROVIDERS):
@@ -102,12 +108,36 @@ def _provider(auth: Auth) -> AuthProvider:
             hint="For example: fastmcp.server.auth.providers.github.GitHubProvider",
         )
     try:
-        made: Any = getattr(import_module(module), name)(**auth.options)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(f"The provider {auth.provider!r} cannot be used: {error}.") from error
-    if not isinstance(made, AuthProvider):
-        raise ConfigError(f"{auth.provider!r} is not an authentication provider.")
-    return made
+        kind: object = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise _unusable(auth, error) from error
+    if not (isinstance(kind, type) and issubclass(kind, AuthProvider)):
+        raise ConfigError(
+            f"{auth.provider!r} is not an authentication provider.",
+            hint="For example: fastmcp.server.auth.providers.github.GitHubProvider",
+        )
+    return kind
+
+
+def _unusable(auth: Auth, error: Exception) -> ConfigError:
+    return ConfigError(
+        f"The provider {auth.provider!r} cannot be used: {error}.",
+        hint="Look at provider and options in [auth]; FastMCP's pages tell what each takes.",
+    )
+
+
+def check_auth(auth: Auth) -> None:
+    """Raise for what is wrong with it as far as can be told without asking anybody else."""
+    check_tokens(auth)
+    if auth.jwt is not None:
+        verifier = _jwt(auth.jwt)
+        if auth.jwt.base_url:
+            _resource(auth.jwt, verifier)
+    if auth.provider:
+        try:
+            signature(_kind(auth)).bind(**auth.options)
+        except TypeError as error:
+            raise _unusable(auth, error) from error
 
 
 def is_loopback(host: str) -> bool:

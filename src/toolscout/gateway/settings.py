@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..catalog.sources.mcp.reading import Document, expand
+from ..config import TABLE
 from ..errors import ConfigError
+
+SHORTEST_TOKEN = 16
+_ALIKE = 0.7
+# What clients keep at the top of a file beside their servers, and what editors put there.
+_OF_CLIENTS = ("$schema", "inputs")
 
 
 class _Table(BaseModel):
@@ -115,30 +122,79 @@ class Settings(_Table):
     openapi: Mapping[str, Spec] = Field(default_factory=dict[str, Spec])
 
 
+_TABLES: Mapping[str, type[_Table]] = {
+    "gateway": Options,
+    "auth": Auth,
+    "policies": Policy,
+    "openapi": Spec,
+}
+
+
 def settings_of(document: Document, *, variables: Mapping[str, str] | None = None) -> Settings:
     """Read the sections beside the servers; secrets are filled in from the environment."""
     variables = os.environ if variables is None else variables
+    _check_tables(document)
     known = {k: v for k, v in document.rest.items() if k in Settings.model_fields}
     filled = cast("dict[str, Any]", _filled(known, variables))
     if token := variables.get("TOOLSCOUT_TOKEN"):
         auth = filled.setdefault("auth", {})
         auth.setdefault("tokens", {}).setdefault("default", token)
     try:
-        return Settings.model_validate(filled)
+        settings = Settings.model_validate(filled)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"The setting {where} is wrong: {first['msg']}.") from error
+        raise _told(error) from error
+    check_tokens(settings.auth)
+    return settings
 
 
-def _filled(value: Any, variables: Mapping[str, str]) -> Any:
+def check_tokens(auth: Auth) -> None:
+    """Refuse a token that could be guessed, or that is said by saying nothing."""
+    for principal, token in auth.tokens.items():
+        if len(token) < SHORTEST_TOKEN:
+            raise ConfigError(
+                f"The token of {principal!r} is too short.",
+                hint=f"Use at least {SHORTEST_TOKEN} random characters.",
+            )
+
+
+def _check_tables(document: Document) -> None:
+    """A table that is passed over may be the one that was to keep somebody out."""
+    known = (*Settings.model_fields, TABLE)
+    is_ours = document.is_native or any(name in document.rest for name in Settings.model_fields)
+    for name in document.rest:
+        if name in known or name in _OF_CLIENTS:
+            continue
+        near = get_close_matches(
+            name.lower(), known if is_ours else Settings.model_fields, 1, _ALIKE
+        )
+        if near or is_ours:
+            hint = f"Did you mean [{near[0]}]?" if near else f"Known: servers, {', '.join(known)}."
+            raise ConfigError(f"There is no table [{name}] in a configuration.", hint=hint)
+
+
+def _told(error: ValidationError) -> ConfigError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    parts = tuple(str(part) for part in first["loc"])
+    where = ".".join(parts)
+    if first["type"] != "extra_forbidden":
+        return ConfigError(
+            f"The setting {where} is wrong: {first['msg']}.",
+            hint=f"What it takes stands under [{parts[0]}] in docs/gateway.md.",
+        )
+    table = JWT if parts[:2] == ("auth", "jwt") else _TABLES[parts[0]]
+    near = get_close_matches(parts[-1], table.model_fields, 1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(table.model_fields)}."
+    return ConfigError(f"There is no setting {where}.", hint=hint)
+
+
+def _filled(value: Any, variables: Mapping[str, str], where: str = "") -> Any:
     if isinstance(value, str):
-        return expand(value, variables, server="the gateway")
+        return expand(value, variables, whose=f"The setting {where}")
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
-        return {k: _filled(v, variables) for k, v in table.items()}
+        return {k: _filled(v, variables, f"{where}.{k}".lstrip(".")) for k, v in table.items()}
     if isinstance(value, list):
-        return [_filled(v, variables) for v in cast("list[Any]", value)]
+        return [_filled(v, variables, where) for v in cast("list[Any]", value)]
     return value
 
 

@@ -29,6 +29,10 @@ _PLACE = ("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "heade
 _CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
 _NAMES = ("prefix",)
 _KNOWN = frozenset((*_PLACE, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
+_MEND = {
+    "JSON": "Mend that place: JSON has no comments, and no comma after the last entry.",
+    "TOML": "Mend that place: texts stand in quotes, and each table and key once.",
+}
 _TYPES: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -48,22 +52,25 @@ class Document:
     servers: tuple[Server, ...]
     rest: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+    is_native: bool = False
+    """Whether it is written for Toolscout alone, so that no other program's keys are in it."""
 
 
 def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Document:
     """Read a `.toml` or `mcpServers` JSON file; a bad server is marked, a bad file raises."""
     document = load(path)
     names = [key for key in ("mcpServers", "servers", "mcp_servers") if key in document]
-    if not names:
+    if not names and "openapi" not in document:
         raise ConfigError(
             f"{path} names no servers.",
             hint='Add an object "mcpServers", as MCP clients have it, or a TOML table [servers].',
         )
     warnings: list[str] = []
-    entries = _entries(document[names[0]], where=f"{path}: {names[0]}")
+    entries = _entries(document[names[0]], where=f"{path}: {names[0]}") if names else {}
     servers = tuple(_servers(entries, os.environ if variables is None else variables, warnings))
     rest = {key: value for key, value in document.items() if key not in names}
-    return Document(servers, rest, tuple(warnings))
+    is_native = Path(path).suffix == ".toml" and names in ([], ["servers"])
+    return Document(servers, rest, tuple(warnings), is_native)
 
 
 def load(path: str | Path) -> dict[str, Any]:
@@ -84,7 +91,7 @@ def load(path: str | Path) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError) as error:
         kind = "TOML" if path.suffix == ".toml" else "JSON"
-        raise ConfigError(f"{path} is not valid {kind}: {error}.") from error
+        raise ConfigError(f"{path} is not valid {kind}: {error}.", hint=_MEND[kind]) from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} must hold a JSON object.", hint='Start with {"mcpServers": …}.')
     return cast("dict[str, Any]", found)
@@ -247,14 +254,16 @@ class _Entry:
         return Limits(**given)
 
     def fill(self, text: str) -> str:
-        return expand(text, self.variables, server=self.name, found=self.secrets.append)
+        return expand(
+            text, self.variables, whose=f"Server {self.name!r}", found=self.secrets.append
+        )
 
 
 def expand(
     text: str,
     variables: Mapping[str, str],
     *,
-    server: str,
+    whose: str,
     found: Callable[[str], object] | None = None,
 ) -> str:
     """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty."""
@@ -263,13 +272,13 @@ def expand(
         name, default, foreign = cast("tuple[str | None, str | None, str | None]", match.groups())
         if name is None:
             raise ConfigError(
-                f"Server {server!r} uses ${{{foreign}}}, which only another client can fill in.",
+                f"{whose} uses ${{{foreign}}}, which only another client can fill in.",
                 hint="Write ${NAME} and set that environment variable.",
             )
         given = variables.get(name) or default
         if given is None:
             raise ConfigError(
-                f"Server {server!r} needs the environment variable {name}, which is not set.",
+                f"{whose} needs the environment variable {name}, which is not set.",
                 hint=f"Set {name}, or write ${{{name}:-default}}.",
             )
         if found is not None:
