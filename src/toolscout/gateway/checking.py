@@ -17,6 +17,8 @@ from ..catalog.sources.mcp.listing import Listings
 from ..catalog.sources.mcp.servers import Server
 from ..catalog.sources.mcp.source import MCPSource
 from ..catalog.sources.mcp.wire import Definition, plain
+from ..catalog.sources.openapi.source import API, OpenAPISource
+from ..catalog.tool import Tool
 from ..disclosure.session import Session
 from ..disclosure.view import view
 from ..errors import SourceError, StoreError
@@ -80,11 +82,12 @@ class Check:
 
 
 async def check(setup: Setup) -> Check:
-    """Connect to every server at once and judge what it offers; nothing is approved by looking."""
+    """Connect to every server at once and judge what it offers; looking approves nothing."""
     config = setup.config
     listings = Listings(config.cache_folder / "listings")
     pins = Pins(config.state_folder / "pins")
     sources = [MCPSource(s, listings=listings) for s in setup.document.servers]
+    reading = asyncio.gather(*(_read(api) for api in setup.apis))
     try:
         looks = await asyncio.gather(*(_reach(s) for s in sources))
         judged = [
@@ -93,7 +96,27 @@ async def check(setup: Setup) -> Check:
         ]
     finally:
         await asyncio.gather(*(s.close() for s in sources))
-    return _summed([j[0] for j in judged], [d for j in judged for d in j[1]], setup)
+    read = await reading
+    tools = [*(d.tool for j in judged for d in j[1]), *(t for _, found in read for t in found)]
+    return _summed([*(j[0] for j in judged), *(look for look, _ in read)], tools, setup)
+
+
+async def _read(api: API) -> tuple[Looked, Sequence[Tool]]:
+    """An API is as well as its document; nothing is asked of the API itself."""
+    started = time.perf_counter()
+    source = OpenAPISource(api)
+    place = api.hide(api.document)
+    try:
+        tools = await source.tools()
+    except SourceError as error:
+        return Looked(api.name, "unreachable", api.hide(str(error)), place), ()
+    finally:
+        await source.close()
+    took_ms = round((time.perf_counter() - started) * 1_000, 1)
+    look = Looked(
+        api.name, "ready", place=place, protocol="OpenAPI", tools=len(tools), took_ms=took_ms
+    )
+    return look, tools
 
 
 async def _reach(source: MCPSource) -> Looked:
@@ -169,9 +192,9 @@ def _offers(source: MCPSource, sources: Sequence[MCPSource], setup: Setup) -> It
         )
 
 
-def _summed(servers: Sequence[Looked], definitions: Sequence[Definition], setup: Setup) -> Check:
+def _summed(servers: Sequence[Looked], tools: Iterable[Tool], setup: Setup) -> Check:
     counter = default_counter()
-    catalog = Catalog(d.tool for d in definitions)
+    catalog = Catalog(tools)
     folder = setup.config.state_folder
     saved = Savings(folder / "savings.json", counter).total
     return Check(

@@ -17,6 +17,7 @@ from ..offload.tools import OUTPUT_TOOLS
 from .settings import Options, Settings, Spec, settings_of
 
 _MARGIN_SECONDS = 5.0
+_FOREVER_SECONDS = 10 * 365 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,9 @@ class Setup:
 
     @property
     def toolbox_config(self) -> Config:
-        """The toolbox's settings: no call ends before its server's own limit."""
-        limits = [s.limits.call_timeout_seconds for s in self.document.servers]
+        """The toolbox's settings: no call ends before its server's or API's own limit."""
+        limits = [s.limits.call_timeout_seconds or _FOREVER_SECONDS for s in self.document.servers]
+        limits += [api.timeout_seconds for api in self.settings.openapi.values()]
         longest = max([self.config.call_timeout_seconds, *limits]) + _MARGIN_SECONDS
         return self.config.model_copy(
             update={

@@ -19,6 +19,8 @@ def health(gateway: Gateway) -> dict[str, Any]:
     )
     found["tokens_saved"] = gateway.savings.total
     problems = [gateway.complaint] if gateway.complaint else []
+    apis = {api.name for api in gateway.setup.apis}
+    problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
     problems += ["The audit log cannot be written."] if gateway.audit.is_failing else []
     if problems:
         found |= {"status": "degraded", "problems": problems}

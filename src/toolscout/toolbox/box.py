@@ -113,6 +113,11 @@ class Toolbox:
         return self._live.catalog
 
     @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with sources, by name."""
+        return self._live.problems
+
+    @property
     def profile(self) -> Profile:
         """How tools are disclosed here."""
         return self._profile

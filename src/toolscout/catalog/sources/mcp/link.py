@@ -123,8 +123,16 @@ class Link:
         name = self._server.name
         if self._server.problem:
             raise SourceError(self._server.problem)
-        if self._server.is_disabled or self._is_closed:
-            raise SourceError(f"Server {name!r} is {'closed' if self._is_closed else 'disabled'}.")
+        if self._is_closed:
+            raise SourceError(
+                f"Server {name!r} is closed.",
+                hint="It was stopped or its configuration changed: search again, then call.",
+            )
+        if self._server.is_disabled:
+            raise SourceError(
+                f"Server {name!r} is disabled.",
+                hint='Take "disabled" out of its entry to use it.',
+            )
         now = self._clock()
         if not self.breaker.may_try(now=now):
             raise SourceError(

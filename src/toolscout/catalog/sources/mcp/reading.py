@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import tomllib
@@ -29,6 +30,11 @@ _PLACE = ("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "heade
 _CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
 _NAMES = ("prefix",)
 _KNOWN = frozenset((*_PLACE, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
+# The limits that 0 does not lift; of the others it means that there is none.
+_MUST = {
+    "connect_timeout_seconds": "a positive number",
+    "concurrency": "a positive number without a fraction",
+}
 _MEND = {
     "JSON": "Mend that place: JSON has no comments, and no comma after the last entry.",
     "TOML": "Mend that place: texts stand in quotes, and each table and key once.",
@@ -249,14 +255,25 @@ class _Entry:
     def limits(self) -> Limits:
         given = {key: self.entry[key] for key in _LIMITS if key in self.entry}
         for key, value in given.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-                raise ConfigError(f"Server {self.name!r}: {key!r} must be a positive number.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not _fits(key, value)
+            ):
+                must = _MUST.get(key, "a positive number, or 0 for none")
+                raise ConfigError(f"Server {self.name!r}: {key!r} must be {must}.")
         return Limits(**given)
 
     def fill(self, text: str) -> str:
         return expand(
             text, self.variables, whose=f"Server {self.name!r}", found=self.secrets.append
         )
+
+
+def _fits(key: str, value: float) -> bool:
+    if key == "concurrency" and not isinstance(value, int):
+        return False
+    return math.isfinite(value) and (value > 0 if key in _MUST else value >= 0)
 
 
 def expand(

@@ -72,7 +72,8 @@ class Server:
         if self.transport == "stdio":
             return self.hide(self.command)
         parts = urlsplit(self.url)
-        return self.hide(f"{parts.scheme}://{parts.hostname or ''}{parts.path}")
+        host = parts.netloc.rpartition("@")[2]
+        return self.hide(f"{parts.scheme}://{host}{parts.path}")
 
     def admits(self, tool: str) -> bool:
         """Whether the configuration lets this tool of the server in, by its own name."""
