@@ -121,14 +121,14 @@ def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(client: Clien
     for kind, block in blocks:
         path = tmp_path / f"theirs.{kind}"
         path.write_text(block, encoding="utf-8")
-        imported = entries(client, document(path, client.kind))
-        ways.append(is_gateway(imported["toolscout"]))
+        imported = dict(entries(client, document(path, client.kind)))
+        ways.append(is_gateway(imported["toolscout"], name="toolscout"))
         ours = tmp_path / "mcp.json"
         ours.write_text(json.dumps({"mcpServers": imported}), encoding="utf-8")
         read_back = read(ours, variables=named(ours.read_text(encoding="utf-8")))
         assert [server.problem for server in read_back.servers] == [""]
         assert read_back.warnings == ()
-    assert ways == [True, False]  # over stdio, then over HTTP
+    assert ways == [True, True]  # over stdio, then over HTTP
 
 
 def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_path: Path):

@@ -48,12 +48,14 @@ def command(
     backups: list[str] = []
     if is_applied and found.added:
         backups.append(str(apply(found) or ""))
-    files = {(s.client, s.path) for s in found.steps if s.action != "own"}
-    if is_applied and is_pointed:
-        for name, path in sorted(files):
+    files = sorted({(s.client, s.path) for s in found.steps if s.action != "own"})
+    files = files if is_pointed else []
+    if is_applied:
+        for name, path in files:
             backups.append(str(point(client(name), path, target) or ""))
     if is_json:
-        print_json(_row(found, backups=[b for b in backups if b], is_applied=is_applied))
+        row = _row(found, backups=[b for b in backups if b], is_applied=is_applied)
+        print_json({**row, "pointed": [str(path) for _, path in files]})
         return
     print_table(
         ("client", "server", "what", "as", "needs"),
@@ -62,6 +64,9 @@ def command(
     for problem in found.problems:
         say(problem, style="yellow")
     _tell(found, target, backups, is_applied=is_applied)
+    for name, path in files:
+        done = "points" if is_applied else "would point, with --apply,"
+        say(f"{name}: {path} {done} at the gateway.")
 
 
 def _row(found: Any, *, backups: list[str], is_applied: bool) -> dict[str, Any]:

@@ -3,31 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..config import Config
 from ..errors import ConfigError
-from .output import json_option, print_json, print_table, say
+from .output import Decorated, json_option, print_json, print_table, say
 
 if TYPE_CHECKING:
     from ..gateway.pins import Ledger, Pins
 
 
-def _pins() -> Pins:
+def config_option(function: Decorated) -> Decorated:
+    """`--config`: whose pins, where the gateway's own file says where its state is."""
+    return click.option(
+        "--config",
+        "path",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="The gateway's configuration, if its [settings] set home.",
+    )(function)
+
+
+def _pins(path: Path | None) -> Pins:
     from ..gateway.pins import Pins
 
-    return Pins(Config.read().state_folder / "pins")
+    is_toml = path is not None and path.suffix == ".toml"
+    return Pins(Config.read(path if is_toml else None).state_folder / "pins")
 
 
-def _ledgers(server: str | None) -> Iterator[Ledger]:
-    pins = _pins()
+def _ledgers(server: str | None, path: Path | None) -> Iterator[Ledger]:
+    pins = _pins(path)
     known = pins.servers()
     if server is not None and server not in known:
         raise ConfigError(
             f"Server {server!r} has no pins.",
-            hint=f"Servers with pins: {', '.join(known) or 'none yet'}.",
+            hint=f"Servers with pins: {', '.join(known) or 'none yet'}. If the gateway's"
+            " configuration sets home, give it with --config FILE.",
         )
     for name in (server,) if server else known:
         yield pins.ledger(name)
@@ -41,12 +55,13 @@ def command() -> None:
 @command.command(name="list")
 @click.argument("server", required=False)
 @click.option("--held", "only_held", is_flag=True, help="Only tools that wait or were revoked.")
+@config_option
 @json_option
-def list_(*, server: str | None, only_held: bool, is_json: bool) -> None:
+def list_(*, path: Path | None, server: str | None, only_held: bool, is_json: bool) -> None:
     """List pinned tools and where they stand."""
     rows = [
         {"server": ledger.server, "tool": pin.tool, "standing": pin.standing, "note": pin.note}
-        for ledger in _ledgers(server)
+        for ledger in _ledgers(server, path)
         for pin in (ledger.held if only_held else ledger.pins.values())
     ]
     if is_json:
@@ -58,8 +73,9 @@ def list_(*, server: str | None, only_held: bool, is_json: bool) -> None:
 @command.command(name="diff")
 @click.argument("server", required=False)
 @click.argument("tool", required=False)
+@config_option
 @json_option
-def diff(*, server: str | None, tool: str | None, is_json: bool) -> None:
+def diff(*, path: Path | None, server: str | None, tool: str | None, is_json: bool) -> None:
     """Show field by field what changed between the approved and the offered definition."""
     from ..gateway.pins import difference
 
@@ -73,7 +89,7 @@ def diff(*, server: str | None, tool: str | None, is_json: bool) -> None:
                 {"field": c.path, "before": c.before, "after": c.after} for c in difference(pin)
             ],
         }
-        for ledger in _ledgers(server)
+        for ledger in _ledgers(server, path)
         for pin in ledger.held
         if tool in (None, pin.tool)
     ]
@@ -95,26 +111,32 @@ def diff(*, server: str | None, tool: str | None, is_json: bool) -> None:
 @command.command(name="approve")
 @click.argument("server")
 @click.argument("tools", nargs=-1)
-def approve(*, server: str, tools: tuple[str, ...]) -> None:
+@config_option
+def approve(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Take what a server offers now as right: the tools named, or all new and changed ones.
 
     A tool that borrows another's name must be named to be approved.
     """
-    _change(server, tools, lambda ledger: ledger.approve(*tools), "approved")
+    _change(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
 
 
 @command.command(name="revoke")
 @click.argument("server")
 @click.argument("tools", nargs=-1)
-def revoke(*, server: str, tools: tuple[str, ...]) -> None:
+@config_option
+def revoke(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Hold tools back from search and calls: those named, or all of the server's."""
-    _change(server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
+    _change(path, server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
 
 
 def _change(
-    server: str, tools: tuple[str, ...], move: Callable[[Ledger], Ledger], done: str
+    path: Path | None,
+    server: str,
+    tools: tuple[str, ...],
+    move: Callable[[Ledger], Ledger],
+    done: str,
 ) -> None:
-    (before,) = _ledgers(server)
+    (before,) = _ledgers(server, path)
     unknown = [t for t in tools if t not in before.pins]
     if unknown:
         raise ConfigError(
@@ -122,6 +144,6 @@ def _change(
             hint=f"See them all: toolscout pins list {server}",
         )
     after = move(before)
-    _pins().save(after)
+    _pins(path).save(after)
     changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
     say(f"{server}: {done} {', '.join(changed) or 'nothing'}.")

@@ -16,6 +16,11 @@ from ..errors import ConfigError
 
 Kind = Literal["json", "toml"]
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
+_HOME = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
+_LEFT = {
+    "envFile": "name its variables in env, as ${NAME}, and set them where the gateway starts.",
+    "oauth": "put a token into headers, as Bearer ${NAME}.",
+}
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
 
 
@@ -35,6 +40,7 @@ _SUPPORT = {
     "darwin": "~/Library/Application Support",
     "win32": "${APPDATA}",
 }.get(sys.platform, "~/.config")
+_DEVIN = "${APPDATA}" if sys.platform == "win32" else "~/.config"
 
 CLIENTS: tuple[Client, ...] = (
     Client("claude-desktop", "Claude Desktop", (f"{_SUPPORT}/Claude/claude_desktop_config.json",)),
@@ -43,8 +49,22 @@ CLIENTS: tuple[Client, ...] = (
     Client(
         "vscode", "VS Code", (f"{_SUPPORT}/Code/User/mcp.json", ".vscode/mcp.json"), key="servers"
     ),
-    Client("windsurf", "Windsurf", ("~/.codeium/windsurf/mcp_config.json",)),
-    Client("codex", "Codex", ("~/.codex/config.toml",), key="mcp_servers", kind="toml"),
+    Client(
+        "windsurf",
+        "Windsurf",
+        (
+            "~/.codeium/windsurf/mcp_config.json",
+            f"{_DEVIN}/devin/mcp_config.json",
+            ".devin/mcp_config.json",
+        ),
+    ),
+    Client(
+        "codex",
+        "Codex",
+        ("~/.codex/config.toml", ".codex/config.toml"),
+        key="mcp_servers",
+        kind="toml",
+    ),
 )
 
 
@@ -60,10 +80,12 @@ def client(name: str) -> Client:
 
 def places(client: Client, *, home: Path, folder: Path) -> Iterator[Path]:
     """The client's files that exist, the user's before the project's."""
+    seen: set[Path] = set()
     for place in client.places:
         text = os.path.expandvars(place.replace("~/", f"{home}/", 1))
         path = Path(text) if Path(text).is_absolute() else folder / text
-        if path.is_file():
+        if path.is_file() and path.resolve() not in seen:
+            seen.add(path.resolve())
             yield path
 
 
@@ -73,7 +95,9 @@ def document(path: Path, kind: Kind) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8-sig")
         found: object = tomllib.loads(text) if kind == "toml" else json.loads(plain_json(text))
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}.") from error
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", hint="Mend it, or leave this client out."
+        ) from error
     if not isinstance(found, dict):
         raise ConfigError(f"{path} does not hold an object.")
     return cast("dict[str, Any]", found)
@@ -84,23 +108,35 @@ def plain_json(text: str) -> str:
     return _TOKEN.sub(lambda m: m.group() if m.group().startswith('"') else "", text)
 
 
-def entries(client: Client, found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The servers in a client's file, in the form that the gateway reads."""
+def entries(client: Client, found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The servers in a client's file, in the form that the gateway reads; names may repeat."""
     tables = [found.get(client.key)]
     if client.keys_by_project:
         projects = _table(found.get("projects"))
         tables += [_table(p).get(client.key) for p in projects.values()]
-    servers: dict[str, dict[str, Any]] = {}
     for table in tables:
         for name, entry in _table(table).items():
-            servers.setdefault(name, _WRITERS.get(client.name, _same)(_table(entry)))
-    return servers
+            yield name, _WRITERS.get(client.name, _same)(_table(entry))
 
 
-def is_gateway(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry is the gateway itself."""
-    command = str(entry.get("command", ""))
-    return Path(command).stem == "toolscout" and "serve" in entry.get("args", ())
+def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
+    """Whether an entry is the gateway itself: its command, its address, or a bridge to that."""
+    args = [str(arg) for arg in entry.get("args") or ()]
+    if Path(str(entry.get("command", ""))).stem == "toolscout" and "serve" in args:
+        return True
+    urls = [str(entry[key]) for key in ("url", "serverUrl", "httpUrl") if entry.get(key)]
+    return any(_leads_home(url) for url in (*urls, *args)) or (name == "toolscout" and bool(urls))
+
+
+def _leads_home(text: str) -> bool:
+    return bool(_HOME.match(text))
+
+
+def left_behind(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What an entry relies on that only its client has, and what to do about it."""
+    for key, remedy in _LEFT.items():
+        if entry.get(key):
+            yield f"{key} is not taken over: {remedy}"
 
 
 def _table(value: object) -> dict[str, Any]:

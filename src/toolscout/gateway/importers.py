@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import ConfigError
-from .clients import Client, document, entries, is_gateway, places
+from .clients import Client, document, entries, is_gateway, left_behind, places
 
 Action = Literal["add", "same", "rename", "own"]
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -58,15 +58,16 @@ def plan(clients: Iterable[Client], target: Path, *, home: Path, folder: Path) -
     for client in clients:
         for path in places(client, home=home, folder=folder):
             try:
-                found = entries(client, document(path, client.kind))
+                found = list(entries(client, document(path, client.kind)))
             except ConfigError as error:
                 problems.append(str(error))
                 continue
-            for name, entry in found.items():
+            for name, entry in found:
                 step = _step(client, path, name, entry, servers)
                 steps.append(step)
                 if step.action in ("add", "rename"):
                     servers[step.name] = dict(entry)
+                    problems += [f"{client.name}, {name}: {why}" for why in left_behind(entry)]
     return Plan(target, tuple(steps), tuple(problems), servers)
 
 
@@ -87,14 +88,17 @@ def _step(
     def step(action: Action, as_: str = name) -> Step:
         return Step(client.name, path, name, action, as_, entry)
 
-    if is_gateway(entry):
+    if is_gateway(entry, name=name):
         return step("own")
     if name not in servers:
         return step("add")
-    if servers[name] == entry:
-        return step("same")
-    number = next(n for n in range(2, 1_000) if f"{name}-{n}" not in servers)
-    return step("rename", f"{name}-{number}")
+    number = 2
+    as_ = name
+    while as_ in servers:
+        if servers[as_] == entry:
+            return step("same", as_)
+        as_, number = f"{name}-{number}", number + 1
+    return step("rename", as_)
 
 
 def apply(plan: Plan, *, now: float | None = None) -> Path | None:
