@@ -14,6 +14,7 @@ from tests.gateway.conftest import small
 from toolscout.catalog.sources.mcp.reading import read
 from toolscout.cli.app import run
 from toolscout.config import Config
+from toolscout.gateway.importers import own_command
 from toolscout.gateway.pins import Ledger, Offer, Pins
 
 
@@ -241,7 +242,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     clients(home)
     assert run(["import", "claude-code", "codex", "vscode", "--apply", "--point"]) == 0
     gateway = {
-        "command": "toolscout",
+        "command": own_command(),
         "args": ["serve", "--stdio", "--config", str((home / "mcp.json").resolve())],
     }
     claude = json.loads((home / ".claude.json").read_text())

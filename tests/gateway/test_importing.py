@@ -86,6 +86,20 @@ def test_pointing_without_applying_says_what_it_would_do(
     assert imported(capsys, "cursor", "--point")["pointed"] == [str(path)]
 
 
+@pytest.mark.parametrize("kind", ["cursor", "codex"])
+def test_a_client_is_given_the_full_path_of_the_gateway(
+    user: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    program = put(user / "bin/toolscout", "#!/bin/sh")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    cursor = put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    codex = put(user / ".codex/config.toml", '[mcp_servers.a]\ncommand = "x"')
+    assert run(["import", kind, "--apply", "--point"]) == 0
+    written = cursor if kind == "cursor" else codex
+    assert str(program) in written.read_text()
+
+
 def test_what_only_the_client_has_is_told(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
     servers = {
         "files": {"command": "x", "envFile": "${workspaceFolder}/.env"},

@@ -35,6 +35,13 @@ def told(folder: Path, text: str, *, name: str = "gateway.toml", **variables: st
     return str(caught.value)
 
 
+def test_settings_that_would_not_be_read_are_refused(tmp_path: Path) -> None:
+    text = json.dumps({"mcpServers": {"one": {"command": "x"}}, "settings": {"home": "here"}})
+    assert "Write it as TOML" in told(tmp_path, text, name="mcp.json")
+    others = json.dumps({"mcpServers": {"one": {"command": "x"}}, "settings": {"theme": "dark"}})
+    assert setup(tmp_path, others, name="mcp.json").problems == ()
+
+
 @pytest.mark.parametrize(
     ("table", "meant"),
     [("polices", "policies"), ("policy", "policies"), ("Auth", "auth"), ("gatway", "gateway")],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -110,13 +112,20 @@ def apply(plan: Plan, *, now: float | None = None) -> Path | None:
     return _write(plan.target, text + "\n", now=now)
 
 
+def own_command() -> str:
+    """How a client starts the gateway: by its full path, since clients have a PATH of their own."""
+    beside = Path(sys.executable).with_name("toolscout")
+    found = shutil.which("toolscout") or (str(beside) if beside.is_file() else "toolscout")
+    return str(Path(found).absolute()) if Path(found).is_file() else found
+
+
 def point(client: Client, path: Path, gateway: Path, *, now: float | None = None) -> Path | None:
     """Put the gateway in a client's file in place of the servers it had; gives the backup."""
     args = ["serve", "--stdio", "--config", str(gateway.resolve())]
     if client.kind == "toml":
         return _write(path, _toml(path.read_text(encoding="utf-8"), client.key, args), now=now)
     found = document(path, "json")
-    found[client.key] = {"toolscout": {"command": "toolscout", "args": args}}
+    found[client.key] = {"toolscout": {"command": own_command(), "args": args}}
     if client.keys_by_project:
         for project in found.get("projects", {}).values():
             project.pop(client.key, None)
@@ -133,7 +142,7 @@ def _toml(text: str, key: str, args: list[str]) -> str:
             is_theirs = name == key or name.startswith(f"{key}.")
         if not is_theirs:
             kept.append(line)
-    ours = f'[{key}.toolscout]\ncommand = "toolscout"\nargs = {json.dumps(args)}\n'
+    ours = f"[{key}.toolscout]\ncommand = {json.dumps(own_command())}\nargs = {json.dumps(args)}\n"
     return "\n".join((*kept, "", ours)).lstrip("\n")
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from ..catalog.sources.mcp.reading import Document, identifier, read
 from ..catalog.sources.openapi.operations import Filters
 from ..catalog.sources.openapi.source import API
-from ..config import Config
+from ..config import FILE_VARIABLE, TABLE, Config
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import profile as named_profile
+from ..errors import ConfigError
 from ..offload.tools import OUTPUT_TOOLS
 from .settings import Options, Settings, Spec, settings_of
 
@@ -46,7 +47,14 @@ class Setup:
         if given:
             options = Options.model_validate({**settings.gateway.model_dump(), **given})
             settings = settings.model_copy(update={"gateway": options})
-        config = config or Config.read(path if path.suffix == ".toml" else None)
+        is_toml = path.suffix == ".toml"
+        own = document.rest.get(TABLE)
+        if not is_toml and isinstance(own, Mapping) and own.keys() & Config.model_fields.keys():
+            raise ConfigError(
+                f"{path.name} has settings in JSON, where they are not read.",
+                hint=f"Write it as TOML, or the settings into a file that {FILE_VARIABLE} names.",
+            )
+        config = config or Config.read(path if is_toml else None)
         return cls(path, document, settings, config)
 
     @property
