@@ -9,12 +9,13 @@ from rapidfuzz.distance import OSA
 
 from .index import Index
 from .postings import Vocabulary
-from .ranking import Mask
+from .ranking import Ints, Mask
 from .text import terms
 
 _SHORTEST = 4
 _LONG = 8
 _ENOUGH = 3
+_FEW = 64
 
 
 @dataclass(slots=True)
@@ -82,4 +83,9 @@ def unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
     get = index.lexicon.get
     if allowed is index.alive:
         return [text for text in texts if get(text) is None]
-    return [t for t in texts if (term := get(t)) is None or not allowed[term.slots].any()]
+    return [t for t in texts if (term := get(t)) is None or not _is_seen(term.slots, allowed)]
+
+
+def _is_seen(slots: Ints, allowed: Mask) -> bool:
+    """Whether one of some slots is allowed; of a common word the first few nearly always tell."""
+    return bool(allowed.take(slots[:_FEW]).any() or allowed.take(slots).any())
