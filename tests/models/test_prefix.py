@@ -120,11 +120,7 @@ async def test_each_request_on_the_wire_begins_with_the_tools_of_the_one_before(
     assert len(bodies) == len(views)
     assert len({told for _, told in bodies}) == 1
     assert len(bodies[0][1]) > len("[]")
-    is_flipped = (provider, profile) == ("anthropic", NATIVE)
-    for (before, _), (after, _) in pairwise(bodies[:-1] if is_flipped else bodies):
+    for (before, _), (after, _) in pairwise(bodies):
         assert after[: len(before)] == before
     if profile is DISPATCH:
         assert len({tuple(tools) for tools, _ in bodies}) == 1
-    if is_flipped:
-        plain = [tool.replace(', "defer_loading": true', "") for tool in bodies[-2][0]]
-        assert bodies[-1][0] == plain

@@ -335,15 +335,25 @@ def test_openai_loads_from_the_answer_what_our_search_ranks_first(catalog) -> No
     assert search_output("call_2", first.found([]))["tools"] == []
 
 
-@pytest.mark.parametrize("target", [CLAUDE, GPT])
-def test_after_a_compaction_loaded_tools_stand_by_themselves(catalog, target) -> None:
-    first = seen(OURS, catalog, target)
+def test_after_a_compaction_gpt_has_loaded_tools_in_its_list(catalog) -> None:
+    first = seen(OURS, catalog, GPT)
     outcome = search(OURS, catalog, first, "crm_3")
-    loaded = seen(OURS, catalog, target, outcome.session)
-    after = seen(OURS, catalog, target, carry(loaded.session))
+    loaded = seen(OURS, catalog, GPT, outcome.session)
+    after = seen(OURS, catalog, GPT, carry(loaded.session))
     assert names(after.tools)[-1] == "crm_3"
     assert "defer_loading" not in after.tools[-1]
     assert after.prefix.startswith(first.prefix.split("\n")[0])
+    assert after.restated([]) == []
+
+
+def test_after_a_compaction_claude_is_referred_again_to_a_list_that_stays(catalog) -> None:
+    first = seen(OURS, catalog, CLAUDE)
+    outcome = search(OURS, catalog, first, "crm_3")
+    loaded = seen(OURS, catalog, CLAUDE, outcome.session)
+    after = seen(OURS, catalog, CLAUDE, carry(loaded.session))
+    assert after.text == loaded.text
+    assert after.prefix == first.prefix
+    assert '"tool_name": "crm_3"' in json.dumps(after.restated([]))
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
@@ -356,7 +366,20 @@ def test_a_pinned_tool_that_comes_late_is_brought_by_a_search_and_kept(catalog, 
     assert "Already" not in outcome.result.text
     after = seen(OURS, catalog, target, carry(outcome.session))
     assert names(after.tools)[-1] == "pinned"
-    assert "defer_loading" not in after.tools[-1]
+    is_referred = "pinned" in json.dumps(after.restated([]))
+    assert is_referred is after.tools[-1].get("defer_loading", False) is (target == CLAUDE)
+
+
+def test_a_pinned_tool_that_comes_late_and_is_not_looked_for_comes_with_a_compaction(
+    catalog,
+) -> None:
+    first = seen(OURS, catalog.remove("pinned"), CLAUDE)
+    later = seen(OURS, catalog, CLAUDE, first.session)
+    assert later.restated([]) == []
+    after = seen(OURS, catalog, CLAUDE, carry(later.session))
+    assert after.text == later.text
+    assert "pinned" in json.dumps(after.restated([]))
+    assert "Already" in search(OURS, catalog, after, "pinned").result.text
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])

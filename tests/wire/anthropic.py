@@ -22,7 +22,7 @@ GARBLED = "event: content_block_delta\ndata: {broken\n\n"
 def check(body: dict[str, Any]) -> str | None:
     if not body.get("max_tokens"):
         return "max_tokens: Field required"
-    return _check_tools(body) or _check_turns(body["messages"])
+    return _check_tools(body) or _check_turns(body["messages"]) or _check_references(body)
 
 
 def _check_tools(body: dict[str, Any]) -> str | None:
@@ -40,7 +40,7 @@ def _check_turns(messages: list[dict[str, Any]]) -> str | None:
         return "messages: first message must use the user role"
     waiting: list[str] = []
     for place, message in enumerate(messages):
-        blocks = message["content"]
+        blocks = _blocks(message["content"])
         given = [b["tool_use_id"] for b in blocks if b["type"] == "tool_result"]
         if sorted(given) != sorted(waiting):
             return f"messages.{place}: tool_use ids without tool_result blocks, or the reverse"
@@ -50,6 +50,23 @@ def _check_turns(messages: list[dict[str, Any]]) -> str | None:
             return f"messages.{place}: tool_use.input: Input should be an object"
         waiting = [b["id"] for b in blocks if b["type"] == "tool_use"]
     return "the last tool_use has no tool_result" if waiting else None
+
+
+def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _check_references(body: dict[str, Any]) -> str | None:
+    names = {tool["name"] for tool in body.get("tools", [])}
+    blocks = [b for m in body["messages"] for b in _blocks(m["content"])]
+    ids = [b["id"] for b in blocks if b["type"] == "tool_use"]
+    if len(set(ids)) != len(ids):
+        return "messages: `tool_use` ids must be unique"
+    results = [b.get("content") for b in blocks if b["type"] == "tool_result"]
+    for block in (b for content in results if isinstance(content, list) for b in content):
+        if block["type"] == "tool_reference" and block["tool_name"] not in names:
+            return f"Tool reference '{block['tool_name']}' not found in available tools"
+    return None
 
 
 def error(plan: Refuse) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from .happenings import Finished, Happening, Retried, Said, Stepped, Thought
 from .history import SECTION, appended, kept
 from .hooks import Hooks
 from .repeats import STOPPED_AT, Repeats, warning
+from .restating import restated
 from .steps import Progress, Run, Step
 from .stops import Halt, Stop, first
 from .trimming import Trimmer
@@ -111,6 +112,7 @@ class Loop:
         number = len(self._steps)
         await self._shorten()
         view = self.handle.view(target_of(self.settings.model))
+        await self._restate(view)
         request = await self.settings.hooks.request(self._request(view), self._progress)
         active = tuple(dict.fromkeys(view.names.values()))
         self.handle.emit("step_start", step=number, active=active)
@@ -203,12 +205,23 @@ class Loop:
         trimmed = self.settings.trim(self._messages)
         if len(trimmed) == len(self._messages):
             return
-        before, self._messages = len(self._messages), trimmed
-        self._unsaved.clear()
-        text = appended(None, trimmed)
-        await self.handle.keep(SECTION, lambda _: text)
+        before = len(self._messages)
+        await self._replace(trimmed)
         await self.handle.compacted()
         self.handle.emit("context_trimmed", before=before, after=len(trimmed))
+
+    async def _restate(self, view: View) -> None:
+        """See that the conversation has all that brings its loaded tools, also after a cut."""
+        whole = restated(self._messages, view)
+        if len(whole) != len(self._messages):
+            await self._replace(whole)
+
+    async def _replace(self, messages: tuple[Message, ...]) -> None:
+        """Go on with another conversation, here and in the session."""
+        self._messages = messages
+        self._unsaved.clear()
+        text = appended(None, messages)
+        await self.handle.keep(SECTION, lambda _: text)
 
     def _recall(self) -> None:
         """Remind the model of what is remembered, where it has not read just that already.

@@ -74,7 +74,7 @@ def _shortened(messages: Sequence[Message], start: int) -> tuple[Message, ...]:
     However large it is, what the model must answer now stays; and so does what the user asked
     last, without which a long run would forget what it is for.
     """
-    head = _closed(messages, 0)
+    head = closed(messages, 0)
     start = max(head, min(start, len(messages) - 1))
     while start > head and messages[start].results:
         start -= 1
@@ -84,7 +84,7 @@ def _shortened(messages: Sequence[Message], start: int) -> tuple[Message, ...]:
     return (*messages[:head], *asked, *messages[start:])
 
 
-def _closed(messages: Sequence[Message], place: int) -> int:
+def closed(messages: Sequence[Message], place: int) -> int:
     """Where the message at a place ends, its results included."""
     end = place + 1
     while messages[place].calls and end < len(messages) and messages[end].results:

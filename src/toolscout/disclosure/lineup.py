@@ -11,7 +11,7 @@ from .metatools import Metatool
 from .offering import MOST_HOSTED, offered
 from .profile import Profile
 from .scope import Scope, is_allowed
-from .snapshot import Came, Shown, Snapshot, moved
+from .snapshot import Came, Shown, Snapshot, arrival, moved
 from .surface import Mechanism, Surface
 
 State = Literal["full", "stub", "deferred"]
@@ -139,7 +139,8 @@ def _new(
     new = {t.name: (Shown(t.name, "late" if before else "start"), t) for t in ruled}
     loaded = (scope.get(n) for n in scope.session.loaded if n not in new)
     if not (plan.is_hosted and is_same):
-        new |= {t.name: (Shown(t.name, "carried"), t) for t in loaded if t is not None}
+        how = arrival(scope.session, plan.mechanism)
+        new |= {t.name: (Shown(t.name, how(t.name)), t) for t in loaded if t is not None}
     if plan.is_hosted:
         free = MOST_HOSTED - len(names)
         rest = [t for t in scope.tools if t.name not in names and t.name not in new][:free]

@@ -16,6 +16,7 @@ from .replies.blocks import LOADED as LOADED_BLOCK
 from .replies.scout import LOADED as LOADED_LINE
 from .replies.scout import RUN
 from .session import Session
+from .snapshot import referring
 
 
 def rebuilt(
@@ -30,9 +31,10 @@ def rebuilt(
     Names are remembered even where the catalog has lost the tool, and ignored where the model or
     the user merely mentioned them.
     """
-    session = Session(id)
     names = _Names(catalog)
-    for exchange in exchanges(messages):
+    calls = exchanges(messages)
+    session = referring(Session(id), (names.of(n) for call in calls for n in call.references))
+    for exchange in calls:
         role = role_of(profile, exchange.name, catalog)
         match role:
             case None:

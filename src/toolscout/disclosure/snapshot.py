@@ -8,7 +8,7 @@ gone or has changed them; they leave only when they are unloaded or no longer al
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -19,10 +19,11 @@ from pydantic import BaseModel, ConfigDict
 from ..catalog.tool import Tool
 from .packing import pack, thaw, unpack
 from .session import Session
-from .surface import CLIENT_SEARCHES
+from .surface import BY_REFERENCE, CLIENT_SEARCHES
 
 SECTION = "view"
 DEFINITIONS = "definitions"
+REFERRED = "referred"
 
 Came = Literal["start", "late", "loaded", "carried", "offered", "added"]
 """How a tool came into the list: at the start, later by a rule, by an answer that brought it, by
@@ -142,11 +143,16 @@ def carry(session: Session) -> Session:
     """After a compaction, which took with it what had brought the tools, show them by themselves.
 
     Where the provider searches, they wait for its search as they did before. What its list has no
-    room for waits to be found again.
+    room for waits to be found again. Where answers refer to the list it stays as it is, and the
+    view's `restated` refers to them again; to what rules put in view later as well.
     """
+    session = session.without_section(REFERRED)
     snapshot = read(session)
     if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
         return session
+    if snapshot.mechanism in BY_REFERENCE:
+        unsent = snapshot.unsent(session)
+        return session.load(*(s.name for s in snapshot.shown if s.name in unsent))
     shown = tuple(_standing(s) for s in snapshot.shown)
     full = shown[: snapshot.room]
     over = (s.name for s in shown[len(full) :] if s.came == "carried")
@@ -164,11 +170,30 @@ def brought(session: Session, tools: Iterable[Tool]) -> Session:
     return write(session, snapshot.showing(shown, new)) if new else session
 
 
+def referring(session: Session, names: Iterable[str]) -> Session:
+    """Remember that messages refer to tools, where they are all that is left of a conversation."""
+    text = json.dumps([*dict.fromkeys(names)], ensure_ascii=False, separators=(",", ":"))
+    return session.with_section(REFERRED, text) if text != "[]" else session
+
+
+def arrival(session: Session, mechanism: str) -> Callable[[str], Came]:
+    """How a loaded tool comes that was not sent yet: by messages that refer to it, or by itself."""
+    names = _referred(session) if mechanism in BY_REFERENCE else frozenset[str]()
+    return lambda name: "loaded" if name in names else "carried"
+
+
 def moved(snapshot: Snapshot, loaded: Iterable[str]) -> Snapshot:
     """The same for another mechanism, which knows nothing of what was found or offered before."""
     kept = frozenset(loaded)
     stays = (s for s in snapshot.shown if s.came not in ("offered", "added") or s.name in kept)
     return snapshot.showing(tuple(replace(_standing(s), space="") for s in stays))
+
+
+def _referred(session: Session) -> frozenset[str]:
+    try:
+        return frozenset(json.loads(session.sections.get(REFERRED, "[]")))
+    except (ValueError, TypeError):
+        return frozenset()
 
 
 def _standing(shown: Shown) -> Shown:

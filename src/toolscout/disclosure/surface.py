@@ -22,3 +22,6 @@ Mechanism = Literal[
 
 CLIENT_SEARCHES = frozenset({"anthropic_client", "openai_client"})
 """The mechanisms by which a provider takes tools from an answer of ours."""
+
+BY_REFERENCE = frozenset({"anthropic_client"})
+"""Those of them whose answers refer to definitions that stand in the list and wait there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,12 +19,13 @@ from .policy import Standing
 from .profile import Profile
 from .prompts import Prompt, Stage
 from .rendering import Pen
+from .restating import Restated, referred, restated
 from .roster import roster
 from .scope import Scope, is_allowed, is_small
 from .session import Session
 from .snapshot import Snapshot, read, write
 from .spelling import meant
-from .surface import Mechanism, Surface
+from .surface import BY_REFERENCE, Mechanism, Surface
 from .target import Target
 
 
@@ -34,8 +35,8 @@ class View:
 
     `text` is the tool list as JSON, the same bytes for the same state. `names` gives the real
     name behind each name in it. `force` is the tool that the model must call now, if the profile
-    says so. `session` has what was shown fixed in it: keep it, so that the next view can only
-    append.
+    says so, `search` what it looks for tools with. `session` has what was shown fixed in it: keep
+    it, so that the next view can only append.
     """
 
     text: str
@@ -47,6 +48,7 @@ class View:
     names: Mapping[str, str]
     slots: tuple[tuple[str, str], ...] = ()
     force: str | None = None
+    search: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,6 +74,24 @@ class View:
         """Found tools in the form that this provider loads them from; empty where it has none."""
         sheet = Pen(target=self.target).write([Entry(t) for t in tools])
         return answer(self.mechanism, sheet.written)
+
+    def unreferred(self, names: Iterable[str]) -> Restated | None:
+        """What refers again to the loaded tools that wait in the list, but for these names."""
+        if self.mechanism not in BY_REFERENCE:
+            return None
+        there, loaded = {*names}, {*self.session.loaded}
+        waiting = [tool["name"] for tool in self.tools if tool.get("defer_loading")]
+        again = [n for n in waiting if n not in there and self.real(n) in loaded]
+        return Restated(self.search, tuple(again)) if again else None
+
+    def restated(self, messages: Sequence[Any]) -> list[Any]:
+        """The messages that a compaction left, with what brings back the tools they no longer do.
+
+        That is a search and its answer behind the first message, in the provider's form; nothing
+        where the tool list has all that is loaded, or the messages still refer to it.
+        """
+        again = self.unreferred(referred(messages))
+        return restated(messages, again) if again else [*messages]
 
 
 def view(
@@ -115,6 +135,7 @@ def view(
         names=sheet.names,
         slots=prompt.slots,
         force=search if _is_forced(profile, session, way) else None,
+        search=search,
         notes=_notes(profile, target, scope, way, line),
     )
 

@@ -106,7 +106,7 @@ class AnthropicModel:
         body: dict[str, Any] = {
             "model": self.name,
             "max_tokens": request.max_tokens or self._max_tokens,
-            "messages": dialogue(request.messages),
+            "messages": dialogue(request.messages, tools=request.tools),
             "cache_control": {"type": "ephemeral"},
         }
         if request.instructions:
@@ -122,12 +122,20 @@ def _choice(choice: str) -> dict[str, str]:
     return {"type": fixed[choice]} if choice in fixed else {"type": "tool", "name": choice}
 
 
-def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages in Anthropic's form: two roles taking turns, results first in a user's turn."""
+def dialogue(
+    messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Messages in Anthropic's form: two roles taking turns, results first in a user's turn.
+
+    References to tools that are not in the request's list are left out, since it would be refused.
+    """
     turns: list[dict[str, Any]] = []
+    names = frozenset(str(tool["name"]) for tool in tools)
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = [b for part in message.parts for b in _blocks(part, role=message.role)]
+        blocks = [
+            b for part in message.parts for b in _blocks(part, role=message.role, names=names)
+        ]
         if not blocks:
             continue
         if turns and turns[-1]["role"] == role:
@@ -137,7 +145,7 @@ def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return turns
 
 
-def _blocks(part: Part, *, role: str) -> list[dict[str, Any]]:
+def _blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, Any]]:
     match part:
         case Text(text):
             if not text.strip():
@@ -149,19 +157,25 @@ def _blocks(part: Part, *, role: str) -> list[dict[str, Any]]:
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": part.replayed()}
             ]
         case CallResult():
-            return [_result(part)]
+            return [_result(part, names)]
         case Native(provider, block):
             return [json.loads(block)] if provider == AnthropicModel.provider else []
 
 
-def _result(part: CallResult) -> dict[str, Any]:
+def _result(part: CallResult, names: frozenset[str]) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.id}
-    content = json.loads(part.native) if part.native else _content(part.result)
+    content = _references(part.native, names) or _content(part.result)
     if content:
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
     return block
+
+
+def _references(native: str, names: frozenset[str]) -> list[dict[str, Any]]:
+    """What a search refers to; none where the answer is in another provider's form."""
+    blocks: list[dict[str, Any]] = json.loads(native) if native else []
+    return [b for b in blocks if b.get("tool_name") in names]
 
 
 def _content(result: Result) -> list[dict[str, Any]]:
