@@ -20,6 +20,7 @@ from tests.upstreams.processes import listening
 from toolscout.config import Config
 from toolscout.events import Event
 from toolscout.gateway.gateway import Gateway
+from toolscout.gateway.rousing import QUIET_SECONDS
 from toolscout.gateway.server import bound, serve_http
 from toolscout.gateway.setup import Setup
 
@@ -69,7 +70,11 @@ def serve(tmp_path: Path) -> Serve:
 
     @asynccontextmanager
     async def serving(
-        servers: dict[str, Any], *, variables: dict[str, str] | None = None, **sections: Any
+        servers: dict[str, Any],
+        *,
+        variables: dict[str, str] | None = None,
+        quiet_seconds: float = QUIET_SECONDS,
+        **sections: Any,
     ) -> AsyncIterator[Running]:
         listener = bound("127.0.0.1", 0)
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -83,7 +88,7 @@ def serve(tmp_path: Path) -> Serve:
             return Setup.read(path, overrides=options, config=config, variables=known)
 
         events: list[Event] = []
-        gateway = Gateway(again(), sink=events.append)
+        gateway = Gateway(again(), sink=events.append, quiet_seconds=quiet_seconds)
         url = f"{base}/mcp"
         task = asyncio.create_task(serve_http(gateway, listener, again=again))
         try:

@@ -16,6 +16,8 @@ import pytest
 from mcp import Client
 from tests.gateway.conftest import Running, Serve, small, text
 
+from toolscout.gateway.upstreams import AT_ONCE
+
 
 async def run(client: Client, tool: str, **arguments: Any) -> Any:
     return await client.call_tool("call_tool", {"name": tool, "arguments": arguments})
@@ -23,6 +25,10 @@ async def run(client: Client, tool: str, **arguments: Any) -> Any:
 
 def edit(running: Running, servers: dict[str, Any]) -> None:
     running.path.write_text(json.dumps({"mcpServers": servers}))
+
+
+def statuses(running: Running) -> set[str]:
+    return {s.status for s in running.gateway.upstreams.states()}
 
 
 async def until(client: Client, tool: str, *, works: bool) -> None:
@@ -175,7 +181,55 @@ async def test_after_a_restart_searches_are_answered_before_servers_are(
         found = await client.call_tool("tool_search", {"query": "select:s3__tool_7"})
         assert "s3__tool_7" in text(found)
         assert "Not searched" not in text(found)
-        assert {s.status for s in running.gateway.upstreams.states()} == {"starting"}
+        assert statuses(running) <= {"asleep", "starting"}
+
+
+async def test_servers_known_from_before_sleep_until_the_first_answer(serve: Serve) -> None:
+    servers = {f"s{i}": small("several") for i in range(4)}
+    async with serve(servers) as running, running.client() as client:
+        assert "s3" in (await client.list_tools()).model_dump_json()
+    async with serve(servers, quiet_seconds=600) as running, running.client() as client:
+        assert "s3" in (await client.list_tools()).model_dump_json()
+        assert statuses(running) == {"asleep"}
+        async with httpx2.AsyncClient() as http:
+            health = (await http.get(f"{running.url.removesuffix('/mcp')}/health")).json()
+        assert health["ready"]
+        assert {s["status"] for s in health["servers"].values()} == {"asleep"}
+        assert not (await run(client, "s3__tool_7", text="x")).is_error
+        assert running.gateway.upstreams.states()[3].status == "ready"
+        async with asyncio.timeout(60):
+            while statuses(running) != {"ready"}:
+                await client.list_tools(cache_mode="bypass")
+
+
+async def test_servers_that_nobody_asks_for_come_up_by_themselves_a_few_at_a_time(
+    serve: Serve,
+) -> None:
+    servers = {f"s{i}": small("several") for i in range(6)}
+    async with serve(servers) as running, running.client() as client:
+        assert "s5" in (await client.list_tools()).model_dump_json()
+    async with serve(servers, quiet_seconds=0) as running, running.client() as client:
+        most = 0
+        async with asyncio.timeout(60):
+            while statuses(running) != {"ready"}:
+                states = running.gateway.upstreams.states()
+                most = max(most, sum(s.status == "starting" for s in states))
+                await client.list_tools(cache_mode="bypass")
+        assert 0 < most <= AT_ONCE
+
+
+async def test_servers_that_hang_do_not_keep_the_others_asleep(
+    serve: Serve, tmp_path: Path
+) -> None:
+    ill = {f"ill{i}": small("several", str(tmp_path), str(i)) for i in range(AT_ONCE + 1)}
+    servers = {**ill, "well": small("several")}
+    async with serve(servers) as running, running.client() as client:
+        assert "well" in (await client.list_tools()).model_dump_json()
+    (tmp_path / "hang").touch()
+    async with serve(servers, quiet_seconds=0) as running, running.client() as client:
+        async with asyncio.timeout(60):
+            while running.gateway.upstreams.states()[-1].status != "ready":
+                await client.list_tools(cache_mode="bypass")
 
 
 @pytest.mark.behaviour("S7")

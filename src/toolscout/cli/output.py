@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
+
+if TYPE_CHECKING:
+    # Only what is printed for a person needs it: a gateway starts without.
+    from rich.console import Console
+    from rich.progress import Progress
 
 Steps = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many are done."""
@@ -27,6 +28,8 @@ def json_option(function: Decorated) -> Decorated:
 
 def is_terminal() -> bool:
     """Whether a person reads the output, rather than a pipe or a file."""
+    from rich.console import Console
+
     return Console().is_terminal
 
 
@@ -41,6 +44,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
         for row in rows:
             click.echo("\t".join(" ".join(cell.split()) for cell in row))
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", style="cyan" if number == 0 else None)
@@ -69,6 +76,8 @@ def warn(text: str) -> None:
 
 def _console(*, is_error: bool = False) -> Console:
     """A console that prints text as it is: no markup, no emoji codes, no guessed colours."""
+    from rich.console import Console
+
     return Console(stderr=is_error, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
@@ -95,14 +104,7 @@ def progress() -> Generator[Steps]:
     if not sys.stderr.isatty():
         yield lambda _label, _done, _total: None
         return
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    bar = _bar()
     with bar:
         tasks: dict[str, Any] = {}
 
@@ -112,3 +114,23 @@ def progress() -> Generator[Steps]:
             bar.update(tasks[label], completed=done, total=total)
 
         yield step
+
+
+def _bar() -> Progress:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..config import Config
-from .example import write_example
 from .output import warn
 
 if TYPE_CHECKING:
@@ -116,6 +115,8 @@ def command(
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
     config = None
     if path is None:
+        from .example import write_example
+
         home = Config.read().state_folder / "example"
         config = Config.read(home=str(home))
         path = write_example(home)

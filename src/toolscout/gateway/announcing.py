@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import mcp_types as types
-from fastmcp import FastMCP
+from fastmcp.server.server import FastMCP
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError

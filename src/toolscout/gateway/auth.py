@@ -11,7 +11,6 @@ from ipaddress import ip_address
 from fastmcp.server.auth import (
     AccessToken,
     AuthProvider,
-    JWTVerifier,
     MultiAuth,
     RemoteAuthProvider,
     TokenVerifier,
@@ -62,7 +61,10 @@ def provider_of(auth: Auth, *, tokens: Callable[[], Mapping[str, str]]) -> AuthP
     return MultiAuth(server=server, verifiers=verifiers) if verifiers else None
 
 
-def _jwt(jwt: JWT) -> JWTVerifier:
+def _jwt(jwt: JWT) -> TokenVerifier:
+    # Its cryptography takes a moment to import, and most gateways have no use for it.
+    from fastmcp.server.auth import JWTVerifier
+
     if not jwt.audience or not jwt.issuer:
         raise ConfigError(
             "A JWT must be checked for its audience and its issuer.",
@@ -77,7 +79,7 @@ def _jwt(jwt: JWT) -> JWTVerifier:
         ) from error
 
 
-def _resource(jwt: JWT, verifier: JWTVerifier) -> RemoteAuthProvider:
+def _resource(jwt: JWT, verifier: TokenVerifier) -> RemoteAuthProvider:
     """The gateway as a protected resource: who has no token is told where there are some."""
     try:
         servers = [AnyHttpUrl(url) for url in jwt.authorization_servers or (jwt.issuer or "",)]

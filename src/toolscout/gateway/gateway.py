@@ -21,6 +21,7 @@ from ..store.opening import open_store
 from ..tokens import default_counter
 from ..toolbox.approval import Caution, careful, trusting, wary
 from ..toolbox.box import Toolbox
+from ..toolbox.closing import let_go
 from ..toolbox.handle import Handle
 from .announcing import Announcer
 from .answering import Asked, ask_user, continued, marked, noted
@@ -32,6 +33,7 @@ from .parking import PARKED, Parked, Parking
 from .pins import Pins
 from .policies import Rule, rule_for
 from .recent import Recent
+from .rousing import QUIET_SECONDS, Rousing
 from .savings import Savings
 from .sessions import Who, is_asked_for, principal_of, under, who
 from .settings import audit_path
@@ -39,6 +41,7 @@ from .setup import Setup
 from .showing import Showing
 from .stores import Divided
 from .upstreams import Upstreams
+from .warming import engine_of
 
 log = logging.getLogger(__name__)
 _MOST_HANDLES = 2_000
@@ -49,7 +52,14 @@ _HAPPENED: ContextVar[list[Event] | None] = ContextVar("happened", default=None)
 class Gateway:
     """Answers every client out of one toolbox, each in its own conversation."""
 
-    def __init__(self, setup: Setup, *, sink: Sink = ignore, session: str = "") -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        sink: Sink = ignore,
+        session: str = "",
+        quiet_seconds: float = QUIET_SECONDS,
+    ) -> None:
         self.setup = setup
         self._fixed = fixed(setup)
         self._shows_everything = setup.shows_everything
@@ -66,11 +76,13 @@ class Gateway:
             reserved=setup.reserved,
             trusts_first=not options.require_approval,
         )
+        self._engine = engine_of(config)
         self.box = Toolbox(
             self.upstreams.begin(setup.document.servers, setup.apis),
             profile=profile,
             config=setup.toolbox_config,
             store=Divided(open_store(config)),
+            engine=self._engine,
             sink=self._hear,
             caution=_CAUTIONS[options.confirm],
             offload=shelf,
@@ -85,6 +97,7 @@ class Gateway:
         self._showing = Showing(self.box, self.savings, original=self._original)
         self._levels: Recent[str, types.LoggingLevel] = Recent(_MOST_HANDLES)
         self._starting: asyncio.Task[Any] | None = None
+        self._rousing = Rousing(self.upstreams, self._engine, quiet_seconds=quiet_seconds)
         self._tasks: set[asyncio.Task[None]] = set()
         self.complaint = ""
 
@@ -98,7 +111,7 @@ class Gateway:
 
     async def _start(self) -> None:
         await self.box.__aenter__()
-        self._spawn(self.upstreams.rouse())
+        self._spawn(self._rousing.run())
 
     async def started(self) -> None:
         """Wait until every server is listed, or the time for that is over."""
@@ -113,6 +126,7 @@ class Gateway:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._parking.close()
         await self.box.close()
+        await let_go(self._engine)
         self.savings.save()
         self._runs.end()
 
@@ -219,6 +233,7 @@ class Gateway:
         profile = self.box.profile
         try:
             result = await handle.call(asked.name, asked.arguments)
+            self._rousing.answered()
         except asyncio.CancelledError:
             self.audit.note(**asked.row(profile, "cancelled"))
             raise
@@ -289,7 +304,7 @@ class Gateway:
             happened.append(event)
         if event.kind == "tool_discovery_result":
             found = (self.box.catalog.get(n) for n in event.facts.get("names", ()))
-            self.upstreams.wake(*{t.server for t in found if t is not None})
+            self._rousing.found({t.server for t in found if t is not None})
         if event.kind == "catalog_changed" and self._starting is not None:
             self._spawn(self._announce_all())
         self.meters(event)

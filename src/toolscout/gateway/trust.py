@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..catalog.names import normalised, qualified
+from ..catalog.names import normalised
 from ..catalog.result import Result
 from ..catalog.sources.mcp import wire
 from ..catalog.sources.mcp.source import MCPSource
@@ -127,12 +127,12 @@ def shadows(
     source: MCPSource, others: Iterable[MCPSource], reserved: Iterable[str]
 ) -> dict[str, str]:
     """Which of a server's tools have the name of a discovery tool or of another server's tool."""
+    spelled = {local: normalised(local) for local in source.definitions}
+    wanted = frozenset(spelled.values())
     taken = {normalised(name): f"the gateway's own tool {name}" for name in reserved}
     for other in others:
-        if other.name == source.name:
-            continue
-        for local in other.definitions:
-            name = qualified(other.name, local)
-            taken[normalised(name)] = f"server {other.name!r}'s tool {name}"
-    found = {local: taken.get(normalised(local)) for local in source.definitions}
+        if other.name != source.name:
+            for name in other.spellings.keys() & wanted:
+                taken[name] = f"server {other.name!r}'s tool {other.spellings[name]}"
+    found = {local: taken.get(name) for local, name in spelled.items()}
     return {local: f"It has the name of {whose}." for local, whose in found.items() if whose}

@@ -19,9 +19,10 @@ from ..toolbox.box import Toolbox
 from .pins import Pins
 from .trust import Pinned, shadows
 
-_AT_ONCE = 4
-_TICK_SECONDS = 0.1
-_PATIENCE = 10
+AT_ONCE = 2
+"""How many servers are started at a time when nobody waits for them."""
+
+_PATIENCE_SECONDS = 5.0
 
 
 class Upstreams:
@@ -130,13 +131,13 @@ class Upstreams:
 
     async def rouse(self) -> None:
         """Start all servers in the background, a few at a time, so that clients come first."""
-        for name in tuple(self._sources):
-            self.wake(name)
-            for _ in range(_PATIENCE):
-                starting = sum(s.status == "starting" for s in self.states())
-                if starting < _AT_ONCE:
-                    break
-                await asyncio.sleep(_TICK_SECONDS)
+        room = asyncio.Semaphore(AT_ONCE)
+
+        async def start(source: MCPSource) -> None:
+            async with room:
+                await source.start(patience_seconds=_PATIENCE_SECONDS)
+
+        await asyncio.gather(*(start(s.inner) for s in self._sources.values()))
 
     def wake(self, *names: str) -> None:
         """Start sleeping servers in the background."""

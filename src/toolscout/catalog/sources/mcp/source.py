@@ -13,6 +13,7 @@ import mcp_types as types
 
 from ....errors import SourceError
 from ....events import Sink, ignore
+from ...names import normalised, qualified
 from ...result import Result
 from ...tool import Tool
 from . import calls, offers, wire
@@ -70,6 +71,7 @@ class MCPSource:
         self._timeouts = 0
         self._listing = listings.load(server.name, server.digest) if listings else None
         self._definitions: dict[str, wire.Definition] = {}
+        self._spellings: dict[str, str] = {}
         self._define()
         self._link = Link(
             server,
@@ -84,6 +86,11 @@ class MCPSource:
     def listing(self) -> Listing | None:
         """What the server offers, as last heard; nothing before it was ever listed."""
         return self._listing
+
+    @property
+    def spellings(self) -> Mapping[str, str]:
+        """Its tools' full names, by the one spelling that all ways to write a name share."""
+        return self._spellings
 
     @property
     def definitions(self) -> Mapping[str, wire.Definition]:
@@ -120,6 +127,12 @@ class MCPSource:
     async def refresh(self) -> None:
         """Ask the server itself, waking it if it sleeps."""
         await self._link.connection()
+
+    async def start(self, *, patience_seconds: float) -> None:
+        """Start the server; one that takes longer than that goes on starting by itself."""
+        with suppress(SourceError, TimeoutError):
+            async with asyncio.timeout(patience_seconds):
+                await self._link.connection()
 
     def wake(self) -> None:
         """Start the server in the background, if it sleeps and its wait is over."""
@@ -263,3 +276,5 @@ class MCPSource:
     def _define(self) -> None:
         listed = self._listing.tools if self._listing else ()
         self._definitions = {d.local: d for d in offers.definitions(self.server, listed)}
+        names = (qualified(self.name, local) for local in self._definitions)
+        self._spellings = {normalised(name): name for name in names}
