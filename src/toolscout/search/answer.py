@@ -18,6 +18,7 @@ from .query import Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import narrowed
+from .text import terms
 from .typos import Spellings, repair
 
 _NEAR = 8
@@ -41,16 +42,20 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     if query.select:
         return _selected(index, query, mask)
     if query.pattern is not None:
-        found = _ranked(method, _request(index, query, mask, (), limit), arms=(Regex(),))
+        request = Request(query, index, mask, (), limit=limit, depth=_depth(limit))
+        found = _ranked(method, request, arms=(Regex(),))
         if found.hits or not query.is_guess:  # what matches is what was asked for
             return replace(found, confidence=float(bool(found.hits)))
     if not query.words:
         return _listed(index, query, mask, limit)
-    terms, mended = repair(index, method.spellings, query.words, mask)
+    parts = clauses(query.words)
+    needs, mended = repair(index, method.spellings, [terms(part) for part in parts], mask)
     notes = tuple(f"Read {wrong!r} as {right!r}." for wrong, right in mended.items())
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
-    return _ranked(method, _request(index, query, mask, terms, limit), notes=notes)
+    every = tuple(chain.from_iterable(needs))
+    request = Request(query, index, mask, every, parts, needs, limit, _depth(limit))
+    return _ranked(method, request, notes=notes)
 
 
 def merged(found: Sequence[Results], *, limit: int) -> Results:
@@ -74,10 +79,9 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
     )
 
 
-def _request(index: Index, query: Query, mask: Mask, terms: Sequence[str], limit: int) -> Request:
-    """A request that looks further where a caller wants more."""
-    parts = clauses(query.words)
-    return Request(query, index, mask, tuple(terms), parts, limit, depth=max(_DEPTH, 3 * limit))
+def _depth(limit: int) -> int:
+    """How many candidates an arm offers: more where a caller wants more."""
+    return max(_DEPTH, 3 * limit)
 
 
 def _ranked(
@@ -121,8 +125,10 @@ def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[
     """The best, then what they say is related, as far as there is room."""
     index, limit = request.index, request.limit
     hits = [
-        Hit(index.tool(slot), round(float(score), 4), partial(_why, rankings, slot))
-        for slot, score in zip(fused.slots[:limit].tolist(), fused.scores[:limit], strict=True)
+        Hit(index.tool(slot), round(score, 4), partial(_why, rankings, slot))
+        for slot, score in zip(
+            fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
+        )
     ]
     shown = {h.name for h in hits}
     for hit in tuple(hits):
@@ -151,9 +157,9 @@ def _near(request: Request, fused: Fused, hits: Sequence[Hit]) -> tuple[str, ...
     """What the hits call related, and the next in line."""
     tool = request.index.tool
     shown = {h.name for h in hits}
-    related = (n for h in hits for n in h.tool.related if _seen(request, n) is not None)
-    following = (tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist())
-    names = dict.fromkeys(n for n in chain(related, following) if n not in shown)
+    related = [n for h in hits for n in h.tool.related if _seen(request, n) is not None]
+    following = [tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist()]
+    names = dict.fromkeys([n for n in related + following if n not in shown])
     return tuple(names)[:_NEAR]
 
 

@@ -66,7 +66,9 @@ def clauses(text: str) -> tuple[str, ...]:
             parts[-1] = f"{parts[-1]} {piece}"
         else:
             parts.append(piece)
-    return tuple(parts[:_MOST]) or (text.strip(),)
+    if len(parts) > _MOST:
+        parts[_MOST - 1 :] = [" ".join(parts[_MOST - 1 :])]
+    return tuple(parts) or (text.strip(),)
 
 
 def _pieces(text: str) -> list[str]:

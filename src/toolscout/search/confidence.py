@@ -20,6 +20,7 @@ WORDS_ALONE = (-2.140, 0.000, 0.000, 0.442, -0.654, 2.296, 2.381)
 def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evidence:
     """Gather what speaks for the best hit."""
     best = fused.slots[:1]
+    slot = int(best[0])
     similarity: float | None = None
     meaning = words = coverage = share = 0.0
     for ranking in rankings:
@@ -29,12 +30,12 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
                 similarity = max(closest, similarity or 0.0)
                 meaning = max(meaning, float(ranking.at(best)[0]))
             case Words():
-                words = float(ranking.at(best)[0])
+                words = ranking.score(slot)
                 coverage = ranking.coverage
-                share = ranking.share(int(best[0]))
+                share = ranking.share(slot)
             case _:
                 pass
-    name = set(terms(request.index.tool(int(best[0])).name))
+    name = set(terms(request.index.tool(slot).name))
     named = len(name.intersection(request.terms)) / max(1, len(name))
     return Evidence(similarity, meaning, words, coverage, share, named)
 
@@ -42,7 +43,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
 def confidence(found: Evidence) -> float:
     """The chance that the best hit is right, by a logistic model."""
     weights = WORDS_ALONE if found.similarity is None else WITH_VECTORS
-    total = sum(w * x for w, x in zip(weights, features(found), strict=True))
+    total = sum([w * x for w, x in zip(weights, features(found), strict=True)])
     return round(1 / (1 + exp(-total)), 4)
 
 
@@ -55,5 +56,5 @@ def features(found: Evidence) -> tuple[float, ...]:
 
 def is_named(rankings: Sequence[Ranking], fused: Fused) -> bool:
     """Whether the request simply is the best hit's name."""
-    names = (r for r in rankings if isinstance(r, Names))
+    names = [r for r in rankings if isinstance(r, Names)]
     return any(float(r.at(fused.slots[:1])[0]) >= WHOLE for r in names)

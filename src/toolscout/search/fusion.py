@@ -12,7 +12,7 @@ from .ranking import Floats, Fused, Ints, Ranking, Request, distinct
 SERVER_SHARE = 0.15
 _FEWEST_SERVERS = 3
 _NEAR = 10
-_BEYOND = 40
+_BEYOND = 35
 _DIGITS = 4  # as hits show them; what lies beyond is noise of the arithmetic
 
 
@@ -29,8 +29,9 @@ def summed(
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
     offered = [r.candidates for r in rankings]
     slots = offered[0] if len(offered) == 1 else distinct(np.concatenate(offered))
-    scores = np.zeros(len(slots), np.float32)
-    for ranking in rankings:
+    first, *others = rankings
+    scores: Floats = np.float32(first.trust) * first.at(slots)
+    for ranking in others:
         scores += np.float32(ranking.trust) * ranking.at(slots)
     return _ordered(request, slots, _with_servers(request, slots, scores, server_share))
 
@@ -43,24 +44,23 @@ def _with_servers(request: Request, slots: Ints, scores: Floats, share: float) -
     groups = request.index.server.take(slots)
     best = np.full(len(shared.servers), -np.inf, np.float32)
     np.maximum.at(best, groups, scores)
-    nameless = shared.servers.get("", -1)
-    bonus = np.where(groups == nameless, np.float32(0), np.float32(share) * best.take(groups))
+    if (nameless := shared.servers.get("")) is not None:
+        best[nameless] = 0
+    bonus: Floats = np.float32(share) * best.take(groups)
     return scores + bonus
 
 
 def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     scores = scores.round(_DIGITS)
-    order = np.argsort(-scores, kind="stable")
-    slots, scores = slots.take(order), scores.take(order)
-    seen = min(len(scores), request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR))
-    if seen < len(scores):  # whatever ties with the last one seen may belong before it
-        seen = int(np.count_nonzero(scores >= scores[seen]))
-    slots, scores = slots[:seen], scores[:seen]
-    tied = set(scores[1:][scores[1:] == scores[:-1]].tolist())
-    if tied:
+    order = (-scores).argsort()
+    values: list[float] = scores.take(order).tolist()
+    seen = min(len(values), request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR))
+    while 0 < seen < len(values) and values[seen] == values[seen - 1]:
+        seen += 1  # whatever ties with the last one seen may belong before it
+    order = order[:seen]
+    if len(set(values[:seen])) < seen:
         tool = request.index.tool
-        rows = zip(scores.tolist(), slots.tolist(), strict=True)
-        keys = [(-score, tool(slot).name if score in tied else "") for score, slot in rows]
-        slots = slots[sorted(range(seen), key=keys.__getitem__)]
-    return Fused(slots, scores)
+        rows = zip(values, slots.take(order).tolist(), order.tolist(), strict=False)
+        order = [place for *_, place in sorted((-v, tool(s).name, place) for v, s, place in rows)]
+    return Fused(slots.take(order), scores.take(order))

@@ -19,16 +19,16 @@ Lost = Mapping[int, tuple[int, float, float]]
 
 
 class Term(NamedTuple):
-    """A word as one snapshot knows it.
+    """A word as one snapshot knows it; words sort by how rare they are.
 
     So many living `tools` have it; `gains` is what it gives each of them, and `mean` and `variance`
     are those of its gain over the whole catalog. A common word has its gains `laid` out, a place
     for every slot.
     """
 
+    tools: int
     text: str
     idf: float
-    tools: int
     mean: float
     variance: float
     slots: Ints
@@ -36,12 +36,13 @@ class Term(NamedTuple):
     postings: tuple[Posting, ...]
     laid: Floats | None = None
 
-    def has(self, slot: int) -> bool:
-        """Whether the tool in a slot has it."""
+    def gain(self, slot: int) -> float:
+        """What it gives the tool in a slot; nothing if that has it not."""
         if self.laid is not None:
-            return bool(self.laid[slot])
+            return float(self.laid[slot])
         place = int(self.slots.searchsorted(np.int32(slot)))
-        return place < len(self.slots) and int(self.slots[place]) == slot
+        is_there = place < len(self.slots) and int(self.slots[place]) == slot
+        return float(self.gains[place]) if is_there else 0.0
 
     def at(self, slots: Ints) -> Floats:
         """What it gives each of some slots."""
@@ -67,7 +68,9 @@ class Lexicon:
 
     def terms(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that living tools have."""
-        return [term for text in texts if (term := self.get(text)) is not None]
+        seen = self._seen
+        found = [seen[text] if text in seen else self.get(text) for text in texts]
+        return [term for term in found if term is not None]
 
     def get(self, text: str) -> Term | None:
         """A word, if a living tool has it."""
@@ -100,4 +103,4 @@ class Lexicon:
             laid = np.zeros(self.size, np.float32)
             laid[slots] = gains
         variance = idf * idf * max(0.0, square - mean * mean)
-        return Term(text, idf, count, idf * mean, variance, slots, gains, postings, laid)
+        return Term(count, text, idf, idf * mean, variance, slots, gains, postings, laid)

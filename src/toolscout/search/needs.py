@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from operator import sub
 
 import numpy as np
 
@@ -25,20 +27,40 @@ def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused
     parts = [r.parts(slots) for r in rankings if is_parted(r)]
     if not parts:
         return fused
-    open_needs = np.sum(parts, axis=0)
-    left = scores - np.float32(SHARE) * open_needs.max(axis=0)
-    order = [0]
-    while len(order) < min(request.limit, len(slots)):
-        left[order[-1]] = -np.inf
-        open_needs[open_needs[:, order[-1]].argmax()] -= SERVED
-        worth = np.maximum.reduce(open_needs)
-        worth *= np.float32(SHARE)
-        worth += left
-        order.append(int(worth.argmax()))
-    taken = set(order)
-    rest = [i for i in range(len(slots)) if i not in taken]
-    turn = np.array([*order, *rest])
-    return Fused(
-        np.concatenate([slots[turn], fused.slots[_DEPTH:]]),
-        np.concatenate([np.minimum.accumulate(scores[turn]), fused.scores[_DEPTH:]]),
-    )
+    fits = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
+    turn = _turns(scores.tolist(), fits.T.tolist(), min(request.limit, len(slots)))
+    if turn == list(range(len(turn))):
+        return fused
+    slots, scores = slots.take(turn), np.minimum.accumulate(scores.take(turn))
+    if len(fused.slots) > _DEPTH:
+        slots = np.concatenate([slots, fused.slots[_DEPTH:]])
+        scores = np.concatenate([scores, fused.scores[_DEPTH:]])
+    return Fused(slots, scores)
+
+
+def _turns(scores: Sequence[float], fits: Sequence[Sequence[float]], count: int) -> list[int]:
+    """The order in which tools come once so many places are given by how they fit each clause.
+
+    No tool is worth more than its score, and one whose best clause is open is worth just that, so
+    the search for the next one ends there.
+    """
+    served = [0.0] * len(fits[0])
+    waiting = list(range(len(scores)))
+    turn: list[int] = []
+    chosen = 0
+    while True:
+        waiting.remove(chosen)
+        turn.append(chosen)
+        if len(turn) >= count:
+            return turn + waiting
+        left = list(map(sub, fits[chosen], served))
+        served[left.index(max(left))] += SERVED
+        highest = -inf
+        for place in waiting:
+            worth = scores[place]
+            if worth <= highest:
+                break
+            fit = fits[place]
+            worth -= SHARE * (max(fit) - max(map(sub, fit, served)))
+            if worth > highest:
+                highest, chosen = worth, place

@@ -28,10 +28,12 @@ LONGEST = 8_000
 
 _SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])+)/[gims]{0,4}", re.DOTALL)
 _NAMES = re.compile(r'\s*"([^"\n]*)"\s*(?=[,\n]|$)|([^,\n]+)')
-# Every operator and every pattern has one of these; most queries have none and are read at once.
+# Every operator and every pattern has one of these, and so an odd sign somewhere; most queries have
+# none and are read at once.
 _SIGNS = re.compile(
     r"""(?<!\S)(?:["+/-]|\(\?|(?:server|category|select|re):)|\A\S*[|\\()\[\]^*]\S*\Z"""
 )
+_ODD = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
 _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
 
 
@@ -68,7 +70,7 @@ class Query:
     def name(self) -> str:
         """The single word asked for, bare of signs around it: perhaps a name or its beginning."""
         bare = self.words.strip(_AROUND)
-        return bare if len(bare.split()) == 1 else ""
+        return bare if " " not in bare and len(bare.split()) == 1 else ""
 
     def render(self) -> str:
         """A text that reads as this query again, operators in one fixed order."""
@@ -93,7 +95,7 @@ class Query:
 def parse(text: str, *, mode: Mode = "auto") -> Query:
     """Read a query; raise QueryError only for a pattern that is not one."""
     seen = clean(text, cap=len(text) + 1)
-    if mode == "auto" and _SIGNS.search(seen) is None:
+    if mode == "auto" and (_ODD.search(seen) is None or _SIGNS.search(seen) is None):
         return Query(text, words=_cut(seen), is_cut=len(seen) > LONGEST)
     try:
         query = _by_mode(seen, mode)

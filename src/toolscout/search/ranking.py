@@ -27,7 +27,7 @@ def distinct(slots: Ints) -> Ints:
     ordered = np.sort(slots)
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered[is_first]
+    return ordered.compress(is_first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Request:
     """A query over one snapshot, for one caller.
 
     `allowed` says of each slot whether this caller may see it; a ranker never returns another.
+    `terms` are those of the whole request, `needs` those of each of its `clauses`.
     `limit` is how many hits are wanted; `depth` is how many candidates an arm should offer.
     """
 
@@ -43,6 +44,7 @@ class Request:
     allowed: Mask
     terms: tuple[str, ...]
     clauses: tuple[str, ...] = ()
+    needs: Sequence[Sequence[str]] = ()
     limit: int = 5
     depth: int = 300
 

@@ -19,6 +19,7 @@ whom whose why will with would you your yours
 """
 _STOP = frozenset(_STOP_WORDS.split())
 _WORD = re.compile(r"[^\W_]+")
+_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 # Scripts written without spaces, and Hangul, whose particles hide the stem: pairs of characters.
@@ -55,16 +56,21 @@ def split_identifiers(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text as written, but for case."""
-    return [w.casefold() for w in _WORD.findall(fold(text))]
+    return [w.casefold() for w in _words(text)]
 
 
 def terms(text: str) -> list[str]:
     """The index terms of a text, in order, stop words left out."""
-    words = _WORD.findall(fold(text))
+    words = _words(text)
     try:
         return list(chain.from_iterable(map(_cache.__getitem__, words)))
     except KeyError:  # a word that is met for the first time
         return [t for w in words for t in (_cache[w] if w in _cache else _remember(w))]
+
+
+def _words(text: str) -> list[str]:
+    """What is written without a break; plain English needs no pattern for that."""
+    return text.translate(_SIGNS).split() if text.isascii() else _WORD.findall(fold(text))
 
 
 def is_value(term: str) -> bool:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from rapidfuzz.distance import OSA
 
 from .index import Index
 from .postings import Vocabulary
 from .ranking import Ints, Mask
-from .text import terms
 
 _SHORTEST = 4
 _LONG = 8
@@ -52,38 +52,40 @@ class Spellings:
 
 
 def repair(
-    index: Index, spellings: Spellings, text: str, allowed: Mask
-) -> tuple[list[str], dict[str, str]]:
-    """The terms of a query with slips mended, and what was read as what.
+    index: Index, spellings: Spellings, needs: Sequence[list[str]], allowed: Mask
+) -> tuple[Sequence[list[str]], dict[str, str]]:
+    """The terms of a query's clauses with slips mended, and what was read as what.
 
     Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
     others. A request that has enough words the catalog knows needs no repair: what is unknown in it
     is a name or a value more often than a slip.
     """
-    found = terms(text)
-    different = list(dict.fromkeys(found))
+    different = dict.fromkeys(chain.from_iterable(needs))
     unknown = unseen(index, different, allowed)
     if not unknown or len(different) - len(unknown) >= _ENOUGH:
-        return found, {}
+        return needs, {}
     mended: dict[str, str] = {}
     for term in unknown:
         near = spellings.near(index, term) if _is_word(term) else []
         hidden = set(unseen(index, near, allowed))
         if visible := next((n for n in near if n not in hidden), None):
             mended[term] = visible
-    return [mended.get(t, t) for t in found], mended
+    return [[mended.get(t, t) for t in terms] for terms in needs], mended
 
 
 def _is_word(term: str) -> bool:
     return len(term) >= _SHORTEST and term.isalpha() and term[0] < "\u2e7f"
 
 
-def unseen(index: Index, texts: Sequence[str], allowed: Mask) -> list[str]:
+def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    get = index.lexicon.get
-    if allowed is index.alive:
-        return [text for text in texts if get(text) is None]
-    return [t for t in texts if (term := get(t)) is None or not _is_seen(term.slots, allowed)]
+    known = index.lexicon.terms(texts)
+    if allowed is not index.alive:
+        known = [term for term in known if _is_seen(term.slots, allowed)]
+    if len(known) == len(texts):
+        return []
+    names = {term.text for term in known}
+    return [text for text in texts if text not in names]
 
 
 def _is_seen(slots: Ints, allowed: Mask) -> bool:

@@ -15,9 +15,8 @@ from ..fields import FIELDS
 from ..hit import Reason
 from ..lexicon import Term
 from ..ranking import Floats, Ints, Request, distinct
-from ..text import terms
 
-Sums = npt.NDArray[np.float64]
+Sums = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
 WEIGHT = 0.8
 _SMALL = 1e-6
@@ -46,18 +45,18 @@ class BM25F:
         known = index.lexicon.terms(texts)
         if not known:
             return None
-        ordered = sorted(known, key=lambda t: (-t.idf, t.text))
         rarest = log(1 + (len(index) + 0.5) / 0.5)
         mass = sum([t.idf for t in known])
         coverage = mass / (mass + (len(texts) - len(known)) * rarest)
-        read = Reading.of(ordered, size=index.size, is_large=len(index) > _MANY)
+        read = Reading.of(sorted(known), size=index.size, is_large=len(index) > _MANY)
         return Words(
             terms=known,
             read=read,
+            expected=_expected(known),
             candidates=_best(request, read),
             coverage=coverage,
             trust=self.weight * coverage**self.blindness,
-            clauses=request.clauses if len(request.clauses) > 1 else (),
+            needs=request.needs,
         )
 
 
@@ -81,22 +80,22 @@ class Reading:
     def of(cls, ordered: Sequence[Term], *, size: int, is_large: bool) -> Reading:
         """Read words that come rarest first."""
         cut = _cut(ordered, is_large=is_large)
-        rare, common = ordered[:cut], ordered[cut:]
+        rare, rest = ordered[:cut], ordered[cut:]
         slots = np.concatenate([t.slots for t in rare])
         gains = np.concatenate([t.gains for t in rare])
-        scores: Sums = np.bincount(slots, gains, minlength=size)  # pyright: ignore[reportAssignmentType] # weighed counts are floats
-        rest: list[Term] = []
-        for term in common:
-            if is_large or term.laid is None:
-                rest.append(term)
-            else:
-                scores += term.laid
         ends = list(accumulate([len(t.slots) for t in rare]))
+        scores: Sums = np.bincount(slots, gains, minlength=size)  # pyright: ignore[reportAssignmentType] # weighed counts are floats
+        if not is_large:
+            scores = scores.astype(np.float32)
+            for term in rest:
+                if term.laid is not None:
+                    scores += term.laid
+            rest = [term for term in rest if term.laid is None]
         return cls(ordered, rest, slots, gains, ends, scores)
 
     def at(self, slots: Ints) -> Floats:
         """What all the words together give some slots."""
-        summed = self.scores.take(slots).astype(np.float32)
+        summed = self.scores.take(slots).astype(np.float32, copy=False)
         for term in self.rest:
             summed += term.at(slots)
         return summed
@@ -107,8 +106,8 @@ class Reading:
         column = np.zeros(len(self.scores), np.int32)
         column[slots] = np.arange(1, len(slots) + 1)
         columns = column.take(self.slots)
-        found = (columns > 0).nonzero()[0]
-        rows = np.searchsorted(self.ends, found, side="right")
+        found = columns.nonzero()[0]
+        rows = np.array(self.ends).searchsorted(found, side="right")
         table[rows, columns.take(found) - 1] = self.gains.take(found)
         for row in range(len(self.ends), len(self.ordered)):
             table[row] = self.ordered[row].at(slots)
@@ -118,38 +117,51 @@ class Reading:
         """The words that a slot has."""
         places = (self.slots == slot).nonzero()[0].tolist()
         rare = [self.ordered[bisect(self.ends, place)] for place in places]
-        return rare + [term for term in self.ordered[len(self.ends) :] if term.has(slot)]
+        return rare + [term for term in self.ordered[len(self.ends) :] if term.gain(slot)]
 
 
 @dataclass(frozen=True, slots=True)
 class Words:
     """The lexical view of one request.
 
-    `coverage` is the share of the query's words, by rarity, that the catalog knows.
+    `coverage` is the share of the query's words, by rarity, that the catalog knows; `expected` is
+    what they give a tool on average, and how far that varies.
     """
 
     terms: Sequence[Term]
     read: Reading
+    expected: tuple[float, float]
     candidates: Ints
     coverage: float
     trust: float
-    clauses: tuple[str, ...] = ()
+    needs: Sequence[Sequence[str]] = ()
     arm: str = "words"
 
     def at(self, slots: Ints) -> Floats:
         """Standardised scores, the spread taken as if words came independently."""
-        mean = sum([t.mean for t in self.terms])
-        deviation = sqrt(max(sum([t.variance for t in self.terms]), _SMALL))
+        mean, deviation = self.expected
         return (self.read.at(slots) - np.float32(mean)) / np.float32(deviation)
+
+    def score(self, slot: int) -> float:
+        """The same for a single slot."""
+        mean, deviation = self.expected
+        rest = [term.gain(slot) for term in self.read.rest]
+        return (float(self.read.scores[slot]) + sum(rest) - mean) / deviation
 
     def parts(self, slots: Ints) -> Floats:
         """How the words of each clause alone see some slots."""
-        has = self._said()
-        means: Floats = has @ np.array([t.mean for t in self.read.ordered], np.float32)
-        variances: Floats = has @ np.array([t.variance for t in self.read.ordered], np.float32)
-        deviations: Floats = np.sqrt(np.maximum(variances, np.float32(_SMALL)))
-        summed: Floats = has @ self.read.each(slots) - means[:, None]
-        return np.float32(self.trust) * summed / deviations[:, None]
+        words = self.read.ordered
+        places = {word.text: place for place, word in enumerate(words)}
+        said = bytearray(len(self.needs) * len(words))  # a row a clause, a column a word
+        expected: list[tuple[float, float]] = []
+        for start, need in zip(range(0, len(said), len(words)), self.needs, strict=True):
+            found = {places[text] for text in need if text in places}
+            for place in found:
+                said[start + place] = 1
+            expected.append(_expected([words[place] for place in found]))
+        has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float32)
+        mean, deviation = np.array(expected, np.float32).T[:, :, None]
+        return (has @ self.read.each(slots) - mean) * (np.float32(self.trust) / deviation)
 
     def share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
@@ -172,13 +184,11 @@ class Words:
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)
         return Reason(self.arm, field=named, words=tuple(found), score=round(score, 3))
 
-    def _said(self) -> Floats:
-        """Which words each clause has: a row a clause, a column a word."""
-        columns = {term.text: column for column, term in enumerate(self.read.ordered)}
-        said = np.zeros((len(self.clauses), len(columns)), np.float32)
-        for row, clause in zip(said, self.clauses, strict=True):
-            row[[columns[t] for t in terms(clause) if t in columns]] = 1
-        return said
+
+def _expected(terms: Sequence[Term]) -> tuple[float, float]:
+    """What words together give a tool on average, and how far that varies."""
+    variance = sum([t.variance for t in terms])
+    return sum([t.mean for t in terms]), sqrt(variance if variance > _SMALL else _SMALL)
 
 
 def _cut(ordered: Sequence[Term], *, is_large: bool) -> int:
@@ -193,7 +203,7 @@ def _cut(ordered: Sequence[Term], *, is_large: bool) -> int:
 
 
 def _best(request: Request, read: Reading) -> Ints:
-    """The best slots a caller may see.
+    """The best slots a caller may see, more than were asked for where that is easier.
 
     Where enough tools have one of the rarer words, a tool that has none is not among the best; what
     was left to be read is then read for the best of them only.
@@ -204,15 +214,13 @@ def _best(request: Request, read: Reading) -> Ints:
         return request.leading(chosen, read.at(chosen), depth)
     slots = read.slots
     if request.allowed is not request.index.alive or len(request.index) < request.index.size:
-        slots = slots[request.allowed.take(slots)]
-    chosen = _foremost(slots, read.scores, (_WIDER if read.rest else 1) * depth)
-    return request.leading(chosen, read.at(chosen), depth)
-
-
-def _foremost(slots: Ints, scores: Sums, count: int) -> Ints:
-    """About the best `count` of slots that may stand there several times, each of them once."""
-    several = _REPEATS * count
+        slots = slots.compress(request.allowed.take(slots))
+    several = _REPEATS * depth * (_WIDER if read.rest else 1)  # a slot stands there once a word
     if len(slots) > several:
-        held = scores.take(slots)
-        slots = slots[held >= np.partition(held, len(held) - several)[len(held) - several]]
-    return distinct(slots)
+        held = read.scores.take(slots)
+        least = np.partition(held, len(held) - several)[len(held) - several]
+        slots = slots.compress(held >= least)
+    chosen = distinct(slots)
+    if not read.rest and len(chosen) <= _REPEATS * depth:
+        return chosen
+    return request.leading(chosen, read.at(chosen), depth)

@@ -93,7 +93,8 @@ def _mentioned(request: Request, text: str) -> Found:
     found: dict[int, tuple[float, str]] = {}
     if _MARKED.search(text) is None:
         return found
-    for spelling in filter(_is_identifier, _RUN.findall(text[:_LONGEST])):
+    odd = [w for w in text[:_LONGEST].split() if not (w.isalpha() and w.islower())]
+    for spelling in filter(_is_identifier, _RUN.findall(" ".join(odd))):
         found |= dict.fromkeys(_seen(request, request.index.named(spelling)), (MENTIONED, spelling))
     return found
 
