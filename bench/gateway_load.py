@@ -2,6 +2,11 @@
 
 Each client opens its own session over HTTP and searches and calls in turn. The gateway and its
 upstreams are separate processes; its memory is read while the clients work.
+
+Memory is told in steps. `ready` is the gateway alone, its index complete and its encoder read.
+`connected` is at the end of the warm-up, the first quarter of the run, when every client is there
+and has a request under way: that step is what the clients cost. `growth_percent` is how far the
+highest sample of the rest lies above it. `gone` is after they have left. All samples are printed.
 """
 
 from __future__ import annotations
@@ -17,9 +22,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import httpx2
 from mcp import Client
 
 ECHO = str(Path(__file__).parent.parent / "tests" / "upstreams" / "bad.py")
+SAMPLES = 24
+WARM_UP = 0.25
+SETTLE_SECONDS = 2.0
 QUERIES = ("say it back", "does thing number 7", "thing 31", "echo some text")
 
 
@@ -79,14 +88,12 @@ async def main(clients: int, seconds: float) -> None:
 
 
 async def load(process: int, port: int, clients: int, seconds: float) -> dict[str, object]:
-    url = f"http://127.0.0.1:{port}/mcp"
-    while True:
-        try:
-            async with Client(url) as client:
-                await client.call_tool("tool_search", {"query": "ready?"})
-            break
-        except Exception:  # noqa: BLE001 -- not up yet
-            await asyncio.sleep(0.2)
+    base = f"http://127.0.0.1:{port}"
+    url = f"{base}/mcp"
+    while not await is_warm(base):  # noqa: ASYNC110 -- another process has no event to wait for
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(SETTLE_SECONDS)
+    ready = memory_mb(process)
     took: dict[str, list[float]] = {"search": [], "call": []}
     errors: Counter[str] = Counter()
     until = time.monotonic() + seconds
@@ -95,9 +102,11 @@ async def load(process: int, port: int, clients: int, seconds: float) -> dict[st
     async def watch() -> None:
         while time.monotonic() < until:
             memory.append(round(memory_mb(process), 1))
-            await asyncio.sleep(seconds / 12)
+            await asyncio.sleep(seconds / SAMPLES)
 
     await asyncio.gather(watch(), *(work(url, n, until, took, errors) for n in range(clients)))
+    await asyncio.sleep(SETTLE_SECONDS)
+    gone = round(memory_mb(process), 1)
     done = sum(len(v) for v in took.values())
     return {
         "clients": clients,
@@ -110,8 +119,29 @@ async def load(process: int, port: int, clients: int, seconds: float) -> dict[st
             f"{kind}_p95_ms": round(statistics.quantiles(values, n=20)[-1], 1)
             for kind, values in took.items()
         },
+        "memory": {"ready_mb": round(ready, 1), **growth(memory), "gone_mb": gone},
         "memory_mb": memory,
     }
+
+
+def growth(samples: list[float]) -> dict[str, float]:
+    """What the clients cost, and how far memory rises once they are all at work."""
+    after = samples[round(len(samples) * WARM_UP) :]
+    grown = (max(after) / after[0] - 1) * 100
+    return {"connected_mb": after[0], "highest_mb": max(after), "growth_percent": round(grown, 2)}
+
+
+async def is_warm(base: str) -> bool:
+    """Whether every tool has its vector, and a search goes by meaning too."""
+    try:
+        async with httpx2.AsyncClient() as http:
+            index = (await http.get(f"{base}/health")).json()["parts"]["index"]
+        async with Client(f"{base}/mcp") as client:
+            found = await client.call_tool("tool_search", {"query": "ready?"})
+    except Exception:  # noqa: BLE001 -- not up yet
+        return False
+    is_full = index["tools"] > 0 and all(n == index["tools"] for n in index["vectors"].values())
+    return is_full and "without vectors" not in str(found.content)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -244,6 +246,11 @@ def result(words: str) -> JSONRPCResponse:
     return JSONRPCResponse(jsonrpc="2.0", id=1, result={"text": words})
 
 
+def noise(size: int) -> str:
+    """Text that hardly gets smaller by packing."""
+    return b64encode(Random(size).randbytes(size)).decode()
+
+
 async def replayed(replies: Replies, last: str) -> tuple[str | None, list[Any]]:
     sent: list[Any] = []
 
@@ -269,11 +276,29 @@ async def test_streams_that_have_their_result_are_forgotten_before_those_that_wa
     replies = Replies(largest=1_000)
     waiting = await replies.store_event("waits", None)
     done = await replies.store_event("done", None)
-    await replies.store_event("done", result("x" * 600))
-    await replies.store_event("other", result("y" * 600))
+    await replies.store_event("done", result(noise(600)))
+    await replies.store_event("other", result(noise(600)))
     assert await replayed(replies, done) == (None, [])
     await replies.store_event("waits", result("here"))
     assert await replayed(replies, waiting) == ("waits", [result("here")])
+
+
+async def test_a_message_comes_back_as_it_was_however_much_it_says() -> None:
+    replies = Replies()
+    start = await replies.store_event("s", None)
+    said = [note("\u00e9\u4e2d\u0000\U0001f600" * 1_000), result("")]
+    for message in said:
+        await replies.store_event("s", message)
+    assert replies.size < 1_000
+    assert await replayed(replies, start) == ("s", said)
+
+
+async def test_a_message_that_cannot_be_written_stops_no_stream() -> None:
+    replies = Replies()
+    start = await replies.store_event("s", None)
+    await replies.store_event("s", note("\ud800"))
+    await replies.store_event("s", result("here"))
+    assert await replayed(replies, start) == ("s", [result("here")])
 
 
 @pytest.mark.parametrize("last", ["", "-", "nothing", "x-1", "x-one", "x-١"])
@@ -285,5 +310,5 @@ async def test_an_event_that_never_was_brings_nothing(last: str) -> None:
 async def test_what_is_kept_stays_within_its_bounds(steps: list[tuple[str, int, bool]]) -> None:
     replies = Replies(largest=2_000, done=3)
     for name, size, is_last in steps:
-        await replies.store_event(name, (result if is_last else note)("x" * size))
+        await replies.store_event(name, (result if is_last else note)(noise(size)))
         assert 0 <= replies.size <= 2_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -240,6 +241,17 @@ async def test_a_stateless_client_keeps_its_tools_under_an_id_of_its_own(serve: 
         assert "many__tool_7" not in [t.name for t in others.tools]
         nobody = await client.list_tools(cache_mode="bypass")
         assert "many__tool_7" not in [t.name for t in nobody.tools]
+
+
+async def test_clients_that_have_gone_are_not_kept(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, running.client("2026-07-28") as other:
+        async with running.client("legacy") as client:
+            await client.list_tools()
+            assert len(running.gateway.announcer.known()) == 1
+        async with asyncio.timeout(30):
+            while running.gateway.announcer.known():
+                await other.list_tools(cache_mode="bypass")
+                gc.collect()
 
 
 async def test_loading_tools_tells_a_client_that_its_list_changed(serve: Serve) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from typing import Any
+from weakref import ReferenceType, ref
 
 import anyio
 import mcp_types as types
 from fastmcp.server.server import FastMCP
+from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
@@ -24,7 +26,7 @@ class Announcer:
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
-        self._sessions: Recent[str, tuple[Who, ServerSession]] = Recent(_MOST)
+        self._clients: Recent[str, tuple[Who, ReferenceType[Connection]]] = Recent(_MOST)
 
     def register(self, app: FastMCP[Any]) -> None:
         """Let stateless clients listen."""
@@ -36,19 +38,22 @@ class Announcer:
         )
 
     def know(self, caller: Who, session: ServerSession) -> None:
-        """Remember how to reach a client."""
-        self._sessions.put(caller.session, (caller, session))
+        """Remember how to reach a client, for as long as it is connected."""
+        # A session holds all of the request it came with; only the connection lasts.
+        connection = session._connection  # pyright: ignore[reportPrivateUsage] -- there is no other way to it
+        self._clients.put(caller.session, (caller, ref(connection)))
 
     async def tell(self, key: str) -> None:
         """Tell one client, and whoever listens, to list its tools again."""
         await self._bus.publish(ToolsListChanged())
-        known = self._sessions.get(key)
-        if known is None:
+        known = self._clients.get(key)
+        connection = known[1]() if known else None
+        if connection is None:
             return
         # A client that has gone needs no telling.
         gone = (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError)
         with contextlib.suppress(*gone, asyncio.TimeoutError):
-            await known[1].send_tool_list_changed()
+            await connection.send_tool_list_changed()
 
     async def tell_all(self) -> None:
         """Tell every client that can be reached."""
@@ -57,4 +62,4 @@ class Announcer:
 
     def known(self) -> tuple[Who, ...]:
         """The clients that can be reached."""
-        return tuple(caller for caller, _ in self._sessions.values())
+        return tuple(caller for caller, connection in self._clients.values() if connection())

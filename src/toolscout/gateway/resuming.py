@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 import uuid
-from collections import deque
-from collections.abc import Mapping
+import zlib
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse
+from mcp_types.jsonrpc import jsonrpc_message_adapter
+from pydantic_core import PydanticSerializationError
 
 from .recent import Recent
 
@@ -18,26 +17,24 @@ RETRY_MS = 1_000
 """How soon a client whose stream broke off is asked to come back."""
 
 _MOST_OPEN = 10_000
-_MOST_DONE = 4_000
+_MOST_DONE = 2_000
 _MOST_OF_A_STREAM = 100
-_LARGEST = 16 * 1024 * 1024
-_DEEPEST = 12
+_LARGEST = 8 * 1024 * 1024
+_QUICKLY = 1
 
 
 @dataclass(slots=True)
 class _Stream:
-    """One reply's messages, oldest first, each with its number in the stream and its size."""
+    """One reply's messages, oldest first, each with its number in the stream, packed."""
 
     name: str
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    numbers: itertools.count[int] = field(default_factory=itertools.count)
-    kept: deque[tuple[int, JSONRPCMessage, int]] = field(
-        default_factory=deque[tuple[int, JSONRPCMessage, int]]
-    )
+    next_number: int = 0
+    kept: list[tuple[int, bytes]] = field(default_factory=list[tuple[int, bytes]])
 
 
 class Replies(EventStore):
-    """Keeps the last messages of every stream in memory, within a fixed amount of it.
+    """Keeps the last messages of every stream in memory, packed, within a fixed amount of it.
 
     An event's id is its stream's unguessable token and a number, so a client that missed more
     than was kept still gets what is left, the result above all. When room is short, streams that
@@ -54,13 +51,14 @@ class Replies(EventStore):
 
     @property
     def size(self) -> int:
-        """About how many characters are kept."""
+        """How many bytes are kept."""
         return self._size
 
     async def store_event(self, stream_id: str, message: JSONRPCMessage | None) -> str:
         """Keep a message; none marks the place from which a stream may be taken up again."""
         stream = self._stream(stream_id)
-        number = next(stream.numbers)
+        number = stream.next_number
+        stream.next_number += 1
         if message is not None:
             self._keep(stream, number, message)
         if isinstance(message, JSONRPCResponse | JSONRPCError):
@@ -77,9 +75,9 @@ class Replies(EventStore):
         stream = self._open.get(token) or self._done.get(token)
         if stream is None or not number.isdecimal():
             return None
-        for each, message, _ in tuple(stream.kept):
+        for each, packed in tuple(stream.kept):
             if each > int(number):
-                await send_callback(EventMessage(message, f"{token}-{each}"))
+                await send_callback(EventMessage(_unpacked(packed), f"{token}-{each}"))
         return stream.name
 
     def _stream(self, name: str) -> _Stream:
@@ -92,11 +90,14 @@ class Replies(EventStore):
         return known
 
     def _keep(self, stream: _Stream, number: int, message: JSONRPCMessage) -> None:
-        size = weight(dict(message))
-        stream.kept.append((number, message, size))
-        self._size += size
+        try:
+            packed = _packed(message)
+        except PydanticSerializationError:  # it cannot be sent either
+            return
+        stream.kept.append((number, packed))
+        self._size += len(packed)
         if len(stream.kept) > _MOST_OF_A_STREAM:
-            self._size -= stream.kept.popleft()[2]
+            self._size -= len(stream.kept.pop(0)[1])
 
     def _make_room(self, latest: _Stream) -> None:
         while len(self._done) > self._most_done or self._size > self._largest:
@@ -104,7 +105,7 @@ class Replies(EventStore):
                 continue
             if len(latest.kept) <= 1:
                 return
-            self._size -= latest.kept.popleft()[2]
+            self._size -= len(latest.kept.pop(0)[1])
         if len(self._open) > _MOST_OPEN:
             self._forget(self._open, latest)
 
@@ -115,19 +116,15 @@ class Replies(EventStore):
         streams.drop(oldest.token)
         if self._tokens.get(oldest.name) == oldest.token:
             del self._tokens[oldest.name]
-        self._size -= sum(size for _, _, size in oldest.kept)
+        self._size -= sum(len(packed) for _, packed in oldest.kept)
         return True
 
 
-def weight(value: object, *, depth: int = 0) -> int:
-    """About how many characters a value has; what is nested very deeply is not looked into."""
-    if isinstance(value, str):
-        return len(value)
-    if depth >= _DEEPEST:
-        return 1
-    if isinstance(value, dict):
-        table = cast("Mapping[Any, object]", value)
-        return sum(len(str(k)) + weight(v, depth=depth + 1) for k, v in table.items())
-    if isinstance(value, list):
-        return sum(weight(v, depth=depth + 1) for v in cast("list[object]", value))
-    return 1
+def _packed(message: JSONRPCMessage) -> bytes:
+    """A message as it goes over the wire, in a fraction of the room that its objects take."""
+    text = message.model_dump_json(by_alias=True, exclude_unset=True)
+    return zlib.compress(text.encode(), _QUICKLY)
+
+
+def _unpacked(packed: bytes) -> JSONRPCMessage:
+    return jsonrpc_message_adapter.validate_json(zlib.decompress(packed), by_name=False)
