@@ -184,7 +184,7 @@ def test_on_dispatch_tools_and_instructions_are_the_same_bytes_throughout(events
 
 
 @pytest.mark.parametrize(("profile", "target"), MECHANISMS, ids=name_of)
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(events=st.lists(EVENT | ENABLING, max_size=12))
 def test_a_request_begins_with_the_bytes_of_the_one_before(profile, target, events) -> None:
     views = [*lead(profile, target, events)]
@@ -206,6 +206,16 @@ def test_what_our_search_brings_changes_nothing_that_the_provider_reads(
     for (before, after), (kind, _) in zip(pairwise(views), events, strict=True):
         if kind != "compact" or target == CLAUDE:
             assert in_context(after) == in_context(before)
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+def test_what_was_found_before_another_was_enabled_comes_behind_it_with_a_compaction(
+    target,
+) -> None:
+    events = [("load", ["list_mail"]), ("enable", ["list_crm"]), ("compact", None)]
+    *_, enabled, after = lead(NATIVE, target, events)
+    assert begins(sent(after), sent(enabled))
+    assert {"list_mail", "list_crm"} <= {*after.names.values()}
 
 
 @pytest.mark.parametrize(("profile", "target"), HOSTED, ids=name_of)

@@ -68,6 +68,27 @@ async def test_anthropic_s_references_answer_a_search_of_ours(anthropic: Service
     assert block["content"] == references
 
 
+@pytest.mark.parametrize(
+    "native",
+    [
+        [{"type": "tool_reference", "tool_name": "was_unloaded"}],
+        [{"type": "function", "name": "get_weather", "parameters": {}, "defer_loading": True}],
+    ],
+    ids=["a tool that left the list", "another provider's answer"],
+)
+async def test_anthropic_is_told_in_words_what_it_would_refuse_as_a_reference(
+    anthropic: Service, native: list[dict[str, Any]]
+) -> None:
+    anthropic.wire.then(Say(calls=(("tool_search", '{"query": "weather"}'),)), Say("Found."))
+    ours = {"name": "tool_search", "input_schema": {"type": "object"}}
+    asked = (await complete(anthropic.model, ASK)).message
+    found = CallResult(asked.calls[0].id, "tool_search", Result.of("1 tool"), json.dumps(native))
+    history = (*ASK.messages, asked, returned(found))
+    await complete(anthropic.model, Request(messages=history, tools=(ours, DEFERRED)))
+    block = anthropic.wire.seen[-1].body["messages"][-1]["content"][0]
+    assert block["content"] == [{"type": "text", "text": "1 tool"}]
+
+
 async def test_anthropic_s_thinking_can_be_watched(anthropic: Service) -> None:
     anthropic.wire.then(Say("Sunny.", natives=HOSTED[:1]))
     deltas = [d async for d in anthropic.model.stream(ASK)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 from .turns import Refuse, Say, pieces
@@ -16,6 +17,7 @@ KINDS = {
     500: "api_error",
     529: "overloaded_error",
 }
+_NUMBERS = count(1)
 GARBLED = "event: content_block_delta\ndata: {broken\n\n"
 
 
@@ -78,12 +80,12 @@ def broken(plan: Refuse) -> list[str]:
     return [_start(Say()), _frame("error", error(plan))]
 
 
-def frames(plan: Say, body: dict[str, Any]) -> list[str]:
+def frames(plan: Say, _: dict[str, Any]) -> list[str]:
     blocks: list[list[str]] = [_native(i, block) for i, block in enumerate(plan.natives)]
     if plan.text:
         blocks.append(_text(len(blocks), plan.text))
     for name, arguments in plan.calls:
-        blocks.append(_call(len(blocks), name, arguments, turn=len(body["messages"])))
+        blocks.append(_call(len(blocks), name, arguments))
     stop = plan.stop or ("tool_use" if plan.calls else "end_turn")
     usage = {"output_tokens": plan.output_tokens}
     ending = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": usage}
@@ -133,8 +135,8 @@ def _text(index: int, text: str) -> list[str]:
     return _block(index, {"type": "text", "text": ""}, deltas)
 
 
-def _call(index: int, name: str, arguments: str, *, turn: int) -> list[str]:
-    start = {"type": "tool_use", "id": f"toolu_{turn}_{index}", "name": name, "input": {}}
+def _call(index: int, name: str, arguments: str) -> list[str]:
+    start = {"type": "tool_use", "id": f"toolu_{next(_NUMBERS)}", "name": name, "input": {}}
     deltas = [{"type": "input_json_delta", "partial_json": p} for p in ["", *pieces(arguments)]]
     return _block(index, start, deltas)
 

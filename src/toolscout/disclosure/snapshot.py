@@ -153,7 +153,8 @@ def carry(session: Session) -> Session:
     if snapshot.mechanism in BY_REFERENCE:
         unsent = snapshot.unsent(session)
         return session.load(*(s.name for s in snapshot.shown if s.name in unsent))
-    shown = tuple(_standing(s) for s in snapshot.shown)
+    # What comes into the list now goes behind what is in it, whenever it was found.
+    shown = tuple(map(_standing, sorted(snapshot.shown, key=lambda s: _standing(s) != s)))
     full = shown[: snapshot.room]
     over = (s.name for s in shown[len(full) :] if s.came == "carried")
     return write(session.unload(*over), snapshot.showing(full))
