@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -135,6 +136,33 @@ async def test_a_tool_that_comes_back_is_loaded_and_callable_again(open_box: Any
     await box.add(Notes("read"))
     assert session.why("notes__read").in_view
     assert (await session.call("notes__read", {})).text == "notes ran read"
+
+
+async def test_whoever_compacts_by_hand_gets_the_list_as_it_was_and_the_messages_that_go_with_it(
+    open_box: Any, file: Any, office: Any
+):
+    claude, summary = "claude-opus-4-5", {"role": "user", "content": "In short: …"}
+    lists: list[str] = []
+    box = await open_box(*office, store=file)
+    session = await box.session("s")
+    lists.append(session.view(claude).text)
+    await session.call("tool_search", {"query": "select:send_email"})
+    await box.add(Notes("read"))
+    lists.append(session.view(claude).text)
+    await session.call("tool_search", {"query": "select:notes__read"})
+    await box.remove("notes")
+    lists.append(session.view(claude).text)
+    await session.compacted()
+    lists.append(session.view(claude).text)
+    resumed = await (await open_box(*office, store=file)).session("s")
+    seen = resumed.view(claude)
+    for before, after in pairwise([*lists, seen.text]):
+        assert after.startswith(before.removesuffix("]"))
+    _, asked, answered = seen.restated([summary])
+    assert asked["content"][0]["input"] == {"query": "select:send_email,notes__read"}
+    found = answered["content"][0]["content"]
+    assert [block["tool_name"] for block in found] == ["send_email", "notes__read"]
+    assert (await resumed.call("notes__read", {})).code == "source"
 
 
 @pytest.mark.behaviour("E85")

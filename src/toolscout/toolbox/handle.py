@@ -173,7 +173,8 @@ class Handle:
         """Say that the conversation's messages were shortened.
 
         Loaded tools stay in view, whatever the messages still show of them, unless the settings
-        or the profile clear them. Rules of use are given again, since they went with the messages.
+        or the profile clear them; send `view(…).restated(messages)`, since with some providers it
+        is messages that bring them. Rules of use are given again: they went with the messages.
         """
         clear = self._caller.profile.clears_on_compaction
         await self._move(lambda s: carry(s.compacted(clear=clear).without_section(RULES)))
