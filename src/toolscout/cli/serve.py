@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,11 +121,23 @@ def command(
         home = Config.read().state_folder / "example"
         config = Config.read(home=str(home))
         path = write_example(home)
-    serving = Serving(path, overrides, session=session, config=config)
+    with _uncollected():
+        serving = Serving(path, overrides, session=session, config=config)
     if is_stdio:
         serving.over_stdio()
     else:
         serving.over_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Keep the garbage collector out of the imports: all that they make stays for good."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 class Serving:
@@ -133,17 +146,17 @@ class Serving:
     def __init__(
         self, path: Path, overrides: Mapping[str, Any], *, session: str, config: Config | None
     ) -> None:
-        from ..gateway.auth import check_auth
-        from ..gateway.gateway import Gateway
+        from ..gateway import auth, gateway, server
 
+        self._auth, self._server = auth, server
         self._path = path
         self._overrides = overrides
         self._config = config
         setup = self.setup()
-        check_auth(setup.settings.auth)
+        auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
-        self._gateway = Gateway(setup, session=session)
+        self._gateway = gateway.Gateway(setup, session=session)
 
     def setup(self) -> Setup:
         """The configuration as it is now."""
@@ -153,21 +166,16 @@ class Serving:
 
     def over_stdio(self) -> None:
         """Serve one client, until it goes."""
-        from ..gateway.server import serve_stdio
-
-        asyncio.run(serve_stdio(self._gateway, again=self.setup))
+        asyncio.run(self._server.serve_stdio(self._gateway, again=self.setup))
 
     def over_http(self, host: str, port: int) -> None:
         """Serve many, until stopped, having said how to connect."""
-        from ..gateway.auth import check_exposure
-        from ..gateway.server import PATH, bound, serve_http
-
-        check_exposure(host, self._gateway.setup.settings.auth)
-        listener = bound(host, port)
+        self._auth.check_exposure(host, self._gateway.setup.settings.auth)
+        listener = self._server.bound(host, port)
         shown = f"[{host}]" if ":" in host else host
         names = ", ".join(s.name for s in self._gateway.setup.document.servers)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
         url = f"http://{shown}:{port}"
-        sys.stderr.write(_WELCOME.format(servers=names, url=url, path=PATH, hint=hint))
+        sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
         with suppress(KeyboardInterrupt):
-            asyncio.run(serve_http(self._gateway, listener, again=self.setup))
+            asyncio.run(self._server.serve_http(self._gateway, listener, again=self.setup))
