@@ -184,6 +184,44 @@ def test_what_is_likely_wrong_is_shown_as_such_and_not_loaded(talk, tools, chose
     assert talk.session.loaded == ()
 
 
+@pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
+def test_what_is_likely_wrong_is_said_though_it_was_shown_before(talk, tools, chosen) -> None:
+    talk = talk(chosen, tools)
+    talk.view()
+    talk.call("tool_search", query="select:list_invoice,create_customer")
+    talk.profile = replace(chosen, matcher=Unsure())
+    text = talk.call("tool_search", query="book a flight", limit=2).text
+    assert text.splitlines() == [
+        "Nothing fits well; the nearest are these. If none of them does it, say so:",
+        "list_invoice(id): List a invoice.",
+        "create_invoice(id): Create a invoice.",
+    ]
+
+
+@dataclass(frozen=True)
+class Choosy:
+    """Believes only in photos; for all else it finds the first tools."""
+
+    def match(self, query: str, domain: Domain, *, limit: int | None) -> Matches:
+        if "photo" not in query:
+            return Unsure().match(query, domain, limit=limit)
+        return Matches(tools=tuple(t for t in domain.tools if "photo" in t.name)[:1], scores=(1.0,))
+
+
+@pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
+def test_of_two_needs_the_met_one_comes_first_and_the_other_is_said(talk, tools, chosen) -> None:
+    talk = talk(replace(chosen, matcher=Choosy()), tools)
+    talk.view()
+    talk.call("describe_tools", names=["list_invoice"])
+    talk.call("tool_search", query="photo")
+    for queries in (["zeppelin", "photo"], ["photo", "zeppelin"]):
+        text = talk.call("tool_search", query=queries).text
+        assert "list_photo" in "".join(text.splitlines()[:2])
+        assert "Nothing fits 'zeppelin'." in text
+        assert "Which invoice" not in text
+    assert talk.session.loaded == ("list_invoice", "list_photo")
+
+
 def test_on_native_the_next_best_are_loaded_too_since_nothing_else_is_seen(talk, tools) -> None:
     talk = talk(DEFAULT, tools, target="claude-opus-4-5")
     assert talk.view().surface == "native"

@@ -139,8 +139,11 @@ def _related(profile: Profile, answer: Matches, scope: Scope, *, limit: int | No
 
 
 def _interleaved(answers: Sequence[Matches]) -> tuple[Tool, ...]:
-    """The best of each query, then the second of each, and so on, each tool once."""
-    rounds = zip_longest(*(a.tools for a in answers))
+    """The best of each query, then the second of each, and so on, each tool once.
+
+    What is likely wrong comes after what is likely right, whichever was asked for first.
+    """
+    rounds = zip_longest(*(a.tools for a in sorted(answers, key=lambda a: a.confidence < SURE)))
     return tuple({t.name: t for row in rounds for t in row if t is not None}.values())
 
 

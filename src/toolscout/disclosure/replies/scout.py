@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ...catalog.names import wire_name
 from ...catalog.result import Result
 from ...catalog.tool import Tool
+from ..loading import SURE
 from .definitions import in_a_line, plainly
 from .reply import Describe, Found
 
@@ -16,6 +17,9 @@ LOADED = "Loaded: "
 
 RUN = "Run with call_tool:"
 """The line above the definitions of what is run through the dispatcher."""
+
+WEAK = "Nothing fits well; the nearest are these. If none of them does it, say so:"
+"""The line above hits that are likely wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +45,19 @@ class Scout:
 
     def _found(self, found: Found) -> str:
         """What is ready, with its definition where that is needed, and what else there is."""
+        if found.confidence < SURE and not found.loaded:
+            # A weak hit fits no better for having been shown before.
+            return "\n".join([WEAK, *_lines(found, found.tools)])
         ready = [t for t in found.tools if t.name in (*found.loaded, *found.already)]
         others = [t for t in found.tools if t not in ready]
-        return "\n".join(
-            [*self._ready(found, ready), *_others(found, others, has_ready=bool(ready))]
-        )
+        return "\n".join([*self._ready(found, ready), *_others(found, others)])
 
     def _ready(self, found: Found, ready: list[Tool]) -> list[str]:
-        if not ready:
-            return []
         if found.surface == "dispatch":
             new = [t for t in ready if t.name in found.loaded or t is found.tools[0]]
             old = [t.name for t in ready if t not in new]
             seen = [f"Shown before: {', '.join(old)}"] if old else []
-            return [f"{RUN}\n{self.describe(new)}", *seen]
+            return [*([f"{RUN}\n{self.describe(new)}"] if new else []), *seen]
         name = _names(found)
         new = [name(n) for n in found.loaded if n not in found.beyond]
         listed = [t.name for t in ready if t.name not in found.beyond]
@@ -71,17 +74,16 @@ class Scout:
         )
 
 
-def _others(found: Found, tools: list[Tool], *, has_ready: bool) -> list[str]:
+def _others(found: Found, tools: Sequence[Tool]) -> list[str]:
     if not tools:
         return []
+    head = "Also:" if found.surface == "dispatch" else "Also, to be loaded by select:name:"
+    return [head, *_lines(found, tools)]
+
+
+def _lines(found: Found, tools: Sequence[Tool]) -> list[str]:
     name = _names(found)
-    if not has_ready:
-        head = "Nothing fits well; the nearest are these. If none of them does it, say so:"
-    elif found.surface == "dispatch":
-        head = "Also:"
-    else:
-        head = "Also, to be loaded by select:name:"
-    return [head, *(in_a_line(t, name=name(t.name)) for t in tools)]
+    return [in_a_line(t, name=name(t.name)) for t in tools]
 
 
 def _names(found: Found) -> Callable[[str], str]:
