@@ -27,6 +27,7 @@ class Recombined:
 
     dimensions = UniversalEncoder.dimensions
     is_latin_only = False
+    least_likeness = UniversalEncoder.least_likeness
 
     def __init__(self, pool: str | Path) -> None:
         self._pool = Path(pool)

@@ -183,3 +183,19 @@ def test_what_is_allowed_follows_the_catalog(kind: str) -> None:
     engine.update(engine.catalog.remove(NAMES[0]).add(tool("clock", "Tells time by mail.")))
 
     assert engine.search("mail", allow=allow).names == ("clock",)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("engine", [WORDS, DENSE], ids=["words", "vectors"])
+@pytest.mark.parametrize("query", ["{}", "mail a {}", "send {} {} {}"])
+def test_what_a_search_is_judged_by_does_not_tell_of_hidden_words(
+    engine: Engine, query: str
+) -> None:
+    hidden, nonsense = SECRETS[:3], ("qwrtzplk", "xkvbrrt", "zzprqw")
+    visible = frozenset(t.name for t in TOOLS if not any(word in t.name for word in hidden))
+
+    found = engine.search(query.format(*hidden), allow=visible).evidence
+    unknown = engine.search(query.format(*nonsense), allow=visible).evidence
+
+    assert (found and (found.coverage, found.share, found.named)) == (
+        unknown and (unknown.coverage, unknown.share, unknown.named)
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, Event
@@ -159,3 +160,26 @@ def test_searching_from_many_threads_gives_what_one_thread_gets() -> None:
 
     assert all(each == answers(0) for each in found)
     engine.close()
+
+
+def test_the_first_tool_without_a_server_does_not_disturb_searches_under_way() -> None:
+    tools = [tool(f"t{i}", "alpha beta", server=f"s{i % 7}") for i in range(50)]
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(60):
+            engine, is_over = Engine(Catalog(tools)), Event()
+
+            def search(engine: Engine = engine, is_over: Event = is_over) -> int:
+                counted = len(engine.search("alpha").hits)
+                while not is_over.is_set():
+                    counted += len(engine.search("alpha").hits)
+                return counted
+
+            with ThreadPoolExecutor(3) as pool:
+                under_way = [pool.submit(search) for _ in range(3)]
+                engine.update(engine.catalog.add(tool("plain", "It has no server.")))
+                is_over.set()
+            assert all(searched.result() for searched in under_way)
+    finally:
+        sys.setswitchinterval(usual)

@@ -10,7 +10,7 @@ from ..config import Config
 from ..errors import EmbedderError
 from ..search.embedders import load
 from ..search.embedders.cache import VectorCache
-from ..search.embedders.embedder import Embedder, Floats
+from ..search.embedders.embedder import Floats
 from ..search.embedders.use import UniversalEncoder
 from ..search.engine import Engine
 from ..search.text import latin_share
@@ -25,7 +25,7 @@ class Warming:
     would find nothing.
     """
 
-    def __init__(self, inner: Embedder) -> None:
+    def __init__(self, inner: UniversalEncoder) -> None:
         self._inner = inner
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -45,6 +45,11 @@ class Warming:
     def is_latin_only(self) -> bool:
         """Whether it knows only languages in Latin script."""
         return self._inner.is_latin_only
+
+    @property
+    def least_likeness(self) -> float:
+        """The cosine from which on two words may mean the same."""
+        return self._inner.least_likeness
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row a text, however long the weights take."""

@@ -29,7 +29,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
                 closest = float(ranking.similarity(best).max())
                 similarity = max(closest, similarity or 0.0)
                 meaning = max(meaning, float(ranking.at(best)[0]))
-            case Words():
+            case Words(arm="words"):
                 words = ranking.score(slot)
                 coverage = ranking.coverage
                 share = ranking.share(slot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -13,16 +13,18 @@ from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from .answer import Method, answer, merged
 from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, Floats
+from .embedders.embedder import Embedder, Floats, Translating
 from .fields import Texts, texts
 from .filling import RETRY_SECONDS, Filler, Progress
 from .fusion import zscore
+from .glossary import Glossary, spoken
 from .hit import Results
 from .index import Index
 from .query import Mode, parse_all
 from .rankers.bm25f import BM25F
 from .rankers.dense import Dense
 from .rankers.exact import Exact
+from .rankers.foreign import Foreign
 from .ranking import Fusion, Mask, Ranker
 from .scope import Allow, allowed
 
@@ -91,8 +93,9 @@ class Engine:
     ) -> None:
         self.embedders = tuple(embedders)
         self.cut = cut
-        arms = rankers or (Exact(), BM25F(), *(Dense(e) for e in self.embedders))
-        self._method = Method(rankers=tuple(arms), fusion=fusion)
+        arms = tuple(rankers or _arms(self.embedders))
+        self._method = Method(rankers=arms, fusion=fusion)
+        self._translating = {arm.embedder.id for arm in arms if isinstance(arm, Foreign)}
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())
         self._filler = Filler(self, self.embedders, cache, read=read, retry_seconds=retry_seconds)
@@ -174,6 +177,23 @@ class Engine:
                 index = now.index.with_vectors(embedder.id, places, vectors[list(rows)])
                 self._now = replace(now, index=index)
 
+    def unlearnt(self, embedder: Embedder) -> Mapping[str, str]:
+        """The terms whose words an embedder is to learn, each with its word."""
+        now = self._now
+        known = now.index.glossaries.get(embedder.id)
+        size = len(now.index.lexicon.vocabulary)
+        is_wanted = embedder.id in self._translating and size > 0
+        if not is_wanted or (known is not None and not known.is_outgrown(size)):
+            return {}
+        return spoken(now.catalog)
+
+    def learn(self, embedder: Embedder, terms: Collection[str], vectors: Floats) -> None:
+        """Take over the vectors of words."""
+        glossary = Glossary.of(terms, vectors, size=len(self._now.index.lexicon.vocabulary))
+        with self._writing:
+            index = self._now.index.with_glossary(embedder.id, glossary)
+            self._now = replace(self._now, index=index)
+
     def _notes(self, index: Index, mask: Mask) -> Sequence[str]:
         """What a reader should know of the vectors; it counts only what the caller may see."""
         self._filler.remind()
@@ -186,3 +206,12 @@ class Engine:
             rest = "by words only" if not index.vectors else "without some vectors"
             return (f"Searched {rest}: {problem}",)
         return (f"Vectors are still being made for {lacking} of {int(mask.sum())} tools.",)
+
+
+def _arms(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
+    """Names, words, the meaning by each embedder, and what words of other languages mean."""
+    yield Exact()
+    yield BM25F()
+    yield from (Dense(embedder) for embedder in embedders)
+    if translating := next((e for e in embedders if isinstance(e, Translating)), None):
+        yield Foreign(translating)

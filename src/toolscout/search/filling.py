@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -26,6 +26,7 @@ RETRY_SECONDS = 30.0
 """How long after a failure the background lets an embedder be."""
 
 _BATCH = 32
+_WORDS = 128
 _FAILURES = _BATCH.bit_length() + 1  # all the halvings of a batch, and one tool more
 
 
@@ -53,6 +54,23 @@ def batches_for(
         yield Batch([t for t, _ in ready], np.stack([v for _, v in ready]))
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
     yield from _made(rest, embedder, read)
+
+
+def vectors_of(
+    words: Sequence[str], embedder: Embedder, cache: VectorCache | None
+) -> Iterator[tuple[Sequence[str], Floats]]:
+    """Words and their vectors in batches, those in the cache first; new ones are kept there."""
+    keys = {word: key(embedder.id, ((word, 1.0),)) for word in words}
+    known = _fitting(cache.get(tuple(keys.values()))) if cache is not None else {}
+    if ready := [word for word in keys if keys[word] in known]:
+        yield ready, np.stack([known[keys[word]] for word in ready])
+    rest = [word for word in keys if keys[word] not in known]
+    for start in range(0, len(rest), _WORDS):
+        some = rest[start : start + _WORDS]
+        vectors = unit(encoded(embedder, some)).astype(np.float16).astype(np.float32)
+        if cache is not None:
+            cache.put((keys[word], row) for word, row in zip(some, vectors, strict=True))
+        yield some, vectors
 
 
 def _key(embedder: Embedder, tool: Tool, read: Texts) -> bytes:
@@ -115,6 +133,14 @@ class Index(Protocol):
 
     def take(self, embedder: Embedder, tools: Sequence[Tool], vectors: Floats) -> None:
         """Put vectors in."""
+        ...
+
+    def unlearnt(self, embedder: Embedder) -> Mapping[str, str]:
+        """The terms whose words an embedder is to learn, each with its word."""
+        ...
+
+    def learn(self, embedder: Embedder, terms: Collection[str], vectors: Floats) -> None:
+        """Put the vectors of words in."""
         ...
 
 
@@ -231,3 +257,16 @@ class Filler:
                 progress(done, len(tools))
             if self._stopped.is_set():
                 return
+        self._learn(embedder)
+
+    def _learn(self, embedder: Embedder) -> None:
+        """The vectors of words: all of them are had before one is of use."""
+        words = self._index.unlearnt(embedder)
+        rows: dict[str, Floats] = {}
+        for some, vectors in vectors_of(tuple(words.values()), embedder, self._cache):
+            rows |= zip(some, vectors, strict=True)
+            if self._stopped.is_set():
+                return
+        if words:
+            vectors = np.stack([rows[word] for word in words.values()])
+            self._index.learn(embedder, words.keys(), vectors)

@@ -42,9 +42,10 @@ def _with_servers(request: Request, slots: Ints, scores: Floats, share: float) -
     if request.index.servers < _FEWEST_SERVERS or not len(slots):
         return scores
     groups = request.index.server.take(slots)
-    best = np.full(len(shared.servers), -np.inf, np.float32)
+    nameless = shared.servers.get("")
+    best = np.full(len(shared.servers), -np.inf, np.float32)  # servers only ever become more
     np.maximum.at(best, groups, scores)
-    if (nameless := shared.servers.get("")) is not None:
+    if nameless is not None:
         best[nameless] = 0
     bonus: Floats = np.float32(share) * best.take(groups)
     return scores + bonus

@@ -12,6 +12,7 @@ from ..catalog.names import normalised, qualified
 from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
+from .glossary import Glossary
 from .lexicon import Lexicon, Lost
 from .postings import Segment, Vocabulary, build, kept, settle
 from .vectors import Vectors
@@ -50,6 +51,7 @@ class Index:
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     vectors: Mapping[str, Vectors] = field(default_factory=dict[str, Vectors])
+    glossaries: Mapping[str, Glossary] = field(default_factory=dict[str, Glossary])
 
     def __len__(self) -> int:
         return self.lexicon.count
@@ -140,6 +142,10 @@ class Index:
             raise unfitting(name, width, known.dimensions)
         return replace(self, vectors={**self.vectors, name: known.put(slots, vectors)})
 
+    def with_glossary(self, name: str, glossary: Glossary) -> Index:
+        """Take over what one embedder knows of the words."""
+        return replace(self, glossaries={**self.glossaries, name: glossary})
+
     def embedded(self, name: str) -> int:
         """How many tools one embedder has vectors for."""
         known = self.vectors.get(name)
@@ -167,6 +173,7 @@ class Index:
             server=self.server[living],
             category=self.category[living],
             vectors={name: v.kept(living) for name, v in self.vectors.items()},
+            glossaries=self.glossaries,
         )
         for slot in living.tolist():
             after._name(old.tools[slot])

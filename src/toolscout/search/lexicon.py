@@ -8,11 +8,14 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .postings import Floats, Ints, Posting, Segment, Vocabulary
 
 _COMMON = 16
 """A word that one tool in so many has is also laid out over all of them."""
+
+_FEW = 64
 
 Lost = Mapping[int, tuple[int, float, float]]
 """What dead slots had of each term: how many had it, the sum of its weights, and of the squares."""
@@ -36,6 +39,10 @@ class Term(NamedTuple):
     postings: tuple[Posting, ...]
     laid: Floats | None = None
 
+    def is_seen(self, allowed: npt.NDArray[np.bool_]) -> bool:
+        """Whether a tool that has it is allowed; if it is common, the first few nearly tell."""
+        return bool(allowed.take(self.slots[:_FEW]).any() or allowed.take(self.slots).any())
+
     def gain(self, slot: int) -> float:
         """What it gives the tool in a slot; nothing if that has it not."""
         if self.laid is not None:
@@ -43,6 +50,17 @@ class Term(NamedTuple):
         place = int(self.slots.searchsorted(np.int32(slot)))
         is_there = place < len(self.slots) and int(self.slots[place]) == slot
         return float(self.gains[place]) if is_there else 0.0
+
+    def quieter(self, share: float) -> Term:
+        """The same word where it counts only for a share."""
+        if share == 1:
+            return self
+        return self._replace(
+            mean=share * self.mean,
+            variance=share * share * self.variance,
+            gains=np.float32(share) * self.gains,
+            laid=None if self.laid is None else np.float32(share) * self.laid,
+        )
 
     def at(self, slots: Ints) -> Floats:
         """What it gives each of some slots."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import Protocol, TypeGuard
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from .hit import Reason
 from .index import Index
+from .lexicon import Term
 from .query import Query
 
 Mask = npt.NDArray[np.bool_]
@@ -47,6 +48,13 @@ class Request:
     needs: Sequence[Sequence[str]] = ()
     limit: int = 5
     depth: int = 300
+
+    def known(self, texts: Iterable[str]) -> list[Term]:
+        """Those of some words that a tool in the caller's sight has."""
+        found = self.index.lexicon.terms(texts)
+        if self.allowed is self.index.alive:
+            return found
+        return [term for term in found if term.is_seen(self.allowed)]
 
     def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
         """The best of some slots, in no order; of equals at the end the first by name.

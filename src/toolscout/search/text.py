@@ -73,6 +73,11 @@ def _words(text: str) -> list[str]:
     return text.translate(_SIGNS).split() if text.isascii() else _WORD.findall(fold(text))
 
 
+def is_paired(text: str) -> bool:
+    """Whether a text has characters that are indexed in pairs, for want of words."""
+    return _PAIRED.search(text) is not None
+
+
 def is_value(term: str) -> bool:
     """Whether a term has a digit: an argument's value rather than a capability."""
     return any(c.isdigit() for c in term)

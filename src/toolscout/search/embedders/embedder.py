@@ -46,6 +46,16 @@ class Asking(Protocol):
         ...
 
 
+@runtime_checkable
+class Translating(Embedder, Protocol):
+    """An embedder to which a word and its translations are nearly the same."""
+
+    @property
+    def least_likeness(self) -> float:
+        """The cosine from which on two words may mean the same."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Prompts:
     """What a model wants in front of a question and of a text; unset means as its files say."""

@@ -42,22 +42,14 @@ class BM25F:
         """Score the tools that have words of the query."""
         index = request.index
         texts = dict.fromkeys(request.terms)
-        known = index.lexicon.terms(texts)
+        known = request.known(texts)
         if not known:
             return None
         rarest = log(1 + (len(index) + 0.5) / 0.5)
         mass = sum([t.idf for t in known])
         coverage = mass / (mass + (len(texts) - len(known)) * rarest)
-        read = Reading.of(sorted(known), size=index.size, is_large=len(index) > _MANY)
-        return Words(
-            terms=known,
-            read=read,
-            expected=_expected(known),
-            candidates=_best(request, read),
-            coverage=coverage,
-            trust=self.weight * coverage**self.blindness,
-            needs=request.needs,
-        )
+        trust = self.weight * coverage**self.blindness
+        return Words.of(request, known, coverage=coverage, trust=trust, needs=request.needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +129,23 @@ class Words:
     needs: Sequence[Sequence[str]] = ()
     arm: str = "words"
 
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        terms: Sequence[Term],
+        *,
+        coverage: float,
+        trust: float,
+        needs: Sequence[Sequence[str]],
+        arm: str = "words",
+    ) -> Words:
+        """What some words of the catalog say of a request; `needs` has those of each clause."""
+        index = request.index
+        read = Reading.of(sorted(terms), size=index.size, is_large=len(index) > _MANY)
+        best = _best(request, read)
+        return cls(terms, read, _expected(terms), best, coverage, trust, needs, arm)
+
     def at(self, slots: Ints) -> Floats:
         """Standardised scores, the spread taken as if words came independently."""
         mean, deviation = self.expected
@@ -153,14 +162,14 @@ class Words:
         words = self.read.ordered
         places = {word.text: place for place, word in enumerate(words)}
         said = bytearray(len(self.needs) * len(words))  # a row a clause, a column a word
-        expected: list[tuple[float, float]] = []
+        spreads: list[tuple[float, float]] = []
         for start, need in zip(range(0, len(said), len(words)), self.needs, strict=True):
             found = {places[text] for text in need if text in places}
             for place in found:
                 said[start + place] = 1
-            expected.append(_expected([words[place] for place in found]))
+            spreads.append(_expected([words[place] for place in found]))
         has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float32)
-        mean, deviation = np.array(expected, np.float32).T[:, :, None]
+        mean, deviation = np.array(spreads, np.float32).T[:, :, None]
         return (has @ self.read.each(slots) - mean) * (np.float32(self.trust) / deviation)
 
     def share(self, slot: int) -> float:

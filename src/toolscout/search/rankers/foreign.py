@@ -1,0 +1,101 @@
+"""Words of another language: looked up by what they mean among the catalog's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from threading import Lock
+
+import numpy as np
+
+from ..embedders.embedder import Translating, encoded, unit
+from ..glossary import Glossary, Meanings, pieces
+from ..lexicon import Term
+from ..ranking import Floats, Request
+from ..text import terms
+from .bm25f import Words
+
+WEIGHT = 0.4
+_MOST = 64
+_REMEMBERED = 4_096
+_LATIN = "\u0250"
+
+
+class Foreign:
+    """The arm that reads strange words as the catalog's words that mean the same.
+
+    Words of other scripts are looked up wherever the catalog does not know them, words in Latin
+    letters only where they are at least half of what the request says: a single one is a name or a
+    value more often. It is trusted as far as the strange words were found.
+    """
+
+    def __init__(self, embedder: Translating, *, weight: float = WEIGHT) -> None:
+        self.embedder = embedder
+        self.weight = weight
+        self._known: dict[str, Floats] = {}
+        self._writing = Lock()
+
+    def rank(self, request: Request) -> Words | None:
+        """Score the tools that have words of the same meaning."""
+        glossary = request.index.glossaries.get(self.embedder.id)
+        if glossary is None:
+            return None
+        clauses = [list(pieces(clause)) for clause in request.clauses]
+        strange = _strange(request, list(dict.fromkeys(chain.from_iterable(clauses)))[:_MOST])
+        if not strange:
+            return None
+        meant = self._meant(request, glossary, strange)
+        found = _terms(request, meant)
+        if not found:
+            return None
+        share = sum(bool(meant[word]) for word in strange) / len(strange)
+        needs = [[t for word in clause for t in meant.get(word, ())] for clause in clauses]
+        trust = self.weight * share
+        return Words.of(request, found, coverage=share, trust=trust, needs=needs, arm="translation")
+
+    def _meant(
+        self, request: Request, glossary: Glossary, words: Sequence[str]
+    ) -> dict[str, Meanings]:
+        """What words mean, as far as a caller may know: nothing hidden is chosen for them."""
+        vectors = np.stack([self._vectors(words)[word] for word in words])
+        found = glossary.meanings(vectors, least=self.embedder.least_likeness)
+        seen = {term.text for term in request.known(set(chain.from_iterable(found)))}
+        return {
+            word: {term: share for term, share in meanings.items() if term in seen}
+            for word, meanings in zip(words, found, strict=True)
+        }
+
+    def _vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
+        """The vectors of words, those met before remembered."""
+        with self._writing:
+            known = {word: self._known[word] for word in words if word in self._known}
+        if new := [word for word in words if word not in known]:
+            known |= zip(new, unit(encoded(self.embedder, new, are_queries=True)), strict=True)
+            with self._writing:
+                if len(self._known) > _REMEMBERED:
+                    self._known.clear()
+                self._known |= known
+        return known
+
+
+def _strange(request: Request, words: Sequence[str]) -> list[str]:
+    """The words that the catalog does not know and that are worth looking up."""
+    strange: list[str] = []
+    known = 0
+    for word in words:
+        found = terms(word)
+        if found and not request.known(found):
+            strange.append(word)
+        else:
+            known += bool(found)
+    latin = sum(word < _LATIN for word in strange)
+    return strange if latin >= known else [word for word in strange if word >= _LATIN]
+
+
+def _terms(request: Request, meant: Mapping[str, Meanings]) -> list[Term]:
+    """The catalog's terms, each as loud as the surest of the words that mean it."""
+    shares: dict[str, float] = {}
+    for meanings in meant.values():
+        for term, share in meanings.items():
+            shares[term] = max(share, shares.get(term, 0.0))
+    return [term.quieter(shares[term.text]) for term in request.index.lexicon.terms(shares)]
