@@ -20,8 +20,8 @@ from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.evals.bootstrap import paired
 from toolscout.evals.metrics import ndcg, recall
-from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
+from toolscout.search.embedders.use import bundled
 from toolscout.search.engine import Engine
 from toolscout.search.fields import texts
 from toolscout.search.fusion import summed
@@ -29,6 +29,7 @@ from toolscout.search.needs import spread
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
+from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
@@ -38,10 +39,13 @@ Figures = list[tuple[float, float]]
 
 def engines(cache: VectorCache) -> dict[str, Make]:
     """The default, and the default with one part changed."""
-    (use,) = embedders.load("use")
+    use = bundled()
+
+    def alone(*rankers: Ranker) -> Make:
+        return lambda catalog: Engine(catalog, embedders=[use], cache=cache, rankers=rankers)
 
     def arms(*rankers: Ranker) -> Make:
-        return lambda catalog: Engine(catalog, embedders=[use], cache=cache, rankers=rankers)
+        return alone(*rankers, Foreign(use))
 
     def part(**changed: object) -> Make:
         return lambda catalog: Engine(catalog, embedders=[use], cache=cache, **changed)
@@ -49,7 +53,8 @@ def engines(cache: VectorCache) -> dict[str, Make]:
     return {
         "default": part(),
         "words alone": lambda catalog: Engine(catalog),
-        "vectors alone": arms(Exact(), Dense(use)),
+        "vectors alone": alone(Exact(), Dense(use)),
+        "no reading of foreign words": alone(Exact(), BM25F(), Dense(use)),
         "no arm of names": arms(BM25F(), Dense(use)),
         "words half as loud": arms(Exact(), BM25F(weight=0.4), Dense(use)),
         "words half as loud again": arms(Exact(), BM25F(weight=1.2), Dense(use)),

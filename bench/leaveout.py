@@ -61,7 +61,7 @@ class Trial:
 def _set(ranking: Ranking, setting: Setting) -> Ranking:
     weight, blindness, clause_share = setting
     match ranking:
-        case Words():
+        case Words(arm="words"):
             return replace(ranking, trust=weight * ranking.coverage**blindness)
         case Meaning():
             return replace(ranking, clause_share=clause_share)
