@@ -107,6 +107,44 @@ def test_filters_narrow_every_form(engine: Engine) -> None:
     assert engine.search("server:nowhere message").names == ()
 
 
+@pytest.mark.parametrize(
+    ("known", "asked"),
+    [
+        ("github", "GitHub"),
+        ("GitHub", "github"),
+        ("YouTube", "youtube"),
+        ("youtube", "YouTube"),
+        ("PostgreSQL", "postgresql"),
+        ("postgresql", "POSTGRESQL"),
+        ("google-sheets", "Google_Sheets"),
+        ("google-sheets", "googleSheets"),
+        ("Straße", "STRASSE"),
+    ],
+)
+def test_neither_case_nor_joints_count_in_a_filter(known: str, asked: str) -> None:
+    ours = Tool(name="a", server=known, category=known, description="Finds it.")
+    engine = Engine(Catalog([ours, Tool(name="b", server="other", description="Finds it.")]))
+
+    assert engine.search(f"server:{asked}").names == ("a",)
+    assert engine.search(f"category:{asked} finds").names == ("a",)
+    assert engine.search(f"server:{asked}x finds").names == ()
+
+
+def test_signs_alone_name_no_server() -> None:
+    engine = Engine(Catalog([Tool(name="a", description="Finds it.")]))
+
+    assert engine.search('server:"_" finds').names == ()
+
+
+def test_terms_are_looked_for_in_any_case_and_across_lines() -> None:
+    tools = [Tool(name="a", description="Die große\nStraße."), Tool(name="b", description="Weg.")]
+    engine = Engine(Catalog(tools))
+
+    assert engine.search('+"GROSSE straße"').names == ("a",)
+    assert engine.search("weg straße -STRASSE").names == ("b",)
+    assert engine.search('+"a die"').names == ()
+
+
 def test_filters_alone_list_what_they_leave(engine: Engine) -> None:
     assert engine.search("server:files").names == ("files__read_file", "files__read_folder")
     assert engine.search("server:files -folder").names == ("files__read_file",)

@@ -14,15 +14,17 @@ from .clauses import clauses
 from .confidence import confidence, evidence, is_named
 from .hit import Hit, Reason, Results
 from .index import Index
-from .query import Query
+from .query import MOST_NAMES, Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
-from .scope import narrowed
+from .scope import LONGEST_NAME, narrowed
 from .text import terms
 from .typos import Spellings, repair
 
 _NEAR = 8
 _DEPTH = 100
+_TOLD = 10
+_SHOWN = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +61,26 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
 
 
 def merged(found: Sequence[Results], *, limit: int) -> Results:
-    """Several answers as one, taking turns, so that every query has its best hit near the top."""
+    """Several answers as one, taking turns, so that every query has its best hit near the top.
+
+    What was selected by name is kept, whatever the limit.
+    """
     if len(found) == 1:
         return found[0]
     hits: dict[str, Hit] = {}
     for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
         if hit is not None:
             hits.setdefault(hit.name, hit)
-    kept = tuple(hits.values())[: max(limit, len(found))]
+    room = max(limit, len(found))
+    selected = {name for r in found if r.is_selection for name in r.names}
+    kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
     shown = {h.name for h in kept}
     following = chain(hits, *(r.near for r in found))
     near = dict.fromkeys(n for n in following if n not in shown)
     return Results(
         query="",
         hits=kept,
+        is_selection=bool(found) and all(r.is_selection for r in found),
         confidence=min((r.confidence for r in found), default=0.0),
         near=tuple(near)[:_NEAR],
         notes=tuple(dict.fromkeys(n for r in found for n in r.notes)),
@@ -169,15 +177,29 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
     lacking: list[str] = []
     for name in query.select:
         exact = index.slot(name)
-        slots = [exact] if exact is not None and mask[exact] else index.named(name)
+        slots = [exact] if exact is not None and mask[exact] else _called(index, name)
         tools = sorted((index.tool(s) for s in slots if mask[s]), key=lambda t: t.name)
         if not tools:
             lacking.append(name)
         for tool in tools:
             hits.setdefault(tool.name, Hit(tool, 1.0, _because("name", "name", (name,))))
-    notes = (f"No tool is named {', '.join(lacking)}.",) if lacking else ()
+    notes = (_unnamed(lacking),) if lacking else ()
+    if query.is_cut and len(query.select) == MOST_NAMES:
+        notes = (*notes, f"Only the first {MOST_NAMES:,} names were read.")
     found = tuple(hits.values())
-    return Results(query.text, found, confidence=float(bool(found)), notes=notes)
+    return Results(query.text, found, confidence=float(bool(found)), notes=notes, is_selection=True)
+
+
+def _called(index: Index, name: str) -> list[int]:
+    """The slots of what is called so in any spelling; a text is not worth looking up as a name."""
+    return index.named(name) if len(name) <= LONGEST_NAME else []
+
+
+def _unnamed(lacking: Sequence[str]) -> str:
+    """Which names no tool has; of many only the first, and how many more."""
+    named = [name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…" for name in lacking[:_TOLD]]
+    more = f" and {len(lacking) - _TOLD:,} more" if len(lacking) > _TOLD else ""
+    return f"No tool is named {', '.join(named)}{more}."
 
 
 def _listed(index: Index, query: Query, mask: Mask, limit: int) -> Results:

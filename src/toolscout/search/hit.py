@@ -68,7 +68,8 @@ class Results:
 
     `confidence` in [0, 1] is the chance that the right tool is among the hits; `near` has the
     next names after them; `notes` says what a reader should know (a repaired typo, vectors that
-    are not there yet); `evidence` is what the confidence was judged by.
+    are not there yet); `evidence` is what the confidence was judged by. Hits that were selected by
+    name are all there, whatever the limit: then `is_selection` is true.
     """
 
     query: str
@@ -79,6 +80,7 @@ class Results:
     notes: tuple[str, ...] = ()
     took_ms: float = 0.0
     evidence: Evidence | None = None
+    is_selection: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -89,12 +89,6 @@ class Pattern:
             )
         return cls(source, _compiled(source))
 
-    @classmethod
-    def literal(cls, text: str) -> Pattern:
-        """A pattern that matches a text itself, in any case; of a long one only the beginning."""
-        source = _re2.escape(text[:LONGEST].encode(errors="replace").decode())
-        return cls(source, _compiled(source))
-
     def find(self, text: str) -> str | None:
         """What the pattern matches first in one field."""
         match = self.machine.search(_line(text))

@@ -19,6 +19,7 @@ from typing import Literal, assert_never
 from ..catalog.clean import clean
 from ..errors import QueryError
 from .operators import Kind, Part, leading, parts, quoted, remaining, signed
+from .pattern import LONGEST as LONGEST_PATTERN
 from .pattern import Pattern, looks_like
 
 Mode = Literal["auto", "words", "regex"]
@@ -26,12 +27,20 @@ Mode = Literal["auto", "words", "regex"]
 LONGEST = 8_000
 """How many characters of plain text are read; what is beyond them is left out."""
 
-_SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])+)/[gims]{0,4}", re.DOTALL)
-_NAMES = re.compile(r'\s*"([^"\n]*)"\s*(?=[,\n]|$)|([^,\n]+)')
+MOST_NAMES = 10_000
+"""How many names of a selection are read."""
+
+MOST_TERMS = 64
+"""How many different terms or names are read of each kind of operator."""
+
+# Texts of any length meet these patterns, so each looks at a stretch of text only once.
+_SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])++)/[gims]{0,4}", re.DOTALL)
+_NAMES = re.compile(r'[^\S\n]*+"([^"\n]*+)"[^\S\n]*+(?=[,\n]|$)|([^,\n]++)')
 # Every operator and every pattern has one of these, and so an odd sign somewhere; most queries have
 # none and are read at once.
 _SIGNS = re.compile(
-    r"""(?<!\S)(?:["+/-]|\(\?|(?:server|category|select|re):)|\A\S*[|\\()\[\]^*]\S*\Z"""
+    r"""(?<!\S)(?:["+/-]|\(\?|(?:server|category|select|re):)"""
+    rf"""|\A(?=\S{{1,{LONGEST_PATTERN}}}+\Z)\S*?[|\\()\[\]^*]"""
 )
 _ODD = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
 _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
@@ -43,7 +52,7 @@ class Query:
 
     Required terms stay among the words, since they count there as well; so do phrases, whose words
     stand together by preference and not by force. A pattern that `is_guess` only looks like one:
-    when no tool matches it, the words stand. `is_cut` says that the text was too long to read.
+    when no tool matches it, the words stand. `is_cut` says that there was more than is read.
     """
 
     text: str
@@ -110,7 +119,11 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
     if isinstance(queries, str):
         return (parse(queries, mode=mode),)
     read: list[Query] = []
-    for number, text in enumerate(dict.fromkeys(queries), start=1):
+    seen: set[str] = set()
+    for number, text in enumerate(queries, start=1):
+        if text in seen:
+            continue
+        seen.add(text)
         try:
             query = parse(text, mode=mode)
         except QueryError as error:
@@ -137,23 +150,26 @@ def _auto(seen: str) -> Query:
     """The form of what follows the leading operators, else of what is left without any."""
     front, rest = leading(seen)
     if form := _form(rest, offset=len(seen) - len(rest)):
-        return _narrowed(form, front)
+        return form if form.is_empty else _narrowed(form, front)  # perhaps it selects nothing
     text = _cut(seen)
     tokens = parts(text)
     rest = remaining(text, (t for t in tokens if t.kind != "required"))
     if form := _form(rest, offset=max(0, seen.find(rest))):
-        return _narrowed(form, tokens)
+        return form if form.is_empty else _narrowed(form, tokens)
     return _plain(text, tokens, is_cut=len(seen) > LONGEST)
 
 
 def _narrowed(query: Query, operators: Sequence[Part]) -> Query:
-    if query.is_empty:  # a selection of nothing
-        return query
+    """The query with its filters and exclusions, as many of each kind as are read."""
+    servers = _values(operators, "server")
+    categories = _values(operators, "category")
+    excluded = _values(operators, "excluded")
     return replace(
         query,
-        servers=_values(operators, "server"),
-        categories=_values(operators, "category"),
-        excluded=_values(operators, "excluded"),
+        servers=servers[:MOST_TERMS],
+        categories=categories[:MOST_TERMS],
+        excluded=excluded[:MOST_TERMS],
+        is_cut=query.is_cut or max(map(len, (servers, categories, excluded))) > MOST_TERMS,
     )
 
 
@@ -176,7 +192,8 @@ def _selection(listed: str) -> Query | None:
     pairs = [(inner.strip(), bare.replace('"', "").strip()) for inner, bare in found]
     if listed[:1].isspace() and any(len(bare.split()) > 1 for _, bare in pairs):
         return None
-    return Query("", select=_unique(inner or bare for inner, bare in pairs))
+    names = _unique(inner or bare for inner, bare in pairs)
+    return Query("", select=names[:MOST_NAMES], is_cut=len(names) > MOST_NAMES)
 
 
 def _checked(pattern: str, *, offset: int = 0) -> str:
@@ -189,16 +206,15 @@ def _checked(pattern: str, *, offset: int = 0) -> str:
 
 def _plain(text: str, tokens: Sequence[Part], *, is_cut: bool) -> Query:
     words = remaining(text, tokens)
-    return Query(
+    required = _values(tokens, "required")
+    query = Query(
         "",
         words=words,
-        required=_values(tokens, "required"),
-        excluded=_values(tokens, "excluded"),
-        servers=_values(tokens, "server"),
-        categories=_values(tokens, "category"),
+        required=required[:MOST_TERMS],
         phrases=_values(parts(words), "phrase"),
-        is_cut=is_cut,
+        is_cut=is_cut or len(required) > MOST_TERMS,
     )
+    return _narrowed(query, tokens)
 
 
 def _cut(text: str) -> str:

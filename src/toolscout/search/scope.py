@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 
+from ..catalog.clean import NAME_CAP
 from ..catalog.names import normalised
 from ..catalog.tool import Tool
 from .index import Index
-from .pattern import Haystack, Pattern
 from .query import Query
 from .ranking import Mask
 
 Allow = Callable[[Tool], bool] | Collection[str]
 """What a caller may see: names, or a rule over tools that always answers the same."""
+
+LONGEST_TERM = 200
+"""How much of a required or excluded term is looked for."""
+
+LONGEST_NAME = 2 * NAME_CAP
+"""A longer text names no tool, server or category, and takes long to bring into one spelling."""
 
 
 def allowed(index: Index, allow: Allow | None) -> Mask:
@@ -36,25 +42,42 @@ def narrowed(index: Index, query: Query, mask: Mask) -> Mask:
         mask = mask & _grouped(index.shared.servers, index.server, query.servers)
     if query.categories:
         mask = mask & _grouped(index.shared.categories, index.category, query.categories)
-    for word in query.required:
-        mask = mask & _having(index, word, mask)
-    for word in query.excluded:
-        mask = mask & ~_having(index, word, mask)
-    return mask
+    return _worded(index, query, mask) if query.required or query.excluded else mask
 
 
 def _grouped(known: dict[str, int], numbers: np.ndarray, wanted: Iterable[str]) -> Mask:
-    names = {normalised(w) for w in wanted}
-    chosen = [number for name, number in list(known.items()) if normalised(name) in names]
+    names = set[str]().union(*(_spellings(w) for w in wanted if len(w) <= LONGEST_NAME))
+    chosen = [n for name, n in list(known.items()) if not names.isdisjoint(_spellings(name))]
     return np.isin(numbers, np.array(chosen, np.int32))
 
 
-def _having(index: Index, word: str, mask: Mask) -> Mask:
-    """The slots whose name or description has a word, in any case."""
+def _spellings(name: str) -> set[str]:
+    """What a server or category may be called: in any case, in any case style."""
+    return {normalised(name), normalised(name.casefold())} - {""} or {name}
+
+
+def _worded(index: Index, query: Query, mask: Mask) -> Mask:
+    """What has every required term in its name or description, and none of the excluded ones.
+
+    The texts are put together once, however many terms there are to look for.
+    """
     slots = np.flatnonzero(mask)
-    pattern = Pattern.literal(word)
-    tools = (index.tool(s) for s in slots.tolist())
-    found = Haystack.of((t.name, t.description) for t in tools).matching(pattern)
-    having = np.zeros(index.size, np.bool_)
-    having[slots[np.array(found, np.int64)]] = True
-    return having
+    texts = [_text(index.tool(slot)) for slot in slots.tolist()]
+    is_kept = np.ones(len(texts), np.bool_)
+    for term in query.required:
+        is_kept &= _having(texts, term)
+    for term in query.excluded:
+        is_kept &= ~_having(texts, term)
+    kept = np.zeros(index.size, np.bool_)
+    kept[slots[is_kept]] = True
+    return kept
+
+
+def _text(tool: Tool) -> str:
+    """What terms are looked for in: no term has the sign that parts its fields."""
+    return f"{tool.name}\0{tool.description}".replace("\n", " ").casefold()
+
+
+def _having(texts: Sequence[str], term: str) -> Mask:
+    wanted = term[:LONGEST_TERM].casefold()
+    return np.fromiter([wanted in text for text in texts], np.bool_, len(texts))
