@@ -118,3 +118,8 @@ def test_tools_described_in_other_languages_are_found_in_english() -> None:
     assert foreign.search("send an email").names[0] == "发送邮件"
     assert foreign.search("delete a file").names[0] == "удалить_файл"
     foreign.close()
+
+
+@pytest.mark.parametrize("query", ["...", "?!", "aaaa" * 2_000, "the of and"])
+def test_a_request_without_a_word_is_never_sure(engine: Engine, query: str) -> None:
+    assert engine.search(query).confidence == 0

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import EmbedderError
 from .clauses import clauses
-from .confidence import confidence, evidence, is_named
+from .confidence import confidence, evidence, is_named, is_worded
 from .hit import Hit, Reason, Results
 from .index import Index
 from .query import MOST_NAMES, Query
@@ -113,10 +113,11 @@ def _ranked(
         return Results(query=request.query.text, notes=notes)
     hits = _hits(request, rankings, fused)
     found = evidence(request, rankings, fused)
+    sure = confidence(found) if is_worded(request) else 0.0
     return Results(
         query=request.query.text,
         hits=hits,
-        confidence=1.0 if is_named(rankings, fused) else confidence(found),
+        confidence=1.0 if is_named(rankings, fused) else sure,
         evidence=found,
         near=_near(request, fused, hits),
         notes=notes,

@@ -16,6 +16,8 @@ from .text import terms
 WITH_VECTORS = (-1.892, 3.924, 0.168, 0.182, -2.569, 2.361, 1.100)
 WORDS_ALONE = (-2.140, 0.000, 0.000, 0.442, -0.654, 2.296, 2.381)
 
+_LONGEST_WORD = 64
+
 
 def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evidence:
     """Gather what speaks for the best hit."""
@@ -52,6 +54,11 @@ def features(found: Evidence) -> tuple[float, ...]:
     words = copysign(log1p(abs(found.words)), found.words)
     similarity = found.similarity or 0.0
     return (1.0, similarity, found.meaning, words, found.coverage, found.share, found.named)
+
+
+def is_worded(request: Request) -> bool:
+    """Whether a request says anything that could be a word."""
+    return any(len(term) <= _LONGEST_WORD for term in request.terms)
 
 
 def is_named(rankings: Sequence[Ranking], fused: Fused) -> bool:
