@@ -13,7 +13,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from .answer import Method, answer, merged
 from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, Floats, Translating
+from .embedders.embedder import Embedder, Floats, is_translating
 from .fields import Texts, texts
 from .filling import RETRY_SECONDS, Filler, Progress
 from .fusion import zscore
@@ -213,5 +213,4 @@ def _arms(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
     yield Exact()
     yield BM25F()
     yield from (Dense(embedder) for embedder in embedders)
-    if translating := next((e for e in embedders if isinstance(e, Translating)), None):
-        yield Foreign(translating)
+    yield from (Foreign(embedder) for embedder in [*filter(is_translating, embedders)][:1])

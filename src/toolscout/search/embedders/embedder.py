@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,6 @@ class Asking(Protocol):
         ...
 
 
-@runtime_checkable
 class Translating(Embedder, Protocol):
     """An embedder to which a word and its translations are nearly the same."""
 
@@ -54,6 +53,11 @@ class Translating(Embedder, Protocol):
     def least_likeness(self) -> float:
         """The cosine from which on two words may mean the same."""
         ...
+
+
+def is_translating(embedder: Embedder) -> TypeGuard[Translating]:
+    """Whether an embedder knows words well enough; nothing else of it is looked at."""
+    return hasattr(embedder, "least_likeness")
 
 
 @dataclass(frozen=True, slots=True)
