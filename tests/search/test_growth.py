@@ -183,7 +183,7 @@ def test_a_word_that_only_a_removed_tool_had_mends_no_typo() -> None:
     engine = Engine(
         Catalog([tool("weather", "Tells the weather."), tool("mail", "Sends parcels.")])
     )
-    assert engine.search("parcles").notes == ("Read 'parcl' as 'parcel'.",)
+    assert engine.search("parcles").notes == ("Read 'parcles' as 'parcels'.",)
 
     engine.update(engine.catalog.remove("mail"))
 

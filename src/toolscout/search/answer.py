@@ -18,7 +18,6 @@ from .query import MOST_NAMES, Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
-from .text import terms
 from .typos import Spellings, repair
 
 _NEAR = 8
@@ -51,7 +50,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     if not query.words:
         return _listed(index, query, mask, limit)
     parts = clauses(query.words)
-    needs, mended = repair(index, method.spellings, [terms(part) for part in parts], mask)
+    needs, mended = repair(index, method.spellings, parts, mask)
     notes = tuple(f"Read {wrong!r} as {right!r}." for wrong, right in mended.items())
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")

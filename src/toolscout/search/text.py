@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -56,19 +56,27 @@ def split_identifiers(text: str) -> str:
 
 def words(text: str) -> list[str]:
     """The words of a text as written, but for case."""
-    return [w.casefold() for w in _words(text)]
+    return [w.casefold() for w in written(text)]
+
+
+def forms(words: Iterable[str]) -> Iterator[str]:
+    """Words as one would say them: in small letters, an identifier and behind it its words."""
+    for word in words:
+        yield word.casefold()
+        if not word.islower() and len(parts := _HUMP.sub(" ", word).split()) > 1:
+            yield from map(str.casefold, parts)
 
 
 def terms(text: str) -> list[str]:
     """The index terms of a text, in order, stop words left out."""
-    words = _words(text)
+    words = written(text)
     try:
         return list(chain.from_iterable(map(_cache.__getitem__, words)))
     except KeyError:  # a word that is met for the first time
         return [t for w in words for t in (_cache[w] if w in _cache else _remember(w))]
 
 
-def _words(text: str) -> list[str]:
+def written(text: str) -> list[str]:
     """What is written without a break; plain English needs no pattern for that."""
     return text.translate(_SIGNS).split() if text.isascii() else _WORD.findall(fold(text))
 
