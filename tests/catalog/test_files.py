@@ -166,24 +166,211 @@ def test_a_half_written_file_gives_what_was_written(tmp_path):
         assert int(problem.where.rpartition(":")[2]) > 10
 
 
-def test_a_broken_item_in_a_document_costs_only_itself_where_items_have_their_own_lines(tmp_path):
-    lines = rows(10)
-    lines[3] = lines[3].replace(",", "", 1)
-    loaded = load(tmp_path / "tools.json", "[\n  " + ",\n  ".join(lines) + "\n]")
-    assert len(loaded.tools) == 9
-    assert [p.where.rpartition(":")[2] for p in loaded.problems] == ["5"]
-    single = load(tmp_path / "tools.json", "[" + ", ".join(lines) + "]")
-    assert len(single.tools) == 3
-    assert len(single.problems) == 1
+def lines_told(loaded: Loaded) -> list[str]:
+    return [p.where.rpartition(":")[2] for p in loaded.problems]
+
+
+def test_a_half_written_document_is_called_cut_off_wherever_it_ends(tmp_path):
+    document = json.dumps([{"name": "a"}, {"name": "b", "description": "B \u00e9", "defer": True}])
+    for end in range(document.index('"b"'), len(document)):
+        loaded = load(tmp_path / "tools.json", document[:end])
+        assert names(loaded)[:1] == ["a"]
+        (problem,) = loaded.problems
+        assert "cut off" in problem.remedy
+        assert " at at " not in problem.message
+    assert names(loaded) == ["a", "b"]
+    wrong = load(tmp_path / "tools.json", '[{"name": "a"}] rest')
+    assert "cut off" not in wrong.problems[0].remedy
+
+
+SPOILT = {
+    "a comma too many": lambda row: row[:-1] + ",}",
+    "a comma missing": lambda row: row.replace(",", "", 1),
+    "a quote missing": lambda row: row.replace('"Does', "Does"),
+    "a quote inside": lambda row: row.replace("Does", 'Does "it'),
+    "a bracket too many": lambda row: row + "}",
+    "a bracket missing": lambda row: row[:-1],
+    "the wrong bracket": lambda row: row[:-1] + "]",
+    "an inner bracket missing": lambda row: row.replace("]", ""),
+    "cut off": lambda row: row[:20],
+    "not JSON at all": lambda row: "nope",
+    "in single quotes": lambda row: row.replace('"', "'"),
+    "bottomless": lambda row: row.replace('"name"', '"x": ' + "[" * 5000 + "]" * 5000 + ', "name"'),
+    "a line break in a text": lambda row: row.replace("Does", "Does\n"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+@pytest.mark.parametrize("between", [", ", ",", ",\n  "])
+@pytest.mark.parametrize("around", ["[{}]", '{{"server": "s", "tools": [{}], "more": [1]}}'])
+def test_a_broken_item_in_a_document_costs_only_itself(spoil, between, around, tmp_path):
+    choices = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    items = [
+        json.dumps(
+            {"name": f"t{i}", "tags": ["x"], "description": f"Does, {i}.", "parameters": choices}
+        )
+        for i in range(6)
+    ]
+    items[2] = spoil(items[2])
+    loaded = load(tmp_path / "tools.json", around.format(between.join(items)))
+    before = "s__" if "server" in around else ""
+    assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4, 5)]
+    (problem,) = loaded.problems
+    assert problem.remedy == "Mend or delete this item."
+    assert lines_told(loaded) == ["3" if "\n" in between else "1"]
+
+
+def test_one_bad_item_in_a_compact_list_of_ten_thousand_costs_only_itself(tmp_path):
+    items = rows(10_000)
+    items[4_321] = items[4_321][:-1] + ",}"
+    items[5_000] = items[5_000].replace('"Does', "Does")
+    loaded = load(tmp_path / "tools.json", "[" + ",".join(items) + "]")
+    assert len(loaded.tools) == 9_998
+    assert len(loaded.problems) == 2
+
+
+def test_where_only_a_comma_is_missing_both_items_are_good(tmp_path):
+    loaded = load(tmp_path / "tools.json", '[{"name": "a"} {"name": "b"}]')
+    assert names(loaded) == ["a", "b"]
+    assert "a comma is missing" in loaded.problems[0].message
+
+
+def test_a_document_of_nothing_but_faults_is_given_up_in_time(tmp_path):
+    for content in ('[{"a":"x"y' + (',{"a":[1,' + "1," * 200) * 900, "[{" + ",{" * 100_000):
+        loaded = load(tmp_path / "tools.json", content)
+        assert loaded.tools == ()
+        assert loaded.problems[-1].remedy == "Mend the file from here on."
 
 
 def test_a_bad_row_in_yaml_is_reported_with_its_line(tmp_path):
     loaded = load(tmp_path / "t.yaml", "tools:\n- name: a\n- description: none\n- name: c\n")
     assert names(loaded) == ["a", "c"]
-    assert [p.where.rpartition(":")[2] for p in loaded.problems] == ["3"]
+    assert lines_told(loaded) == ["3"]
     broken = load(tmp_path / "t.yaml", "- name: a\n- name: [b\n- name: c\n")
+    assert names(broken) == ["a", "c"]
     assert "Not valid YAML" in broken.problems[0].message
-    assert broken.problems[0].where.endswith(":3")
+    assert lines_told(broken) == ["2"]
+
+
+BROKEN = {
+    "colons": "  description: Does: 5: x",
+    "a quote": '  description: "unclosed',
+    "a tag": "  description: !foo bar",
+    "a key that is a list": "  ? [x, y]\n  : 2",
+    "a flow": "  tags: [x, {y: z]",
+    "a tab": "\tdescription: x",
+    "an indent": "description: x",
+    "an alias": "  parameters: *nowhere",
+    "a control character": "  description: \x07",
+    "too deep": "  parameters: " + "[" * 300 + "]" * 300,
+    "a cycle": "  parameters: &me {a: *me}",
+    "a number": "  version: " + "9" * 5_000,
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("indent", ["", "  "])
+@pytest.mark.parametrize("head", ["", "server: s\ntools:\n", "result:\n tools:\n"])
+def test_a_broken_item_in_yaml_costs_only_itself(broken, indent, head, tmp_path):
+    if head.startswith("result"):
+        indent += " "
+    good = "  description: |\n    - like an item"
+    text = "".join(f"- name: t{i}\n{broken if i == 2 else good}\n" for i in range(5))
+    body = "".join(f"{indent}{line}\n" for line in text.split("\n") if line)
+    tail = "note: x\n" if head.startswith("server") else ""
+    loaded = load(tmp_path / "t.yaml", head + body + tail)
+    before = "s__" if "server" in head else ""
+    assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4)]
+    assert loaded.tools[0].description == "- like an item"
+    assert lines_told(loaded) == [str(head.count("\n") + 7)]
+    assert loaded.problems[0].remedy == "Mend or delete this item."
+
+
+def test_one_bad_row_in_a_yaml_file_of_ten_thousand_costs_only_itself(tmp_path):
+    items = [f"- name: n{i}\n  description: Does {i}\n" for i in range(10_000)]
+    items[5_000] = items[5_000].replace("Does ", "Does: 5: ")
+    loaded = load(tmp_path / "t.yaml", "".join(items))
+    assert len(loaded.tools) == 9_999
+    assert lines_told(loaded) == ["10001"]
+    assert "line 10002, column 20" in loaded.problems[0].message
+
+
+def test_half_written_yaml_gives_what_was_written(tmp_path):
+    for end in ('"unclo', "[x", "{a: ", "'x"):
+        loaded = load(tmp_path / "t.yaml", f"- name: a\n- name: b\n  description: {end}")
+        assert names(loaded) == ["a"]
+        (problem,) = loaded.problems
+        assert "cut off" in problem.remedy
+        assert lines_told(loaded) == ["2"]
+    assert names(load(tmp_path / "t.yaml", "tools:\n- name: a\n- name: b\n  desc")) == ["a"]
+
+
+def test_bad_rows_in_yaml_take_only_their_own_anchors_along(tmp_path):
+    content = """
+shared: &head {type: object, properties: {h: {}}}
+tools:
+- {name: a, parameters: &good {type: object, properties: {g: {}}}}
+- name: b
+  description: Does: 5: x
+  parameters: &lost {type: object}
+- {name: c, parameters: *good}
+- {name: d, parameters: *lost}
+- {name: e, parameters: *head}
+- {name: f, parameters: &good {type: object}}
+"""
+    loaded = load(tmp_path / "t.yaml", content)
+    assert {t.name: list(t.parameters.value["properties"]) for t in loaded.tools} == {
+        "a": ["g"], "c": ["g"], "e": ["h"]
+    }  # fmt: skip
+    assert lines_told(loaded) == ["5", "9", "11"]
+    assert "no &lost" in loaded.problems[1].message
+
+
+@pytest.mark.parametrize(
+    ("content", "kept", "lines"),
+    [
+        (
+            "tools:\n- functionDeclarations:\n  - name: a\n  - name: b: b: b\n  - name: c\n",
+            ["a", "c"],
+            ["4"],
+        ),
+        (
+            "- name: z\n- name: n\n  tools:\n  - name: a\n  - name: b: b: b\n  type: namespace\n",
+            ["z", "n__a"],
+            ["5"],
+        ),
+        ("tools:\n- tools:\n  - name: b: b: b\n- name: c\n", ["c"], ["2"]),
+        (
+            "- name: a\n- name: b: b\n---\n- name: c\n---\ntools:\n- name: d: d\n- name: e\n",
+            ["a", "c", "e"],
+            ["2", "7"],
+        ),
+        (
+            "messages:\n- role: user\ntools:\n- name: a\n- name: b: b\nmodel: m\nother:\n- x\n",
+            ["a"],
+            ["5"],
+        ),
+        ("tools:\n- name: b: b\n", [], ["2"]),
+    ],
+)
+def test_yaml_is_mended_wherever_its_lists_are(content, kept, lines, tmp_path):
+    loaded = load(tmp_path / "t.yaml", content)
+    assert names(loaded) == kept
+    assert lines_told(loaded) == lines
+
+
+@given(
+    junk=st.text("-:[]{}\"'&*!|>%@#?, \tabc", min_size=1, max_size=12),
+    row=st.integers(0, 3),
+    head=st.sampled_from(["", "tools:\n"]),
+)
+def test_whatever_stands_in_one_row_of_yaml_the_others_load(junk, row, head, tmp_path_factory):
+    items = [f"- name: t{i}\n  description: Does {i}\n" for i in range(4)]
+    items[row] += f"  title: x{junk}\n"
+    loaded = load(tmp_path_factory.mktemp("junk") / "t.yaml", head + "".join(items))
+    others = [f"t{i}" for i in range(4) if i != row]
+    assert [name for name in names(loaded) if name != f"t{row}"] == others
+    assert len(loaded.problems) == 4 - len(loaded.tools)
 
 
 def test_yaml_is_read_as_json_would_be(tmp_path):

@@ -111,6 +111,59 @@ def test_a_namespace_is_the_server_of_its_tools(tmp_path):
     assert (tool.name, tool.server, tool.local_name) == ("crm__get_weather", "crm", "get_weather")
 
 
+GROUPS: dict[str, Any] = {
+    "server first": {"server": "crm", "tools": [OWN]},
+    "server last": {"tools": [OWN], "server": "crm"},
+    "namespace": {"type": "namespace", "name": "crm", "description": "Sales.", "tools": [OWN]},
+    "name last": {"type": "namespace", "tools": [OWN], "name": "crm"},
+    "type last": {"name": "crm", "tools": [OWN], "type": "namespace"},
+    "a reply": {"server": "crm", "result": {"tools": [MCP]}},
+    "a reply with its server": {"server": "other", "result": {"tools": [MCP], "server": "crm"}},
+    "Gemini": {"server": "crm", "tools": [{"functionDeclarations": [OWN]}]},
+    "Chat": {"server": "crm", "tools": [{"type": "function", "function": OWN}]},
+    "a namespace in a list": [{"type": "namespace", "name": "crm", "tools": [OWN]}],
+    "entries by name": {
+        "server": "crm",
+        "tools": [{"get_weather": NAMED | {"parameters": SCHEMA}}],
+    },
+}
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_an_envelope_says_of_its_server_counts_in_each_kind_of_file(group, suffix, tmp_path):
+    path = tmp_path / f"t{suffix}"
+    if suffix == ".yaml":
+        path.write_text(yaml.safe_dump(GROUPS[group], sort_keys=False), encoding="utf-8")
+    else:
+        write(path, GROUPS[group])
+    loaded = read_tools(path)
+    assert loaded.problems == ()
+    (tool,) = loaded.tools
+    assert (tool.name, tool.server, tool.local_name) == ("crm__get_weather", "crm", "get_weather")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
+def test_a_list_may_hold_what_is_no_tool_and_an_envelope_two_lists(suffix, tmp_path):
+    both = {"tools": [dict(OWN, name="a"), 3], "functions": [dict(OWN, name="b")]}
+    loaded = read_tools(write(tmp_path / f"t{suffix}", both))
+    assert {t.name for t in loaded.tools} == {"a", "b"}
+    assert ["must be an object, not a number" in p.message for p in loaded.problems] == [True]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("key", ["tools", "result"])
+def test_a_tool_alone_in_a_file_keeps_such_a_key_too(key, is_first, suffix, tmp_path):
+    extra = {key: [{"a": 1}] if key == "tools" else {"a": 1}}
+    path = tmp_path / f"t{suffix}"
+    tool = extra | OWN if is_first else OWN | extra
+    text = yaml.safe_dump(tool, sort_keys=False) if suffix == ".yaml" else json.dumps(tool)
+    path.write_text(text, encoding="utf-8")
+    loaded = read_tools(path)
+    assert [(t.name, t.meta) for t in loaded.tools] == [("get_weather", extra)]
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
 @pytest.mark.parametrize("key", ["tools", "functions", "result", "function"])
 def test_a_tool_may_have_a_key_that_elsewhere_is_an_envelope(key, suffix, tmp_path):

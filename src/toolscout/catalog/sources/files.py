@@ -138,7 +138,7 @@ class _Reader:
                 Problem(where, f"This is {foreign}.", "Give a list of tools.", code="kind")
             )
             return
-        for found in tools_in(row.value):
+        for found in tools_in(row.value, server=row.server):
             if isinstance(found, CatalogError):
                 self.note(where, found)
             elif found.name in self.tools:

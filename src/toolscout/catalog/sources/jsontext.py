@@ -8,10 +8,12 @@ from collections.abc import Generator, Iterator
 from json import JSONDecodeError
 from typing import cast
 
-from .row import LISTS, Row
+from .envelope import LISTS, is_tool, server_of
+from .jsonsalvage import Salvage
+from .row import CUT_OFF, MEND_ITEM, MEND_REST, Row, in_server
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_CUT_OFF = "The file seems to be cut off: write it again, or complete its end."
+_BEGUN = re.compile(r"(?:-|tr?u?|fa?l?s?|nu?l?|\\?u?[0-9a-fA-F]{0,4})\s*")
 
 
 def line_rows(text: str) -> Iterator[Row]:
@@ -23,9 +25,9 @@ def line_rows(text: str) -> Iterator[Row]:
         try:
             yield Row(number, json.loads(line))
         except (ValueError, RecursionError) as error:
-            is_last = number == len(lines)
-            remedy = _CUT_OFF if is_last else "Mend the line, or delete it."
-            yield Row(number, fault=_fault(error), remedy=remedy)
+            is_cut = number == len(lines) and _is_cut_off(error)
+            remedy = CUT_OFF if is_cut else "Mend the line, or delete it."
+            yield Row(number, fault=_fault(error, 1), remedy=remedy)
 
 
 def document_rows(text: str) -> Iterator[Row]:
@@ -36,9 +38,9 @@ def document_rows(text: str) -> Iterator[Row]:
         try:
             at = document.skip((yield from document.rows(at)))
         except (ValueError, RecursionError) as error:
-            at = error.pos if isinstance(error, JSONDecodeError) else len(text)
-            remedy = _CUT_OFF if at >= len(text.rstrip()) else "Mend the file from here on."
-            yield Row(document.line(at), fault=_fault(error), remedy=remedy)
+            line = document.line(error.pos if isinstance(error, JSONDecodeError) else at)
+            remedy = CUT_OFF if _is_cut_off(error) else MEND_REST
+            yield Row(line, fault=_fault(error, line), remedy=remedy)
             return
 
 
@@ -52,12 +54,22 @@ def begins_with_value(text: str) -> bool:
     return True
 
 
-def _fault(error: Exception) -> str:
-    if isinstance(error, JSONDecodeError):
-        return f"Not valid JSON: {error.msg} at column {error.colno}."
+def _is_cut_off(error: Exception) -> bool:
+    """Whether the text ends where more was to come: in a text, in a word, or before a value."""
+    if not isinstance(error, JSONDecodeError):
+        return False
+    is_open = error.msg.startswith("Unterminated string")
+    return is_open or _BEGUN.fullmatch(error.doc, error.pos) is not None
+
+
+def _fault(error: Exception, line: int) -> str:
+    """What is wrong, in words; the line is told only where it is another."""
     if isinstance(error, RecursionError):
         return "Nested too deeply to be read."
-    return f"Not valid JSON: {error}."
+    if not isinstance(error, JSONDecodeError):
+        return f"Not valid JSON: {error}."
+    place = "" if error.lineno == line else f"line {error.lineno}, "
+    return f"Not valid JSON: {error.msg.removesuffix(' at')} at {place}column {error.colno}."
 
 
 class _Document:
@@ -67,6 +79,7 @@ class _Document:
         self._text = text
         self._counted = (0, 1)
         self._decoder = json.JSONDecoder()
+        self._salvage = Salvage(text)
 
     def skip(self, at: int) -> int:
         match = _SPACE.match(self._text, at)
@@ -109,47 +122,61 @@ class _Document:
         while not self._is(at, "]"):
             start = at
             try:
-                value, end = self.decode(start)
-                at = self._after(end, "]")
+                at = yield from self._item(start)
             except (ValueError, RecursionError) as error:
-                resumed = self._next_item(start)
+                resumed = self._salvage.next_item(start)
                 if resumed is None:
                     raise
-                yield Row(self.line(start), fault=_fault(error), remedy="Mend or delete this item.")
+                line = self.line(start)
+                yield Row(line, fault=_fault(error, line), remedy=MEND_ITEM)
                 at = resumed
-            else:
-                yield Row(self.line(start), value)
         return at + 1
 
-    def _next_item(self, start: int) -> int | None:
-        """Where the next item stands, if each begins on a line of its own, equally far in."""
-        indent = self._text[self._text.rfind("\n", 0, start) + 1 : start]
-        if indent and not indent.isspace():
-            return None
-        match = re.compile(rf"\n{indent}(?=\{{)").search(self._text, start)
-        return None if match is None else match.end()
+    def _item(self, start: int) -> Generator[Row, None, int]:
+        """One item of a list; where only the comma after it is missing, it is good itself."""
+        value, end = self.decode(start)
+        at = self.skip(end)
+        is_unparted = self._is(at, "{")
+        if not is_unparted and at < len(self._text):
+            at = self._after(at, "]")
+        yield Row(self.line(start), value)
+        if is_unparted:
+            fault = "Not valid JSON: a comma is missing before this item."
+            yield Row(self.line(at), fault=fault, remedy="Put one there.")
+        return at
 
     def _object(self, at: int) -> Generator[Row, None, int]:
         start = at
         members: dict[str, object] = {}
-        is_list = False
-        at = self.skip(at + 1)
-        while not self._is(at, "}"):
-            key, at = self._key(at)
-            if "name" in members:
-                members[key], at = self.decode(at)
-            elif key in LISTS and self._is(at, "["):
-                is_list = True
-                at = yield from self._list(at)
-            elif key == "result" and self._is(at, "{"):
-                is_list = True
-                at = yield from self._object(at)
-            else:
-                members[key], at = self.decode(at)
-            at = self._after(at, "}")
-        if not is_list:
-            yield Row(self.line(start), members)
+        inner: list[Row] = []
+        is_envelope = False
+        try:
+            at = self.skip(at + 1)
+            while not self._is(at, "}"):
+                key, at = self._key(at)
+                if reading := self._inner(key, at):
+                    is_envelope = True
+                    at = _gathered(reading, inner)
+                else:
+                    members[key], at = self.decode(at)
+                at = self._after(at, "}")
+        except (ValueError, RecursionError):
+            yield from () if is_tool(members) else in_server(inner, server_of(members))
+            raise
+        if is_envelope and not is_tool(members):
+            yield from in_server(inner, server_of(members))
+        else:
+            value = self.decode(start)[0] if is_envelope else members
+            yield Row(self.line(start), value)
         return at + 1
+
+    def _inner(self, key: str, at: int) -> Generator[Row, None, int] | None:
+        """The rows that a member holds; what is around them may be said before or after."""
+        if key in LISTS and self._is(at, "["):
+            return self._list(at)
+        if key == "result" and self._is(at, "{"):
+            return self._object(at)
+        return None
 
     def _key(self, at: int) -> tuple[str, int]:
         if not self._is(at, '"'):
@@ -159,3 +186,12 @@ class _Document:
         if not self._is(at, ":"):
             raise JSONDecodeError("Expecting ':'", self._text, at)
         return str(key), self.skip(at + 1)
+
+
+def _gathered(reading: Generator[Row, None, int], into: list[Row]) -> int:
+    """Where what is read ends; whatever stops the reading, the rows so far are kept."""
+    while True:
+        try:
+            into.append(next(reading))
+        except StopIteration as done:
+            return int(done.value)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
-LISTS = ("tools", "functions", "function_declarations", "functionDeclarations")
-"""Keys under which the known shapes keep their list of tools."""
+CUT_OFF = "The file seems to be cut off: write it again, or complete its end."
+MEND_ITEM = "Mend or delete this item."
+MEND_REST = "Mend the file from here on."
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,3 +18,11 @@ class Row:
     value: object = None
     fault: str = ""
     remedy: str = ""
+    server: str = ""
+    """What the envelope around it says of where its tools belong."""
+
+
+def in_server(rows: Iterable[Row], server: str) -> Iterator[Row]:
+    """The same rows, with the server that the envelope around them names."""
+    for row in rows:
+        yield replace(row, server=row.server or server) if server else row

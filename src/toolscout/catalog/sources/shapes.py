@@ -13,7 +13,7 @@ from ...errors import CatalogError
 from ..names import qualified
 from ..tool import Tool
 from .border import tool_from
-from .row import LISTS
+from .envelope import LISTS, is_tool, server_of
 
 _DEEPEST = 8
 _TELLING = frozenset({"description", "parameters", "input_schema", "inputSchema", "phrases"})
@@ -38,21 +38,21 @@ def _unwrapped(value: object, server: str, depth: int = 0) -> Iterator[object]:
             yield from _unwrapped(item, server, depth + 1)
         return
     node = cast("dict[str, Any]", value)
-    if "name" in node and node.get("type") != "namespace":
+    if is_tool(node):
         yield _in_server(node, server)
     elif (inner := _inner(node)) is not None:
-        yield from _unwrapped(inner, _server_of(node) or server, depth + 1)
+        yield from _unwrapped(inner, server_of(node) or server, depth + 1)
     elif _is_keyed(node):
-        yield from (_named(key, entry) for key, entry in node.items())
+        yield from (_named(key, entry, server) for key, entry in node.items())
     else:
         yield _in_server(node, server)
 
 
 def _inner(node: dict[str, Any]) -> object:
-    """What an envelope holds: a list of tools, a reply, or one function."""
-    for key in LISTS:
-        if _is_rows(node.get(key)):
-            return node[key]
+    """What an envelope holds: lists of tools, a reply, or one function."""
+    lists = [node[key] for key in LISTS if _is_rows(node.get(key))]
+    if lists:
+        return [item for rows in lists for item in rows]
     if isinstance(node.get("result"), dict):
         return node["result"]
     if isinstance(node.get("function"), dict):
@@ -62,14 +62,9 @@ def _inner(node: dict[str, Any]) -> object:
 
 
 def _is_rows(value: object) -> bool:
+    """Whether this is a list of tools, though some of its items may be none."""
     items = cast("list[object]", value) if isinstance(value, list) else None
-    return items is not None and all(isinstance(item, dict) for item in items)
-
-
-def _server_of(node: Mapping[str, Any]) -> str:
-    """The namespace or server that a group of tools belongs to."""
-    name = node.get("name") if node.get("type") == "namespace" else node.get("server")
-    return name if isinstance(name, str) else ""
+    return items is not None and (not items or any(isinstance(item, dict) for item in items))
 
 
 def _in_server(row: dict[str, Any], server: str) -> dict[str, Any]:
@@ -92,9 +87,9 @@ def _is_keyed(node: Mapping[str, Any]) -> bool:
     )
 
 
-def _named(key: str, inner: dict[str, Any]) -> object:
+def _named(key: str, inner: dict[str, Any], server: str) -> object:
     if inner.get("name", key) == key:
-        return {"name": key} | inner
+        return _in_server({"name": key} | inner, server)
     return CatalogError(
         f"The entry {key!r} calls itself {inner['name']!r}.", hint="Make the two names one."
     )
