@@ -275,7 +275,7 @@ def test_everything_else_can_be_said_in_the_decorator():
         defer="never",
         annotations=Annotations(read_only=True),
         extraction=Extraction(path="$root", type="page", name_field="name"),
-        metadata='{"owner": "web"}',
+        metadata='{"owner":"web"}',
     )
 
     @tool(
@@ -310,6 +310,175 @@ def test_a_wrong_option_is_refused_where_it_is_written():
         tool(colour="red")  # type: ignore[call-arg]
     with pytest.raises(CatalogError, match="safe"):
         tool(risk="deadly")  # type: ignore[arg-type]
+
+
+def test_a_lone_text_counts_as_one_and_each_text_once():
+    @tool(phrases="send an email", tags="mail", related="read_mail")
+    def send() -> None:
+        """Send."""
+
+    described = tool_of(send)
+    assert described.phrases == ("send an email",)
+    assert (described.tags, described.related) == (("mail",), ("read_mail",))
+
+    @tool(phrases=(text for text in ("write  to", "write to", " ")))  # type: ignore[arg-type]
+    def write() -> None:
+        """Write."""
+
+    assert tool_of(write).phrases == ("write to",)
+    assert tool_of(write).phrases == ("write to",)
+
+
+def test_every_text_of_the_decorator_is_cleaned():
+    hidden = "Ma\u202eil"
+
+    @tool(
+        name=hidden,
+        title=hidden,
+        description=hidden,
+        category=hidden,
+        phrases=[hidden],
+        tags=[hidden],
+        related=[hidden],
+        usage=hidden,
+        skill=hidden,
+        metadata={"owner": hidden},
+    )
+    def send() -> None: ...
+
+    described = tool_of(send)
+    assert "\u202e" not in repr(described.row())
+    assert (described.category, described.skill, described.meta) == (
+        "Mail", "Mail", {"owner": "Mail"}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"phrases": [1]}, "phrases"),
+        ({"tags": 3}, "tags"),
+        ({"category": 3}, "category=…. must be str, not int"),
+        ({"metadata": {"x": object()}}, "metadata=…. is not plain JSON"),
+        ({"metadata": {"x": float("nan")}}, "not plain JSON"),
+        ({"metadata": []}, "metadata=…. must be Mapping, not list"),
+        ({"annotations": {"read_only": True}}, "must be Annotations, not dict"),
+        ({"requires_confirmation": "yes"}, "must be bool, not str"),
+    ],
+)
+def test_an_option_of_the_wrong_kind_is_refused_where_it_is_written(options: Any, said: str):
+    with pytest.raises(CatalogError, match=said) as caught:
+        tool(**options)
+    assert caught.value.hint
+
+
+class Bounds(BaseModel):
+    """What is searched."""
+
+    high: float = float("inf")
+    low: float = Field(default=float("-inf"), description="The least.")
+
+
+async def test_a_default_that_json_cannot_say_stays_unsaid():
+    def find(
+        limit: float = float("inf"),
+        steps: tuple[float, ...] = (1.0, float("nan")),
+        within: Bounds = Bounds(),  # noqa: B008  a default of its own is what is tried here
+        least: float = Field(default=float("-inf")),
+        most: int = 3,
+    ) -> float:
+        """Find things."""
+        return most if limit == within.high == -least and len(steps) == 2 else 0
+
+    shown = schema(find)["properties"]
+    assert shown["limit"] == {"type": "number"}
+    assert "default" not in shown["steps"]
+    assert "default" not in shown["within"]
+    assert shown["least"] == {"type": "number"}
+    assert shown["most"]["default"] == 3
+    assert schema(find)["$defs"]["Bounds"]["properties"] == {
+        "high": {"type": "number"}, "low": {"description": "The least.", "type": "number"}
+    }  # fmt: skip
+    assert "required" not in schema(find)
+    assert (await call(partial(find, least=float("-inf")))).value == 3
+
+
+def test_what_json_cannot_say_elsewhere_is_told_with_the_name():
+    most = Field(json_schema_extra={"maximum": float("inf")})
+
+    def capped(limit: Annotated[float, most]) -> None:
+        """Cap."""
+
+    with pytest.raises(SchemaError, match=r"capped: .*not plain JSON"):
+        tool_of(capped)
+
+
+def test_what_looks_like_a_field_may_be_prose():
+    def role(user: str, group: str) -> None:
+        """:func:`role` lists the roles of a user.
+
+        :sparkles: Quick.
+
+        :param user: Who :class:`User` is.
+        :param group: In which group.
+        """
+
+    described = tool_of(role)
+    assert described.description == ":func:`role` lists the roles of a user.\n\n:sparkles: Quick."
+    assert [p.description for p in described.parameters.top()] == [
+        "Who :class:`User` is.", "In which group."
+    ]  # fmt: skip
+
+
+def test_types_in_a_google_docstring_may_have_brackets_of_their_own():
+    def move(a: Any, b: Any, c: Any) -> None:
+        """Move.
+
+        Args:
+            a (tuple(int, int)): From (here): on.
+            b (Callable[..., (int)], optional): To.
+            c (int): With (more) words.
+        """
+
+    assert [p.description for p in tool_of(move).parameters.top()] == [
+        "From (here): on.", "To.", "With (more) words."
+    ]  # fmt: skip
+
+
+def test_an_object_that_can_be_called_is_described_by_its_call():
+    class Finder:
+        """Keeps an index.
+
+        Args:
+            place: Where it is.
+        """
+
+        def __call__(self, query: str, place: str = "") -> str:
+            """Find a page.
+
+            Args:
+                query: What to find.
+            """
+            return query + place
+
+    class Silent:
+        """Find anything."""
+
+        def __call__(self, query: str) -> str:
+            return query
+
+    described = tool_of(Finder())
+    assert described.description == "Find a page."
+    assert [p.description for p in described.parameters.top()] == ["What to find.", "Where it is."]
+    assert tool_of(Silent()).description == "Find anything."
+    assert tool_of(partial(Finder(), place="x")).description == "Find a page."
+
+
+@pytest.mark.parametrize("builtin", [max, dict])
+def test_a_builtin_without_a_signature_says_what_to_do(builtin: Any):
+    with pytest.raises(SchemaError, match=f"{builtin.__name__} does not say which") as caught:
+        tool_of(builtin)
+    assert "Wrap it" in caught.value.hint
 
 
 def test_what_cannot_be_a_tool_says_why():

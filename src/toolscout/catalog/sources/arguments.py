@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NotRequired, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
@@ -38,10 +39,10 @@ class Arguments:
 
 def arguments_of(function: Callable[..., Any], described: Mapping[str, str]) -> Arguments:
     """Read a function's signature; `described` says what each parameter means."""
-    label = getattr(function, "__qualname__", repr(function))
+    label = getattr(function, "__qualname__", None) or repr(function)
     try:
         return _read(function, described, label)
-    except (NameError, PydanticUserError, PydanticInvalidForJsonSchema) as error:
+    except (NameError, SyntaxError, TypeError, ValueError, PydanticUserError) as error:
         text = str(error).partition("\n")[0].rstrip(".")
         raise SchemaError(
             f"The parameters of {label} have no JSON schema: {text}.",
@@ -54,7 +55,7 @@ def _read(function: Callable[..., Any], described: Mapping[str, str], label: str
     fields: dict[str, Any] = {}
     positional: list[str] = []
     is_open = False
-    for name, parameter in inspect.signature(function).parameters.items():
+    for name, parameter in _signature(function, label).parameters.items():
         if parameter.kind is parameter.VAR_POSITIONAL:
             raise SchemaError(
                 f"{label} takes *{name}, but a tool's arguments have names.",
@@ -68,11 +69,21 @@ def _read(function: Callable[..., Any], described: Mapping[str, str], label: str
         fields[name] = _field(hints.get(name, Any), parameter.default, described.get(name, ""))
     adapter = _adapter(fields, is_open=is_open)
     return Arguments(
-        schema=Schema.of(_plain(adapter.json_schema(schema_generator=_Untitled))),
-        output=_output(hints.get("return")),
+        schema=_schema(adapter, label),
+        output=_output(hints.get("return"), label),
         check=lambda given: adapter.validate_python(dict(given)),
         positional=tuple(positional),
     )
+
+
+def _signature(function: Callable[..., Any], label: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError as error:
+        raise SchemaError(
+            f"{label} does not say which parameters it takes.",
+            hint="Wrap it in a function of your own, whose parameters have names.",
+        ) from error
 
 
 def _carrier(function: Callable[..., Any]) -> Any:
@@ -103,9 +114,11 @@ def _field(hint: Any, default: Any, description: str) -> Any:
 def _shown(default: Any) -> dict[str, Any]:
     """A default that JSON can say; others stay the function's secret."""
     try:
-        return {"default": to_jsonable_python(default, inf_nan_mode="strings")}
+        value = to_jsonable_python(default)
+        json.dumps(value, allow_nan=False)
     except (PydanticSerializationError, ValueError):
         return {}
+    return {"default": value}
 
 
 def _adapter(fields: dict[str, Any], *, is_open: bool) -> TypeAdapter[dict[str, Any]]:
@@ -114,12 +127,31 @@ def _adapter(fields: dict[str, Any], *, is_open: bool) -> TypeAdapter[dict[str, 
     return TypeAdapter(shape)
 
 
-class _Untitled(GenerateJsonSchema):
-    """Schemas without titles made up from names: they tell a model nothing and cost tokens."""
+class _Plain(GenerateJsonSchema):
+    """Schemas without made-up titles, which tell a model nothing, and with what JSON can say."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """What cannot be said stays unsaid, without a word."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the name is Pydantic's
         """Never."""
         return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """As ever, but what JSON has no word for is refused, and so left out."""
+        value = super().encode_default(dft)
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise PydanticSerializationError(str(error)) from error
+        return value
+
+
+def _schema(adapter: TypeAdapter[Any], label: str, mode: JsonSchemaMode = "validation") -> Schema:
+    try:
+        return Schema.of(_plain(adapter.json_schema(mode=mode, schema_generator=_Plain)))
+    except SchemaError as error:
+        raise SchemaError(f"{label}: {error.message}", hint=error.hint) from error
 
 
 def _plain(schema: dict[str, Any]) -> dict[str, Any]:
@@ -131,13 +163,11 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {}, **schema}
 
 
-def _output(hint: Any) -> Schema | None:
+def _output(hint: Any, label: str) -> Schema | None:
     """What a function gives back, if that is an object with named fields."""
     if not isinstance(hint, type) or not _has_fields(hint):
         return None
-    adapter: TypeAdapter[Any] = TypeAdapter(hint)
-    generated = adapter.json_schema(mode="serialization", schema_generator=_Untitled)
-    return Schema.of(_plain(generated))
+    return _schema(TypeAdapter(hint), label, "serialization")
 
 
 def _has_fields(kind: type) -> bool:

@@ -14,9 +14,16 @@ _SECTION = re.compile(
 )
 _LISTINGS = ("arg", "param", "keyword", "other", "attributes")
 _UNDERLINE = re.compile(r"-{3,}|={3,}")
-_FIELD = re.compile(r":(?P<kind>\w+)(?P<words>[^:]*):(?P<text>.*)")
-_FIELD_KINDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
-_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)")
+_PARAMETER_KINDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
+_OTHER_KINDS = (
+    "type|returns?|rtype|yields?|ytype|raises?|except|exception|i?var|cvar|vartype|meta|kwtype"
+    "|kwarg|kwparam"
+)
+_FIELD = re.compile(
+    rf":(?P<kind>{'|'.join(sorted(_PARAMETER_KINDS))}|{_OTHER_KINDS})\b"
+    r"(?P<words>[^:`]*):(?!`)(?P<text>.*)"
+)
+_ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\(.*?\))?\s*:\s*(?P<text>.*)")
 _NUMPY_ENTRY = re.compile(r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?")
 
 
@@ -88,7 +95,7 @@ class _Reader:
         self._style = "sphinx"
         words = match["words"].split()
         self._current = [match["text"]]
-        if match["kind"] in _FIELD_KINDS and words:
+        if match["kind"] in _PARAMETER_KINDS and words:
             self._said[words[-1].lstrip("*")] = self._current
 
     def _google(self, bare: str, indent: int) -> None:

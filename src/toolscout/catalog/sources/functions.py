@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +14,11 @@ from pydantic import ValidationError
 from ...errors import CatalogError, InvalidArguments, SourceError
 from ..card import signature
 from ..clean import clean, clean_line
+from ..frozen import Unfreezable, frozen
 from ..result import Result
 from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
 from .arguments import Arguments, arguments_of
-from .docstrings import read
+from .docstrings import Docstring, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__toolscout__"
@@ -31,9 +31,9 @@ class Options(TypedDict, total=False):
     title: str
     description: str
     category: str
-    phrases: Sequence[str]
-    tags: Sequence[str]
-    related: Sequence[str]
+    phrases: Sequence[str] | str
+    tags: Sequence[str] | str
+    related: Sequence[str] | str
     usage: str
     skill: str
     risk: Risk
@@ -54,10 +54,10 @@ def tool(function: F | None = None, /, **options: Unpack[Options]) -> F | Callab
     Everything has a default: the name is the function's, the description its docstring, the
     schema its type hints, and the parameter descriptions those of the docstring.
     """
-    _check(cast("dict[str, Any]", options))
+    said = _checked(cast("dict[str, Any]", options))
 
     def mark(marked: F) -> F:
-        setattr(marked, _MARK, options)
+        setattr(marked, _MARK, said)
         return marked
 
     return mark if function is None else mark(function)
@@ -127,7 +127,19 @@ class FunctionSource:
         """Nothing to let go of."""
 
 
-def _check(options: dict[str, Any]) -> None:
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("name", "title", "description", "category", "usage", "skill"), str),
+    "requires_confirmation": bool,
+    "annotations": Annotations,
+    "extraction": Extraction,
+    "metadata": Mapping,
+}
+_PROSE = ("description", "usage")
+_LISTS = ("phrases", "tags", "related")
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """The options as fields of a tool, or an error where they are written."""
     unknown = options.keys() - Options.__annotations__.keys()
     if unknown:
         raise CatalogError(
@@ -139,29 +151,58 @@ def _check(options: dict[str, Any]) -> None:
             raise CatalogError(
                 f"@tool({key}={options[key]!r}) is not known.", hint=f"Use one of {allowed}."
             )
+    return {key: _field(key, value) for key, value in options.items() if value is not None}
+
+
+def _field(key: str, given: Any) -> Any:
+    kind = _KINDS.get(key, object)
+    if not isinstance(given, kind):
+        raise CatalogError(
+            f"@tool({key}=…) must be {kind.__name__}, not {type(given).__name__}.",
+            hint=f"Give one, or leave {key} out.",
+        )
+    if key in _LISTS:
+        return _texts(key, given)
+    if key == "metadata":
+        return _metadata(given)
+    if isinstance(given, str):
+        return clean(given) if key in _PROSE else clean_line(given)
+    return given
+
+
+def _texts(key: str, given: Any) -> tuple[str, ...]:
+    """Several texts, each once; a single one may stand alone, as in a file."""
+    is_many = isinstance(given, Iterable) and not isinstance(given, str)
+    items: list[Any] = list(cast("Iterable[Any]", given)) if is_many else [given]
+    if not all(isinstance(item, str) for item in items):
+        raise CatalogError(f"@tool({key}=…) must be texts.", hint=f'Write {key}=["…", "…"].')
+    return tuple(dict.fromkeys(text for item in items if (text := clean_line(item))))
+
+
+def _metadata(given: Mapping[str, Any]) -> str:
+    try:
+        return frozen(dict(given))
+    except Unfreezable as error:
+        raise CatalogError(f"@tool(metadata=…) {error}.", hint=error.remedy) from error
 
 
 def _describe(function: Callable[..., Any]) -> tuple[Tool, Arguments]:
-    options: dict[str, Any] = dict(getattr(function, _MARK, {}))
-    doc = read(inspect.getdoc(_named(function)))
+    said: dict[str, Any] = getattr(function, _MARK, {})
+    doc = _doc(_named(function))
     arguments = arguments_of(function, doc.parameters)
-    fields = {key: value for key, value in options.items() if key not in _TEXTS}
-    for key in ("phrases", "tags", "related"):
-        fields[key] = tuple(clean_line(text) for text in options.get(key, ()))
-    fields["metadata"] = json.dumps(options.get("metadata", {}), ensure_ascii=False)
-    described = Tool(
-        name=_name(function, options),
-        title=clean_line(options.get("title", "")),
-        description=clean(options.get("description", doc.text)),
-        usage=clean(options.get("usage", "")),
-        parameters=arguments.schema,
-        output=arguments.output,
-        **fields,
-    )
-    return described, arguments
+    fields: dict[str, Any] = {"description": clean(doc.text)} | said
+    fields["name"] = _name(function, said)
+    return Tool(parameters=arguments.schema, output=arguments.output, **fields), arguments
 
 
-_TEXTS = frozenset({"name", "title", "description", "usage"})
+def _doc(base: Any) -> Docstring:
+    """What is written of a function; of an object that can be called, first what its call says."""
+    own = read(inspect.getdoc(base))
+    call = None if inspect.isroutine(base) or isinstance(base, type) else type(base).__call__
+    if not inspect.isfunction(call):
+        return own
+    said = read(inspect.getdoc(call))
+    return Docstring(said.text or own.text, own.parameters | said.parameters)
 
 
 def _named(function: Callable[..., Any]) -> Any:
