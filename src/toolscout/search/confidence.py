@@ -31,7 +31,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
                 closest = float(ranking.similarity(best).max())
                 similarity = max(closest, similarity or 0.0)
                 meaning = max(meaning, float(ranking.at(best)[0]))
-            case Words(arm="words"):
+            case Words() if ranking.coverage > coverage:  # foreign words, where they know more
                 words = ranking.score(slot)
                 coverage = ranking.coverage
                 share = ranking.share(slot)

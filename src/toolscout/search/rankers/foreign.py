@@ -17,6 +17,7 @@ from .bm25f import Words
 
 WEIGHT = 0.4
 _MOST = 64
+_MOSTLY = 2
 _REMEMBERED = 4_096
 _LATIN = "\u0250"
 
@@ -25,8 +26,8 @@ class Foreign:
     """The arm that reads strange words as the catalog's words that mean the same.
 
     Words of other scripts are looked up wherever the catalog does not know them, words in Latin
-    letters only where they are at least half of what the request says: a single one is a name or a
-    value more often. It is trusted as far as the strange words were found.
+    letters only where there are twice as many of them as of others: a few are names or values more
+    often. It is trusted as far as the strange words were found.
     """
 
     def __init__(self, embedder: Translating, *, weight: float = WEIGHT) -> None:
@@ -89,7 +90,7 @@ def _strange(request: Request, words: Sequence[str]) -> list[str]:
         else:
             known += bool(found)
     latin = sum(word < _LATIN for word in strange)
-    return strange if latin >= known else [word for word in strange if word >= _LATIN]
+    return strange if latin >= _MOSTLY * known else [word for word in strange if word >= _LATIN]
 
 
 def _terms(request: Request, meant: Mapping[str, Meanings]) -> list[Term]:
