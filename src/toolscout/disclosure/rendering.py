@@ -9,8 +9,9 @@ from typing import Any
 from ..catalog.names import digest
 from ..catalog.tool import Tool
 from .lineup import Entry
-from .providers.dialect import fit, tighten
+from .providers.dialect import fit
 from .providers.provider import Definition, Provider
+from .providers.strict import tighten
 from .target import Target
 
 _NO_LIMIT = 1_000_000

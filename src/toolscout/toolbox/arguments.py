@@ -11,6 +11,7 @@ from jsonschema import ValidationError
 from jsonschema.protocols import Validator
 
 from ..catalog.schema import Schema
+from ..disclosure.providers.keys import with_real_keys
 from ..errors import InvalidArguments
 from .checking import checking
 
@@ -27,10 +28,11 @@ def fitted(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
     """The arguments as the schema wants them, or InvalidArguments that says where they do not fit.
 
     Only what loses nothing is changed: `"5"` to 5, `"true"` to true, a number to its digits, JSON
-    in a string to what it says, one value to a list of it, and null for "not given".
+    in a string to what it says, one value to a list of it, and null for "not given". Names that
+    a provider was sent for those it does not take are led back.
     """
     with checking(schema) as validator:
-        value = dict(arguments)
+        value = dict(with_real_keys(arguments, schema))
         errors = _errors(validator, value)
         for _ in range(_ROUNDS):
             better = _mended(value, errors, validator)

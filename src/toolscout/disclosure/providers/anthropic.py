@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .provider import Definition, Dialect, Provider, Strict
@@ -24,10 +25,29 @@ ANTHROPIC = Provider(
     name="anthropic",
     define=_define,
     most_tools=10_000,
-    dialect=Dialect(rejected=frozenset({"$schema", "$id", "$comment"})),
+    dialect=Dialect(
+        rejected=frozenset({"$schema", "$id", "$comment"}),
+        keys=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
+    ),
     strict=Strict(
         all_required=False,
+        may_recur=False,
+        most_least=1,
         most_tools=20,
+        formats=frozenset(
+            {
+                "date-time",
+                "time",
+                "date",
+                "duration",
+                "email",
+                "hostname",
+                "uri",
+                "ipv4",
+                "ipv6",
+                "uuid",
+            }
+        ),
         rejected=frozenset(
             {
                 "minimum",

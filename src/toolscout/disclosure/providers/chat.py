@@ -9,6 +9,19 @@ from .provider import Definition, Dialect, Provider, Strict
 OPENAI_DIALECT = Dialect(rejected=frozenset({"$schema", "$id", "$comment"}))
 OPENAI_STRICT = Strict(
     all_required=True,
+    formats=frozenset(
+        {
+            "date-time",
+            "time",
+            "date",
+            "duration",
+            "email",
+            "hostname",
+            "ipv4",
+            "ipv6",
+            "uuid",
+        }
+    ),
     rejected=frozenset(
         {
             "default",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from .provider import Definition, Dialect, Provider
@@ -49,5 +50,5 @@ GEMINI = Provider(
     define=_define,
     wrap=_wrap,
     most_tools=128,
-    dialect=Dialect(allowed=_ALLOWED),
+    dialect=Dialect(allowed=_ALLOWED, keys=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")),
 )

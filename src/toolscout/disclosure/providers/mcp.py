@@ -33,4 +33,4 @@ def _hints(annotations: Annotations) -> dict[str, bool]:
     return {name: value for name, value in hints.items() if value is not None}
 
 
-MCP = Provider(name="mcp", define=_define, name_limit=128, dialect=Dialect())
+MCP = Provider(name="mcp", define=_define, name_limit=128, dialect=Dialect(is_modern=False))

@@ -15,4 +15,6 @@ def _define(definition: Definition) -> dict[str, Any]:
     }
 
 
-PLAIN = Provider(name="plain", define=_define, name_limit=None, dialect=Dialect(is_object=False))
+PLAIN = Provider(
+    name="plain", define=_define, name_limit=None, dialect=Dialect(is_object=False, is_modern=False)
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,23 +18,31 @@ class Dialect:
 
     `rejected` keywords are dropped wherever they stand; `allowed`, when given, drops all others.
     With `is_object` the outermost schema must be a plain object: alternatives are folded into it.
+    With `is_modern` it must be valid by the draft of 2020-12, whatever draft it was written by.
+    `keys` is what the names of parameters must look like, where that matters.
     """
 
     rejected: frozenset[str] = frozenset()
     allowed: frozenset[str] | None = None
     is_object: bool = True
+    is_modern: bool = True
+    keys: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strict:
     """What a schema must be for the provider to hold a model to it word for word.
 
-    With `all_required` what is optional becomes nullable; `most_tools` is how many strict
-    tools one request may have.
+    With `all_required` what is optional becomes nullable; `formats` are those it knows,
+    `most_least` is the largest least length of a list; `most_tools` is how many strict tools one
+    request may have.
     """
 
     rejected: frozenset[str]
     all_required: bool
+    formats: frozenset[str]
+    may_recur: bool = True
+    most_least: int | None = None
     most_tools: int | None = None
 
 
