@@ -189,6 +189,40 @@ def test_a_tool_that_the_provider_runs_is_not_taken_for_one_of_ours(tmp_path):
     assert len(loaded.problems) == 2
 
 
+@pytest.mark.parametrize(
+    "key", ["googleSearch", "google_search", "codeExecution", "url_context", "computerUse"]
+)
+def test_what_gemini_runs_itself_is_said_to_be_so(key, tmp_path):
+    rows = {"tools": [{"functionDeclarations": [OWN]}, {key: {}}, {"elsewhere": {}}]}
+    loaded = read_tools(write(tmp_path / "t.json", rows))
+    assert [t.name for t in loaded.tools] == ["get_weather"]
+    hosted, unknown = loaded.problems
+    assert f"{key!r} is run by the model's provider" in hosted.message
+    assert 'add "name"' in unknown.message
+    (tmp_path / "t.yaml").write_text("- 1: {}\n")
+    assert 'add "name"' in read_tools(tmp_path / "t.yaml").problems[0].message
+
+
+def test_types_in_capitals_are_put_right_though_the_outermost_is_missing(tmp_path):
+    parameters = {
+        "properties": {
+            "type": {"type": "STRING", "enum": ["STRING", "NUMBER"]},
+            "default": {"type": "OBJECT", "default": {"type": "STRING"}},
+            "many": {"type": "ARRAY", "items": {"anyOf": [{"type": "INTEGER"}, {"type": "NULL"}]}},
+        }
+    }
+    row = {"function_declarations": [NAMED | {"parameters": parameters}]}
+    assert read_one(tmp_path, row).parameters.value == {
+        "properties": {
+            "type": {"type": "string", "enum": ["STRING", "NUMBER"]},
+            "default": {"type": "object", "default": {"type": "STRING"}},
+            "many": {"type": "array", "items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        }
+    }
+    odd = {"type": ["OBJECT"], "properties": {"a": {"type": "STRING"}}}
+    assert read_one(tmp_path, NAMED | {"parameters": odd}).parameters.value == odd
+
+
 def test_an_entry_that_calls_itself_something_else_is_reported(tmp_path):
     loaded = read_tools(write(tmp_path / "t.json", {"a": {"name": "b", "description": "B."}}))
     assert loaded.tools == ()

@@ -12,6 +12,7 @@ from ..clean import NAME_CAP, clean, clean_line
 from ..frozen import Unfreezable, frozen
 from ..schema import Schema
 from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
+from .gemini import hosted_in, in_small_letters
 
 _ALIASES = {
     "title": "title display_name displayName",
@@ -93,10 +94,8 @@ class _Reading:
         return Tool(**fields)
 
     def _name(self, given: object) -> str:
-        if self._is_hosted():
-            self._faults.append(
-                f"{self._extra['type']!r} is run by the model's provider: leave it out."
-            )
+        if hosted := self._hosted():
+            self._faults.append(f"{hosted!r} is run by the model's provider: leave it out.")
         elif given is not None and not isinstance(given, str):
             self._faults.append(f"Its name must be text, not {_kind(given)}.")
         name = clean_line(given, cap=NAME_CAP + 1) if isinstance(given, str) else ""
@@ -107,11 +106,12 @@ class _Reading:
             return clean_line(name, cap=40)
         return name
 
-    def _is_hosted(self) -> bool:
-        """Whether the provider runs this: such tools have a type of their own and little more."""
-        return isinstance(self._extra.get("type"), str) and self._known.keys().isdisjoint(
-            ("description", "parameters")
-        )
+    def _hosted(self) -> str:
+        """What the provider runs, if this is that: a type or a key of its own, and little more."""
+        kind = self._extra.get("type")
+        if isinstance(kind, str) and self._known.keys().isdisjoint(("description", "parameters")):
+            return kind
+        return "" if self._known else hosted_in(self._extra)
 
     def _is(self, key: str, value: object, kind: type, wanted: str) -> bool:
         if isinstance(value, kind):
@@ -161,7 +161,7 @@ class _Reading:
     def schema(self, key: str, value: Any) -> Schema:
         """A JSON schema."""
         try:
-            return Schema.of(_lowered(value) if _is_loud(value) else value)
+            return Schema.of(in_small_letters(value))
         except SchemaError as error:
             self._faults.append(f"Its {key}: {error}")
             return Schema()
@@ -278,21 +278,3 @@ def _object_in(text: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, Any]", value) if isinstance(value, dict) else None
-
-
-def _is_loud(value: object) -> bool:
-    """Whether a schema names its types in capitals, as Gemini does."""
-    kind = cast("dict[str, object]", value).get("type") if isinstance(value, dict) else None
-    return isinstance(kind, str) and kind.isupper()
-
-
-def _lowered(value: object) -> object:
-    if isinstance(value, list):
-        return [_lowered(item) for item in cast("list[object]", value)]
-    if not isinstance(value, dict):
-        return value
-    pairs = cast("dict[str, object]", value).items()
-    return {
-        key: item.lower() if key == "type" and isinstance(item, str) else _lowered(item)
-        for key, item in pairs
-    }
