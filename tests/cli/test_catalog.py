@@ -75,6 +75,19 @@ def test_validate_tells_every_problem_with_its_place(shell, flawed: Path) -> Non
     assert "2 tools, 2 errors" in done.out
 
 
+@pytest.mark.parametrize("command", [("catalog", "show", "nothing"), ("search", "select:nothing")])
+def test_with_json_every_line_beside_the_output_is_json(shell, flawed: Path, command) -> None:
+    done = shell(*command, "--catalog", str(flawed), "--json")
+
+    told = [json.loads(line) for line in done.err.splitlines()]
+    warnings = [line["warning"]["message"] for line in told if "warning" in line]
+    assert [f"{flawed}:2" in warnings[0], f"{flawed}:4" in warnings[1]] == [True, True]
+    assert [line["error"]["code"] for line in told[2:]] == ["unknown_tool"] * (
+        command[0] == "catalog"
+    )
+    assert f"{flawed}:2: Not valid JSON" in shell(*command, "--catalog", str(flawed)).err
+
+
 def test_validate_speaks_json(shell, flawed: Path) -> None:
     done = shell("catalog", "validate", "--catalog", str(flawed), "--json")
 

@@ -70,7 +70,11 @@ def note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Tell something that is worth knowing, beside the output."""
+    """Tell something that is worth knowing, beside the output; as JSON where that is asked for."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("is_json"):
+        click.echo(json.dumps({"warning": {"message": text}}, ensure_ascii=False), err=True)
+        return
     _console(is_error=True).print(text, style="yellow")
 
 
