@@ -151,3 +151,10 @@ def test_stubs_that_become_schemas_cost_more_than_what_the_provider_defers(
 def test_a_line_that_is_no_step_is_an_error_that_names_it(line: str) -> None:
     with pytest.raises(ConfigError, match=r"Line 2 of the conversation.*\"search\""):
         read_conversation('{"user": "hello"}\n' + line)
+
+
+def test_the_error_of_a_line_says_what_is_wrong_with_it() -> None:
+    with pytest.raises(ConfigError, match=r"Line 1 of the conversation: user: .*string"):
+        read_conversation('{"user": 5}')
+    with pytest.raises(ConfigError, match=r"Line 1 .*exactly one of user"):
+        read_conversation('{"user": "a", "call": "b"}')

@@ -331,3 +331,10 @@ def test_the_profile_is_public() -> None:
 
     assert profile("cortex") is CORTEX
     assert "cortex" in names()
+
+
+@pytest.mark.behaviour("C17", "C19")
+def test_a_name_that_is_in_view_is_said_to_be_there(cortex) -> None:
+    result = cortex.call("ToolSearch", query="select:Read")
+    assert result.text == "Already loaded, no action needed:\n- Read"
+    assert details(result)["alreadyAvailable"] == ["Read"]

@@ -12,6 +12,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.names import wire_name
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.native import search_output
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS, MCPAGENT, profile
 from toolscout.disclosure.rebuild import rebuilt
 from toolscout.disclosure.session import Session
@@ -228,3 +229,31 @@ def test_hosted_search_of_openai_with_namespaces_is_read():
     ]
     again = rebuilt("s", messages, profile=DEFAULT, catalog=CATALOG)
     assert again.loaded == ("office__mail", "office__print")
+
+
+async def test_with_gpt_the_messages_go_on_bringing_what_they_define() -> None:
+    async with Toolbox(TOOLS, store="memory") as box:
+        session = await box.session("first")
+        view = session.view("gpt-5.4")
+        assert view.mechanism == "openai_client"
+        query = {"query": "select:office__mail,office__print"}
+        await session.call("tool_search", query)
+        found = view.found(session.tools(*session.state.loaded))
+        asked = {"type": "tool_search_call", "call_id": "1", "arguments": query}
+        messages = [asked, search_output("1", found)]
+        again = await box.session("second", messages=messages)
+        assert again.state.loaded == session.state.loaded
+        assert again.view("gpt-5.4").text == session.view("gpt-5.4").text == view.text
+        await again.compacted()
+        assert [t["name"] for t in again.view("gpt-5.4").tools[1:]] == [*session.state.loaded]
+        elsewhere = await box.session("third", messages=messages)
+        assert "office__mail" in elsewhere.view("claude-opus-4-5").text
+
+
+async def test_a_name_that_no_tool_ever_had_is_not_loaded() -> None:
+    async with Toolbox(TOOLS, store="memory") as box:
+        session = await box.session("first")
+        turns = [(n, {}, await session.call(n, {})) for n in ("office__mails", "office__mail")]
+        for form in (chat, responses, anthropic):
+            again = await box.session(form.__name__, messages=form(turns))
+            assert again.state.loaded == again.state.uses == ("office__mail",)

@@ -195,3 +195,16 @@ def test_stringified_values_come_back_exactly(number: int, flag: bool, texts: li
     schema = takes(a=INTEGER, b={"type": "boolean"}, c=LIST)
     given = {"a": str(number), "b": json.dumps(flag), "c": json.dumps(texts)}
     assert fitted(given, schema) == {"a": number, "b": flag, "c": texts}
+
+
+@pytest.mark.parametrize("given", ["1e999", "-1e400", "NaN", "Infinity"])
+def test_what_is_no_number_in_json_is_not_made_one(given: str):
+    with pytest.raises(InvalidArguments, match="is not of type 'number'"):
+        fitted({"it": given}, takes("it", it=NUMBER))
+
+
+@pytest.mark.parametrize("wanted", [LIST, {"anyOf": [LIST, {"type": "null"}]}])
+def test_a_list_written_as_text_is_never_taken_for_one_of_its_members(wanted: Any):
+    assert fitted({"it": '["a", "b"]'}, takes("it", it=wanted)) == {"it": ["a", "b"]}
+    with pytest.raises(InvalidArguments, match="it"):
+        fitted({"it": '["a", [1]]'}, takes("it", it=wanted))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import names, profile
 from toolscout.disclosure.session import Session
-from toolscout.errors import StoreError, ToolscoutError
+from toolscout.errors import ConfigError, StoreError, ToolscoutError
 from toolscout.store.sqlite import SqliteStore
 from toolscout.toolbox.box import Toolbox
 
@@ -174,3 +174,70 @@ async def test_a_store_that_cannot_be_used_is_told_when_a_session_is_opened(
     with pytest.raises(StoreError, match=told) as caught:
         await box.session("s")
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "-Infinity"])
+async def test_numbers_that_json_does_not_have_are_no_arguments(open_box: Any, number: str):
+    def half(amount: float) -> float:
+        """Halve it."""
+        return amount / 2
+
+    session = await (await open_box(half)).session("s")
+    for written in ("{}", '{"name": "half", "arguments": {}}'):
+        name = "call_tool" if "half" in written else "half"
+        said = f'{{"amount": {number}}}'
+        assert (await session.call(name, written.replace("{}", said))).code == "invalid_arguments"
+        fine = await session.call(name, written.replace("{}", '{"amount": 1e3}'))
+        assert fine.text == "500.0"
+    inner = {"name": "half", "arguments": f'{{"amount": {number}}}'}
+    assert (await session.call("call_tool", inner)).code == "invalid_arguments"
+
+
+async def test_no_arguments_may_be_written_as_null(open_box: Any):
+    def noon() -> str:
+        """Tell the time."""
+        return "It is noon."
+
+    session = await (await open_box(noon)).session("s")
+    for nothing in (None, "null", "", "{}", {}):
+        result = await session.call("call_tool", {"name": "noon", "arguments": nothing})
+        assert result.text == "It is noon."
+        assert (await session.call("noon", nothing)).text == "It is noon."
+
+
+@pytest.mark.parametrize("model", [5, None, ["anthropic"], b"openai"])
+async def test_what_names_no_model_is_an_error_that_says_what_does(open_box: Any, model: Any):
+    session = await (await open_box()).session("s")
+    with pytest.raises(ConfigError, match=r"names no model.*anthropic"):
+        session.view(model)
+
+
+@pytest.mark.parametrize("messages", [5, "hello", b"x", {"role": "user", "content": "hello"}])
+async def test_what_is_no_list_of_messages_is_refused(open_box: Any, messages: Any):
+    with pytest.raises(ToolscoutError, match="not a list of messages"):
+        await (await open_box()).session("s", messages=messages)
+
+
+@pytest.mark.parametrize("allow", [5, "get_weather", 2.5])
+async def test_what_says_nothing_of_tools_allows_nothing(open_box: Any, allow: Any):
+    box = await open_box()
+    for attempt in (
+        lambda: Toolbox([], allow=allow),
+        lambda: box.search("weather", allow=allow),
+    ):
+        with pytest.raises(ConfigError, match="which tools are allowed"):
+            attempt()
+    with pytest.raises(ConfigError, match="which tools are allowed"):
+        await box.session("s", allow=allow)
+
+
+@pytest.mark.parametrize("store", [5, {}, ["sqlite"], object()])
+def test_what_is_no_store_is_refused_at_once(store: Any):
+    with pytest.raises(ConfigError, match=r"is not a store.*sqlite"):
+        Toolbox([], store=store)
+
+
+async def test_what_is_no_name_has_no_reason(open_box: Any):
+    session = await (await open_box()).session("s")
+    with pytest.raises(ToolscoutError, match="not the name of a tool"):
+        session.why(5)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.disclosure.profiles import DEFAULT
@@ -22,6 +23,23 @@ from toolscout.events import Event
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import Access, SqliteStore
 from toolscout.toolbox.box import Toolbox
+
+
+class Crm:
+    """A server that comes and goes."""
+
+    name = "crm"
+
+    def __init__(self, listed: list[Tool]) -> None:
+        self._listed = listed
+
+    async def tools(self) -> list[Tool]:
+        return self._listed
+
+    async def call(self, tool: Tool, arguments: Any) -> Result:
+        return Result.of("found")
+
+    async def close(self) -> None: ...
 
 
 def names(view: Any) -> list[str]:
@@ -410,3 +428,56 @@ async def test_with_cortex_each_tool_is_newly_loaded_once_and_the_rest_stay_list
     assert session.state.loaded == ("notes__read", "notes__write")
     ((_, slot),) = session.view().slots
     assert [line for line in slot.splitlines() if line.startswith("- ")] == ["- notes__find"]
+
+
+async def test_a_session_that_cannot_be_read_can_be_forgotten_and_rebuilt(file: Path):
+    async with Toolbox([Tool(name="t")], store=file) as box:
+        await (await box.session("s")).load("t")
+    with sqlite3.connect(file) as sql:
+        sql.execute("UPDATE records SET text = '{bad'")
+    call = {"id": "1", "function": {"name": "t", "arguments": "{}"}}
+    messages = [{"role": "assistant", "tool_calls": [call]}]
+    async with Toolbox([Tool(name="t")], store=file) as box:
+        with pytest.raises(StoreError, match=r"cannot be read.*box\.forget"):
+            await box.session("s", messages=messages)
+        assert await box.forget("s")
+        assert (await box.session("s", messages=messages)).state.loaded == ("t",)
+        assert not await box.forget("never seen")
+
+
+async def test_forgetting_by_id_starts_an_open_conversation_anew(open_box: Any):
+    box = await open_box()
+    session = await box.session("s")
+    await session.load("get_weather")
+    assert await box.forget("s")
+    assert session.state.loaded == ()
+    assert await box.sessions() == ()
+
+
+async def test_a_loaded_tool_that_left_the_catalog_says_so_and_works_when_it_is_back():
+    many = [Tool(name=f"t{i}", description=f"Number {i}.") for i in range(20)]
+    source = Tool(name="crm__find", server="crm", description="Find a customer.")
+    async with Toolbox(many, store="memory") as box:
+        session = await box.session("s")
+        assert session.view("openai").surface == "dispatch"
+        assert (await session.call("crm__find", {})).code == "unknown_tool"
+        before = set(box.catalog.tools)
+        await box.add(Crm([source]))
+        await session.call("tool_search", {"query": "select:crm__find"})
+        await box.remove("crm")
+        assert set(box.catalog.tools) == before
+        for name, arguments in (("crm__find", {}), ("call_tool", {"name": "crm__find"})):
+            gone = await session.call(name, arguments)
+            assert gone.code == "source"
+            assert "no longer in the catalog" in gone.text
+        await box.add(Crm([source]))
+        assert (await session.call("crm__find", {})).text == "found"
+
+
+async def test_the_name_that_sqlite_has_for_memory_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    async with Toolbox([], store=":memory:") as box:
+        await (await box.session("s")).load("t")
+    assert not (tmp_path / ":memory:").exists()

@@ -71,14 +71,28 @@ def mapping(tool: Metatool, value: object) -> dict[str, Any]:
     """An object, also one that was written as JSON text."""
     if isinstance(value, str):
         try:
-            value = json.loads(value) if value.strip() else {}
-        except ValueError:
-            value = None
+            value = decoded(value) if value.strip() else {}
+        except (ValueError, RecursionError):
+            value = ""
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise invalid(
             tool, "arguments must be an object that holds the tool's parameters by name; send {…}"
         )
     return cast("dict[str, Any]", value)
+
+
+def decoded(text: str) -> object:
+    """What JSON text says; NaN and numbers beyond all bounds are none, and no tool takes them."""
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number in JSON")
+    return value
 
 
 def _queries(value: object) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from .profile import Profile
 from .scope import Scope, is_allowed
 from .session import Session
 from .snapshot import Snapshot, read
-from .spelling import meant
+from .spelling import meant, nearest
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,4 +82,15 @@ def _refusal(name: str, scope: Scope, snapshot: Snapshot | None, engine: Engine)
         server = f"Its server {gone.server} is" if gone.server else "It is"
         text = f"{name} cannot be called now. {server} not connected; try later, or another tool."
         return Result.error(text, code=SourceError.code)
+    if name in scope.loaded and name not in scope.catalog:
+        text = (
+            f"{name} cannot be called now. It is no longer in the catalog, and its server may be "
+            f"away; try later, or another tool.{_instead(name, scope, engine)}"
+        )
+        return Result.error(text, code=SourceError.code)
     return Result.error(unknown(name, scope, engine), code=UnknownTool.code)
+
+
+def _instead(name: str, scope: Scope, engine: Engine) -> str:
+    near = nearest(name, scope, engine)
+    return f" Nearest names: {', '.join(near)}." if near else ""

@@ -55,9 +55,18 @@ def _steps(text: str) -> Iterator[Step]:
             continue
         try:
             yield _Row.model_validate_json(line).step()
-        except (ValidationError, ValueError) as error:
-            first = str(error).splitlines()[0]
-            raise ConfigError(f"Line {number} of the conversation: {first}.", hint=_HINT) from error
+        except ValueError as error:
+            why = _why(error)
+            raise ConfigError(f"Line {number} of the conversation: {why}.", hint=_HINT) from error
+
+
+def _why(error: ValueError) -> str:
+    """What is wrong with a line, and where in it."""
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
 
 
 class _Row(BaseModel):

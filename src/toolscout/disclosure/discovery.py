@@ -22,6 +22,9 @@ from .session import Session
 from .snapshot import brought
 from .spelling import meant, nearest
 
+UNKNOWN = "There is no tool "
+"""How an answer begins that knows no tool of a name."""
+
 NO_ROOM = "Your tool list is full. Run with {bridge}:"
 """The line above the definitions of found tools that a provider's list has no room for."""
 
@@ -241,7 +244,7 @@ def unknown(name: str, scope: Scope, engine: Engine) -> str:
     """Says that there is no such tool, with the nearest names."""
     near = nearest(name, scope, engine)
     also = f" Nearest names: {', '.join(near)}." if near else ""
-    return f"There is no tool {name[:100]!r}.{also} Look for others with a search."
+    return f"{UNKNOWN}{name[:100]!r}.{also} Look for others with a search."
 
 
 def _lines(*groups: tuple[str, list[str]]) -> str:

@@ -112,7 +112,7 @@ def _for_nothing(profile: Profile, domain: Domain, *, limit: int | None) -> Matc
     match profile.on_empty:
         case "error":
             raise QueryError(
-                "query is required: it was empty.",
+                "query is required: it was empty",
                 hint="Say in a few words what the tool should do.",
             )
         case "none":

@@ -14,7 +14,10 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call and what came back: `text`, `value` where it was JSON, `references` to tools."""
+    """One call and what came back: `text`, `value` where it was JSON, `references` to tools.
+
+    With `defines` the provider took the definitions of tools from the answer.
+    """
 
     name: str
     arguments: Mapping[str, Any]
@@ -22,6 +25,7 @@ class Exchange:
     value: Mapping[str, Any] | None = None
     references: tuple[str, ...] = ()
     is_answered: bool = False
+    defines: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class _Answered:
     key: str
     payload: object
     name: str = ""
+    defines: bool = False
 
 
 def exchanges(messages: Iterable[object]) -> tuple[Exchange, ...]:
@@ -61,7 +66,8 @@ def _answer(found: list[tuple[str, Exchange]], answer: _Answered) -> None:
     for index, (key, exchange) in enumerate(found):
         matches = key == answer.key if answer.key else exchange.name == answer.name
         if matches and not exchange.is_answered:
-            found[index] = (key, _with_payload(exchange, answer.payload))
+            answered = _with_payload(exchange, answer.payload)
+            found[index] = (key, replace(answered, defines=answer.defines))
             return
 
 
@@ -128,7 +134,7 @@ def _read_answer(piece: dict[str, Any]) -> _Answered | None:
         case {"type": "function_call_output", "call_id": key}:
             return _Answered(str(key), piece.get("output"))
         case {"type": "tool_search_output", "tools": tools}:
-            return _Answered(_key(piece), {"tools": tools}, "tool_search")
+            return _Answered(_key(piece), {"tools": tools}, "tool_search", defines=True)
         case {"functionResponse": reply} | {"function_response": reply}:
             answer = _mapping(reply)
             return _Answered(

@@ -8,7 +8,7 @@ from typing import Any, cast
 from ..catalog.catalog import Catalog
 from ..catalog.names import wire_name
 from .asking import NAMES
-from .discovery import NO_ROOM, role_of
+from .discovery import NO_ROOM, UNKNOWN, role_of
 from .history import Exchange, exchanges
 from .loading import nothing
 from .profile import Profile
@@ -16,7 +16,7 @@ from .replies.blocks import LOADED as LOADED_BLOCK
 from .replies.scout import LOADED as LOADED_LINE
 from .replies.scout import RUN
 from .session import Session
-from .snapshot import referring
+from .snapshot import defining, referring
 
 
 def rebuilt(
@@ -34,10 +34,14 @@ def rebuilt(
     names = _Names(catalog)
     calls = exchanges(messages)
     session = referring(Session(id), (names.of(n) for call in calls for n in call.references))
+    brought = (n for call in calls if call.defines for n in _defined((call.value or {})["tools"]))
+    session = defining(session, map(names.of, brought))
     for exchange in calls:
         role = role_of(profile, exchange.name, catalog)
         match role:
             case None:
+                if exchange.text.startswith(UNKNOWN):
+                    continue
                 name = names.of(exchange.name)
                 session = session.load(name).used(name)
             case "search":

@@ -135,7 +135,7 @@ def _read(text: str) -> _Row:
     if type(schema) is not int or schema > SCHEMA:
         raise StoreError(
             f"A stored session has schema {schema!r}; this version reads up to {SCHEMA}.",
-            hint="Upgrade toolscout, or give the session another id.",
+            hint="Upgrade toolscout, give the session another id, or delete it (box.forget).",
         )
     try:
         return _Row.model_validate_json(text)
@@ -156,5 +156,5 @@ def _schema(text: str) -> object:
 def _unreadable(why: str) -> StoreError:
     return StoreError(
         f"A stored session cannot be read: {why}.",
-        hint="Delete that session, or rebuild it from the conversation's messages.",
+        hint="Delete it (box.forget) and rebuild it from the conversation's messages, if any.",
     )

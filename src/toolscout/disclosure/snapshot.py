@@ -24,6 +24,7 @@ from .surface import BY_REFERENCE, CLIENT_SEARCHES
 SECTION = "view"
 DEFINITIONS = "definitions"
 REFERRED = "referred"
+DEFINED = "defined"
 
 Came = Literal["start", "late", "loaded", "carried", "offered", "added"]
 """How a tool came into the list: at the start, later by a rule, by an answer that brought it, by
@@ -146,7 +147,7 @@ def carry(session: Session) -> Session:
     room for waits to be found again. Where answers refer to the list it stays as it is, and the
     view's `restated` refers to them again; to what rules put in view later as well.
     """
-    session = session.without_section(REFERRED)
+    session = session.without_section(REFERRED).without_section(DEFINED)
     snapshot = read(session)
     if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
         return session
@@ -173,13 +174,19 @@ def brought(session: Session, tools: Iterable[Tool]) -> Session:
 
 def referring(session: Session, names: Iterable[str]) -> Session:
     """Remember that messages refer to tools, where they are all that is left of a conversation."""
-    text = json.dumps([*dict.fromkeys(names)], ensure_ascii=False, separators=(",", ":"))
-    return session.with_section(REFERRED, text) if text != "[]" else session
+    return _naming(session, REFERRED, names)
+
+
+def defining(session: Session, names: Iterable[str]) -> Session:
+    """Remember that messages define tools, where they are all that is left of a conversation."""
+    return _naming(session, DEFINED, names)
 
 
 def arrival(session: Session, mechanism: str) -> Callable[[str], Came]:
-    """How a loaded tool comes that was not sent yet: by messages that refer to it, or by itself."""
-    names = _referred(session) if mechanism in BY_REFERENCE else frozenset[str]()
+    """How a loaded tool comes that was not sent yet: by messages that bring it, or by itself."""
+    names = frozenset[str]()
+    if mechanism in CLIENT_SEARCHES:
+        names = _named(session, REFERRED if mechanism in BY_REFERENCE else DEFINED)
     return lambda name: "loaded" if name in names else "carried"
 
 
@@ -190,9 +197,14 @@ def moved(snapshot: Snapshot, loaded: Iterable[str]) -> Snapshot:
     return snapshot.showing(tuple(replace(_standing(s), space="") for s in stays))
 
 
-def _referred(session: Session) -> frozenset[str]:
+def _naming(session: Session, section: str, names: Iterable[str]) -> Session:
+    text = json.dumps([*dict.fromkeys(names)], ensure_ascii=False, separators=(",", ":"))
+    return session.with_section(section, text) if text != "[]" else session
+
+
+def _named(session: Session, section: str) -> frozenset[str]:
     try:
-        return frozenset(json.loads(session.sections.get(REFERRED, "[]")))
+        return frozenset(json.loads(session.sections.get(section, "[]")))
     except (ValueError, TypeError):
         return frozenset()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ..errors import ConfigError
 from .providers import PROVIDERS, provider
 from .providers.provider import Provider
 
@@ -26,6 +27,11 @@ class Target:
         """Read `anthropic`, `anthropic:claude-opus-4-5`, or the bare id of a known model."""
         if isinstance(text, Target):
             return text
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may give anything
+            raise ConfigError(
+                f"A {type(text).__name__} names no model.",
+                hint="Give a provider, a provider and a model, or a model: 'anthropic'.",
+            )
         name, _, model = text.partition(":")
         if not model and name not in PROVIDERS and (maker := _maker(name)):
             name, model = maker, name

@@ -16,7 +16,7 @@ def open_store(config: Config, *, space: str = "sessions", limits: Limits | None
     """Open a space of the store that the settings name; limits are the sessions' by default."""
     limits = limits or Limits(cap=config.max_sessions, ttl_seconds=config.session_ttl_seconds)
     match config.store:
-        case "memory":
+        case "memory" | ":memory:":
             return MemoryStore(limits=limits)
         case "sqlite":
             path = config.state_folder / FILE_NAME

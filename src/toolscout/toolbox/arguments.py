@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any, cast
 
 from jsonschema import ValidationError
 from jsonschema.protocols import Validator
 
 from ..catalog.schema import Schema
+from ..disclosure.asking import decoded
 from ..disclosure.providers.keys import with_real_keys
 from ..errors import InvalidArguments
 from .checking import checking
@@ -125,7 +127,7 @@ def _read_as(kind: str, value: object) -> Iterator[object]:
     match kind, value:
         case "integer", str() if _INTEGER.match(value):
             yield int(value)
-        case "number", str() if _NUMBER.match(value):
+        case "number", str() if _NUMBER.match(value) and isfinite(float(value)):
             yield json.loads(value)
         case "boolean", str() if value.lower() in ("true", "false"):
             yield value.lower() == "true"
@@ -137,13 +139,19 @@ def _read_as(kind: str, value: object) -> Iterator[object]:
             yield str(value)
         case _:
             pass
-    if kind == "array" and value is not None and not isinstance(value, list):
+    if kind == "array" and value is not None and not _is_list(value):
         yield [value]
+
+
+def _is_list(value: object) -> bool:
+    """Whether it is a list, or a list written as text: then that is what was meant."""
+    is_written = isinstance(value, str) and any(_decoded(value, "array"))
+    return is_written or isinstance(value, list)
 
 
 def _decoded(text: str, kind: str) -> Iterator[object]:
     try:
-        value: object = json.loads(text)
+        value = decoded(text)
     except (ValueError, RecursionError):
         return
     if isinstance(value, dict if kind == "object" else list):

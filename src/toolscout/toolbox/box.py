@@ -30,6 +30,7 @@ from .approval import Approver, Caution, Consent, careful
 from .calling import Caller
 from .closing import let_go
 from .features import Features, Guides, Keeps, Knows, Offers, Remembers
+from .given import check_messages, check_store
 from .handle import Handle
 from .health import Health, examine
 from .kept import Kept
@@ -75,6 +76,7 @@ class Toolbox:
         self._features = Features(rules, memory, offload, tuple(offers))
         self._complaints: Mapping[str, Sequence[str]] = {}
         self._clock = clock
+        check_store(store)
         self._store_given = store
         self._store: Store | None = None
         self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
@@ -148,6 +150,7 @@ class Toolbox:
         narrows what this caller may see, and `approver` asks this caller's user.
         """
         checked(id)
+        check_messages(messages)
         kept = await self._open(id)
         if messages is not None and kept.session.version == 0:
             again = rebuilt(id, messages, profile=self._profile, catalog=self.catalog)
@@ -181,6 +184,15 @@ class Toolbox:
         """The conversations that are kept, the last used first."""
         store = await self._opened_store()
         return await asyncio.to_thread(store.list, limit=limit)
+
+    async def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
+        """Delete a conversation, also one that cannot be read; whether there was anything."""
+        store = await self._opened_store()
+        was = await asyncio.to_thread(store.delete, id)
+        if known := self._kept.get(id):
+            await asyncio.to_thread(known.forget)
+        await self._features.forget(id)
+        return was
 
     async def add(self, *sources: Given) -> None:
         """Add sources while others work; one of a known name replaces it."""

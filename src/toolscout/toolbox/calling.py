@@ -7,7 +7,6 @@ the answer. Nothing raises into the loop.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, cast
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..disclosure.asking import decoded
 from ..disclosure.calls import Resolution, resolve
 from ..disclosure.discovery import Outcome, discover, role_of
 from ..disclosure.profile import Profile
@@ -275,7 +275,7 @@ def read_arguments(name: str, arguments: object) -> Mapping[str, Any]:
     value = arguments
     if isinstance(value, str):
         try:
-            value = json.loads(value or "null")
+            value = decoded(value or "null")
         except (ValueError, RecursionError) as error:
             raise InvalidArguments(
                 f"The arguments of {name} are not JSON: {error}.", hint="Send one JSON object."

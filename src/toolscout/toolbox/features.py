@@ -144,6 +144,12 @@ class Features:
         """Every feature there is."""
         return (*self.named.values(), *self.others)
 
+    async def forget(self, session: str) -> None:
+        """Let every feature drop what it keeps of a conversation that is over."""
+        for feature in self.all:
+            if isinstance(feature, Forgets):
+                await feature.forget(session)
+
     @property
     def introduction(self) -> str:
         """What features say to every model from the start."""

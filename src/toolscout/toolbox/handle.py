@@ -18,7 +18,7 @@ from ..disclosure.view import View, view, why
 from ..errors import ToolscoutError
 from ..events import Event
 from .calling import Caller
-from .features import INTRODUCTIONS, MEMORY, RULES, Fits, Forgets, LooksBack
+from .features import INTRODUCTIONS, MEMORY, RULES, Fits, LooksBack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,7 @@ class Handle:
     def why(self, name: str) -> Standing:
         """Whether a tool is in view or waits, and by which rule."""
         caller = self._caller
+        _check([name])
         if name in caller.features.offered:
             return Standing(name, "feature")
         catalog = caller.live.catalog
@@ -186,9 +187,7 @@ class Handle:
     async def forget(self) -> None:
         """End the conversation: all that was kept of it is deleted."""
         await asyncio.to_thread(self._kept.forget)
-        for feature in self._caller.features.all:
-            if isinstance(feature, Forgets):
-                await feature.forget(self.id)
+        await self._caller.features.forget(self.id)
 
     async def _move(self, move: Callable[[Session], Session]) -> None:
         await asyncio.to_thread(self._kept.change, lambda s: (move(s), None))

@@ -16,7 +16,7 @@ def blocks(found: Found) -> Result:
         _block("Already loaded, no action needed:", found.already),
         _block("Not in the deferred tool list:", found.missing),
     ]
-    if not (found.tools or found.missing):
+    if not (found.tools or found.already or found.missing):
         parts = [f'No tools matched the query: "{found.query}"']
         if found.remaining:
             parts.append(
