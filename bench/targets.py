@@ -150,3 +150,14 @@ def _gateway(found: Mapping[str, Any]) -> Iterator[Target]:
     errors = found.get("gateway_load", {}).get("errors")
     failed = float(sum(errors.values())) if errors is not None else None
     yield Target("errors under load", 0.0, failed)
+    memory = found.get("gateway_load", {}).get("memory", {})
+    yield Target(
+        "memory under load, growth after the warm-up", 3.0, memory.get("growth_percent"), "%"
+    )
+    start = found.get("gateway_start", {})
+    for since, key in (
+        ("the gateway's start", "first_search_s"),
+        ("the start of its process", "first_search_with_process_start_s"),
+    ):
+        promise = f"first search after a restart, since {since}"
+        yield Target(promise, 1.0, start.get(key), "s")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Protocol
@@ -20,7 +21,7 @@ from .fields import Texts, origin, texts
 
 Floats = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
-"""Told how many of how many tools have their vectors."""
+"""Told how many of how many tools and words have their vectors."""
 
 RETRY_SECONDS = 30.0
 """How long after a failure the background lets an embedder be."""
@@ -246,27 +247,29 @@ class Filler:
             self._is_filling = False
 
     def _one(self, embedder: Embedder, progress: Progress | None) -> None:
-        tools = self._index.lacking(embedder)
-        done = 0
+        tools, words = self._index.lacking(embedder), self._index.unlearnt(embedder)
+        done, total = 0, len(tools) + len(set(words.values()))
+        for count in chain(self._place(tools, embedder), self._learn(words, embedder)):
+            done += count
+            if progress is not None:
+                progress(done, total)
+            if self._stopped.is_set():
+                return
+
+    def _place(self, tools: Sequence[Tool], embedder: Embedder) -> Iterator[int]:
+        """The vectors of tools, put in as they come; says how many each time."""
         for batch in batches_for(tools, embedder, self._cache, read=self._read):
             self._index.take(embedder, batch.tools, batch.vectors)
             if self._cache is not None and batch.keys:
                 self._cache.put(zip(batch.keys, batch.vectors, strict=True))
-            done += len(batch.tools)
-            if progress is not None:
-                progress(done, len(tools))
-            if self._stopped.is_set():
-                return
-        self._learn(embedder)
+            yield len(batch.tools)
 
-    def _learn(self, embedder: Embedder) -> None:
-        """The vectors of words: all of them are had before one is of use."""
-        words = self._index.unlearnt(embedder)
+    def _learn(self, words: Mapping[str, str], embedder: Embedder) -> Iterator[int]:
+        """The vectors of words, put in once all of them are there; says how many each time."""
         rows: dict[str, Floats] = {}
         for some, vectors in vectors_of(tuple(words.values()), embedder, self._cache):
             rows |= zip(some, vectors, strict=True)
-            if self._stopped.is_set():
-                return
+            yield len(some)
         if words:
             vectors = np.stack([rows[word] for word in words.values()])
             self._index.learn(embedder, words.keys(), vectors)
