@@ -12,6 +12,8 @@ from tests.gateway.conftest import Serve, small, text
 from tests.gateway.test_access import as_
 
 from toolscout.catalog.sources.openapi.source import API, OpenAPISource
+from toolscout.errors import ConfigError, SourceError
+from toolscout.gateway.setup import Setup
 from toolscout.toolbox.box import Toolbox
 
 HEALTH = {
@@ -95,3 +97,42 @@ async def test_a_real_api_of_a_thousand_operations_is_found_by_what_it_does() ->
             ("list the branches of a repository", "github__repos_list_branches"),
         ):
             assert name in box.search(query, limit=5).names
+
+
+async def test_an_unset_variable_of_an_api_costs_that_api_alone(serve: Serve) -> None:
+    spec = {"document": "https://example.com/api.json", "auth": {"key": "${NOBODY_SET_THIS}"}}
+    async with (
+        serve({"one": small()}, variables={}, openapi={"shop": spec}) as running,
+        running.client() as client,
+    ):
+        called = await client.call_tool("call_tool", {"name": "one__echo", "arguments": {}})
+        assert not called.is_error
+        (problem,) = running.gateway.setup.problems
+        assert "openapi.shop" in problem
+        assert "NOBODY_SET_THIS" in problem
+
+
+@pytest.mark.parametrize(
+    ("place", "says"),
+    [
+        ("http://127.0.0.1:9/api.json?key=key-in-the-address", "Cannot fetch"),
+        ("http://me:key-in-the-address@127.0.0.1:9/api.json", "Cannot fetch"),
+        ("http://[::1/api.json", "Cannot fetch"),
+        ("http://127.0.0.1:99999/api.json", "Cannot fetch"),
+    ],
+)
+async def test_a_document_that_cannot_be_fetched_is_told_without_the_secret_in_its_address(
+    place: str, says: str
+) -> None:
+    with pytest.raises(SourceError, match=says) as told:
+        await OpenAPISource(API(name="shop", document=place)).tools()
+    assert "key-in-the-address" not in str(told.value)
+
+
+@pytest.mark.parametrize("name", ["one", "my api"])
+def test_an_api_with_the_name_of_another_source_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "mcp.json"
+    apis = {name: {"document": "x"}, "my_api": {"document": "y"}}
+    path.write_text(json.dumps({"mcpServers": {"one": small()}, "openapi": apis}))
+    with pytest.raises(ConfigError, match="would both be called"):
+        Setup.read(path)

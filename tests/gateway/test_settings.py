@@ -89,7 +89,10 @@ def test_a_wrong_setting_is_told_with_what_to_do(
 
 @pytest.mark.parametrize(
     ("name", "text", "says"),
-    [("a.json", '{"mcpServers": {},}', "no comma after"), ("a.toml", "[servers.x] y", "Mend that")],
+    [
+        ("a.json", '{"mcpServers": {}; }', "parted by commas"),
+        ("a.toml", "[servers.x] y", "Mend that"),
+    ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_what_to_do(
     tmp_path: Path, name: str, text: str, says: str

@@ -189,3 +189,114 @@ def test_a_missing_file_and_one_of_another_kind_are_told(tmp_path: Path) -> None
     toml.write_text("[servers")
     with pytest.raises(ConfigError, match="not valid TOML"):
         read(toml)
+
+
+def test_a_file_with_comments_and_commas_after_the_last_entry_is_read_as_editors_do(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text(
+        """{
+          // mine
+          "inputs": [],
+          "servers": {
+            "web": {"type": "http", "url": "https://example.com//mcp", "headers": {"X": "a,}"},},
+            /* the old one,
+               with "quotes" */
+            "old": {"command": "x", "args": ["// no comment", "/* nor this */",],}, // the last
+          },
+        }"""
+    )
+    web, old = read(path, variables={}).servers
+    assert (web.url, web.headers) == ("https://example.com//mcp", {"X": "a,}"})
+    assert old.args == ("// no comment", "/* nor this */")
+
+
+def test_the_place_of_a_mistake_is_told_as_it_is_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{\n  // one\n  /* two\n  */ "mcpServers": {"a" {}}\n}')
+    with pytest.raises(ConfigError, match="line 4"):
+        read(path)
+
+
+def test_a_disabled_server_misses_no_variable(tmp_path: Path) -> None:
+    document = written(
+        tmp_path,
+        {
+            "off": {"command": "x", "env": {"KEY": "${MISSING}"}, "disabled": True},
+            "out": {"url": "https://${MISSING}/mcp", "enabled": False},
+            "on": {"command": "x", "env": {"KEY": "${MISSING}"}},
+        },
+    )
+    assert [(s.is_disabled, bool(s.problem)) for s in document.servers] == [
+        (True, False),
+        (True, False),
+        (False, True),
+    ]
+
+
+def test_servers_under_both_keys_of_a_file_are_all_there(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"servers": {"a": {"command": "x"}}, "mcpServers": {"b": {"command": "y"}}}')
+    assert {s.name for s in read(path).servers} == {"a", "b"}
+    path.write_text('{"servers": {"a": {"command": "x"}}, "mcpServers": {"a": {"command": "y"}}}')
+    with pytest.raises(ConfigError, match="so has another table"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://[::1/mcp",
+        "http://127.0.0.1:99999/mcp",
+        "example.com/mcp?key=s3cret-s3cret",
+        "https:///x",
+    ],
+)
+def test_a_url_that_is_no_address_is_one_server_with_a_problem(tmp_path: Path, url: str) -> None:
+    bad, good = written(tmp_path, {"bad": {"url": url}, "good": {"command": "x"}}).servers
+    assert "not an address" in bad.problem
+    assert "s3cret" not in bad.problem
+    assert not good.problem
+
+
+def test_empty_entries_count_as_missing_and_values_are_written_as_json_writes_them(
+    tmp_path: Path,
+) -> None:
+    (server,) = written(
+        tmp_path,
+        {
+            "s": {
+                **dict.fromkeys(("url", "type", "cwd", "headers", "allow")),
+                "command": "x",
+                "args": ["--port", 80],
+                "env": {"DEBUG": True, "PORT": 8080, "UNSET": None, "NAME": "n"},
+            }
+        },
+    ).servers
+    assert not server.problem
+    assert server.args == ("--port", "80")
+    assert server.env == {"DEBUG": "true", "PORT": "8080", "NAME": "n"}
+
+
+@pytest.mark.parametrize("kind", ["SSE", "streamableHttp", "Streamable-HTTP", "streamable_http"])
+def test_types_are_known_in_every_spelling(tmp_path: Path, kind: str) -> None:
+    (server,) = written(tmp_path, {"s": {"type": kind, "url": "https://example.com/x"}}).servers
+    assert server.transport == ("sse" if kind == "SSE" else "http")
+
+
+def test_secrets_written_into_a_header_or_an_address_are_hidden_wherever_they_come_back(
+    tmp_path: Path,
+) -> None:
+    (server,) = written(
+        tmp_path,
+        {
+            "s": {
+                "url": "https://me:pass-word@example.com/mcp?apiKey=key-in-url",
+                "headers": {"Authorization": "Bearer literal-token"},
+            }
+        },
+    ).servers
+    said = server.hide("refused: literal-token, key-in-url, pass-word at /mcp?apiKey=key-in-url")
+    assert "refused" in said
+    assert not any(secret in said for secret in ("literal-token", "key-in-url", "pass-word"))

@@ -103,6 +103,8 @@ async def check(setup: Setup) -> Check:
 
 async def _read(api: API) -> tuple[Looked, Sequence[Tool]]:
     """An API is as well as its document; nothing is asked of the API itself."""
+    if api.problem:
+        return Looked(api.name, "misconfigured", api.problem), ()
     started = time.perf_counter()
     source = OpenAPISource(api)
     place = api.hide(api.document)

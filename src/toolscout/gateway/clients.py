@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from ..catalog.sources.mcp.loading import plain_json
 from ..errors import ConfigError
 
 Kind = Literal["json", "toml"]
@@ -21,7 +22,6 @@ _LEFT = {
     "envFile": "name its variables in env, as ${NAME}, and set them where the gateway starts.",
     "oauth": "put a token into headers, as Bearer ${NAME}.",
 }
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*[\]}])', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,6 @@ def document(path: Path, kind: Kind) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ConfigError(f"{path} does not hold an object.")
     return cast("dict[str, Any]", found)
-
-
-def plain_json(text: str) -> str:
-    """JSON without the comments and trailing commas that editors allow."""
-    return _TOKEN.sub(lambda m: m.group() if m.group().startswith('"') else "", text)
 
 
 def entries(client: Client, found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

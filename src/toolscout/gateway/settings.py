@@ -113,6 +113,13 @@ class Spec(_Table):
     allow_private: bool = False
 
 
+class Unfilled(Spec):
+    """An API that cannot be used, since a variable of its table is not set."""
+
+    document: str = ""
+    problem: str
+
+
 class Settings(_Table):
     """All of it."""
 
@@ -135,7 +142,8 @@ def settings_of(document: Document, *, variables: Mapping[str, str] | None = Non
     variables = os.environ if variables is None else variables
     _check_tables(document)
     known = {k: v for k, v in document.rest.items() if k in Settings.model_fields}
-    filled = cast("dict[str, Any]", _filled(known, variables))
+    apis, unfilled = _apis(known.pop("openapi", {}), variables)
+    filled = {**cast("dict[str, Any]", _filled(known, variables)), "openapi": apis}
     if token := variables.get("TOOLSCOUT_TOKEN"):
         auth = filled.setdefault("auth", {})
         auth.setdefault("tokens", {}).setdefault("default", token)
@@ -144,7 +152,21 @@ def settings_of(document: Document, *, variables: Mapping[str, str] | None = Non
     except ValidationError as error:
         raise _told(error) from error
     check_tokens(settings.auth)
-    return settings
+    return settings.model_copy(update={"openapi": {**settings.openapi, **unfilled}})
+
+
+def _apis(tables: Any, variables: Mapping[str, str]) -> tuple[Any, dict[str, Unfilled]]:
+    """The tables of APIs, filled in; a variable that is not set costs only its own API."""
+    if not isinstance(tables, dict):
+        return tables, {}
+    filled: dict[str, Any] = {}
+    unfilled: dict[str, Unfilled] = {}
+    for name, table in cast("dict[str, Any]", tables).items():
+        try:
+            filled[name] = _filled(table, variables, f"openapi.{name}")
+        except ConfigError as error:
+            unfilled[name] = Unfilled(problem=str(error))
+    return filled, unfilled
 
 
 def check_tokens(auth: Auth) -> None:

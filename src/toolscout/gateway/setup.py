@@ -15,7 +15,7 @@ from ..disclosure.profile import Profile
 from ..disclosure.profiles import profile as named_profile
 from ..errors import ConfigError
 from ..offload.tools import OUTPUT_TOOLS
-from .settings import Options, Settings, Spec, settings_of
+from .settings import Options, Settings, Spec, Unfilled, settings_of
 
 _MARGIN_SECONDS = 5.0
 _FOREVER_SECONDS = 10 * 365 * 86_400.0
@@ -43,6 +43,7 @@ class Setup:
         path = Path(path)
         document = read(path, variables=variables)
         settings = settings_of(document, variables=variables)
+        _check_names(document, settings)
         given = {k: v for k, v in (overrides or {}).items() if v is not None}
         if given:
             options = Options.model_validate({**settings.gateway.model_dump(), **given})
@@ -59,8 +60,8 @@ class Setup:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why servers cannot be used as they are configured."""
-        return tuple(s.problem for s in self.document.servers if s.problem)
+        """Why servers and APIs cannot be used as they are configured."""
+        return tuple(s.problem for s in (*self.document.servers, *self.apis) if s.problem)
 
     @property
     def options(self) -> Options:
@@ -107,6 +108,19 @@ class Setup:
         )
 
 
+def _check_names(document: Document, settings: Settings) -> None:
+    """Tools carry the name of where they come from, so there can be only one of each."""
+    taken = {server.name: f"server {server.name!r}" for server in document.servers}
+    for label in settings.openapi:
+        name = identifier(label)
+        if name in taken:
+            raise ConfigError(
+                f"The API {label!r} and the {taken[name]} would both be called {name!r}.",
+                hint="Rename one of them.",
+            )
+        taken[name] = f"API {label!r}"
+
+
 def _api(name: str, spec: Spec) -> API:
     return API(
         name=identifier(name),
@@ -117,4 +131,5 @@ def _api(name: str, spec: Spec) -> API:
         filters=Filters(spec.include, spec.exclude, spec.methods),
         timeout_seconds=spec.timeout_seconds,
         allows_private=spec.allow_private,
+        problem=spec.problem if isinstance(spec, Unfilled) else "",
     )

@@ -6,14 +6,15 @@ import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast, get_args
+from urllib.parse import parse_qsl, urlsplit
 
 from ....errors import ConfigError
-from .servers import Limits, Protocol, Server, Transport
+from .loading import load
+from .servers import Limits, Protocol, Server, Transport, is_address
 
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -35,17 +36,12 @@ _MUST = {
     "connect_timeout_seconds": "a positive number",
     "concurrency": "a positive number without a fraction",
 }
-_MEND = {
-    "JSON": "Mend that place: JSON has no comments, and no comma after the last entry.",
-    "TOML": "Mend that place: texts stand in quotes, and each table and key once.",
-}
+# As clients spell them, letters of either size, dashes and underscores aside.
 _TYPES: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
     "http": "http",
-    "streamable-http": "http",
-    "streamableHttp": "http",
-    "streamable_http": "http",
+    "streamablehttp": "http",
     "remote": "http",
     "sse": "sse",
 }
@@ -72,53 +68,27 @@ def read(path: str | Path, *, variables: Mapping[str, str] | None = None) -> Doc
             hint='Add an object "mcpServers", as MCP clients have it, or a TOML table [servers].',
         )
     warnings: list[str] = []
-    entries = _entries(document[names[0]], where=f"{path}: {names[0]}") if names else {}
+    entries = _entries({f"{path}: {name}": document[name] for name in names})
     servers = tuple(_servers(entries, os.environ if variables is None else variables, warnings))
     rest = {key: value for key, value in document.items() if key not in names}
     is_native = Path(path).suffix == ".toml" and names in ([], ["servers"])
     return Document(servers, rest, tuple(warnings), is_native)
 
 
-def load(path: str | Path) -> dict[str, Any]:
-    """The file as plain data: TOML by its suffix, JSON otherwise, each key given once."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.",
-            hint="Check the path given with --config.",
-        ) from error
-    try:
-        if path.suffix == ".toml":
-            return tomllib.loads(text)
-        found: object = json.loads(text, object_pairs_hook=_once)
-    except ConfigError:
-        raise
-    except (ValueError, RecursionError) as error:
-        kind = "TOML" if path.suffix == ".toml" else "JSON"
-        raise ConfigError(f"{path} is not valid {kind}: {error}.", hint=_MEND[kind]) from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} must hold a JSON object.", hint='Start with {"mcpServers": …}.')
-    return cast("dict[str, Any]", found)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in table:
+def _entries(tables: Mapping[str, object]) -> dict[str, Any]:
+    """The servers of all tables of a file, which may have more than one client's."""
+    found: dict[str, Any] = {}
+    for where, table in tables.items():
+        if not isinstance(table, dict):
+            raise ConfigError(f"{where} must be an object of servers by name.")
+        entries = cast("dict[str, Any]", table)
+        if again := sorted(found.keys() & entries.keys()):
             raise ConfigError(
-                f"The configuration has {key!r} twice in one object.",
-                hint="Rename one; the later would silently replace the earlier.",
+                f"{where} has a server {again[0]!r}, and so has another table of the file.",
+                hint="Rename one of them.",
             )
-        table[key] = value
-    return table
-
-
-def _entries(value: object, *, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{where} must be an object of servers by name.")
-    return cast("dict[str, Any]", value)
+        found |= entries
+    return found
 
 
 def _servers(
@@ -155,9 +125,12 @@ def _server(name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> S
     try:
         return _Entry(name, entry, variables).server()
     except ConfigError as error:
-        return Server(name=name, problem=str(error))
+        problem = str(error)
     except (TypeError, ValueError) as error:
-        return Server(name=name, problem=f"Its entry cannot be read: {error}.")
+        problem = f"Its entry cannot be read: {error}."
+    if entry.get("disabled") is True or entry.get("enabled") is False:
+        return Server(name=name, is_disabled=True)
+    return Server(name=name, problem=problem)
 
 
 class _Entry:
@@ -173,6 +146,8 @@ class _Entry:
         env = self.table("env")
         headers = self.table("headers") or self.table("http_headers")
         self.secrets += [*env.values(), *headers.values()]
+        # What a header says after the word "Bearer", and what a server may repeat without it.
+        self.secrets += [value.partition(" ")[2] for value in headers.values()]
         command, url = self.text("command"), self.text("url", "serverUrl", "httpUrl")
         transport = self.transport(is_remote=bool(url))
         if not (url if transport != "stdio" else command):
@@ -180,6 +155,8 @@ class _Entry:
                 f"Server {self.name!r} has neither a command nor a url.",
                 hint='Give "command" for a local server or "url" for a remote one.',
             )
+        if transport != "stdio":
+            self.check(url)
         return Server(
             name=self.name,
             transport=transport,
@@ -197,13 +174,24 @@ class _Entry:
             is_prefixed=self.flag("prefix", default=True),
             allows_private=self.flag("allow_private"),
             limits=self.limits(),
-            secrets=tuple(dict.fromkeys(self.secrets)),
+            secrets=tuple(dict.fromkeys(filter(None, self.secrets))),
         )
+
+    def check(self, url: str) -> None:
+        """Refuse what is no address, and remember the secrets that an address carries."""
+        if not is_address(url):
+            raise ConfigError(
+                f"Server {self.name!r}: its url is not an address.",
+                hint="Write it as https://HOST/PATH, with a port from 1 to 65535 if it needs one.",
+            )
+        parts = urlsplit(url)
+        pairs = parse_qsl(parts.query)
+        self.secrets += [parts.query, *(value for _, value in pairs), parts.password or ""]
 
     def text(self, *keys: str) -> str:
         for key in keys:
-            if key in self.entry:
-                value = self.entry[key]
+            value: object = self.entry.get(key)
+            if value is not None:
                 if not isinstance(value, str):
                     raise ConfigError(f"Server {self.name!r}: {key!r} must be text.")
                 return self.fill(value)
@@ -216,7 +204,8 @@ class _Entry:
                 continue
             if not isinstance(value, list):
                 raise ConfigError(f"Server {self.name!r}: {key!r} must be a list.")
-            return tuple(self.fill(str(item)) for item in cast("list[object]", value))
+            items = cast("list[object]", value)
+            return tuple(self.fill(self.word(key, item)) for item in items)
         return ()
 
     def table(self, key: str) -> dict[str, str]:
@@ -225,7 +214,16 @@ class _Entry:
             return {}
         if not isinstance(value, dict):
             raise ConfigError(f"Server {self.name!r}: {key!r} must be an object.")
-        return {k: self.fill(str(v)) for k, v in cast("dict[str, object]", value).items()}
+        pairs = cast("dict[str, object]", value).items()
+        return {k: self.fill(self.word(key, v)) for k, v in pairs if v is not None}
+
+    def word(self, key: str, value: object) -> str:
+        """A value as text, true and numbers as JSON writes them."""
+        if isinstance(value, bool | int | float):
+            return json.dumps(value)
+        if not isinstance(value, str):
+            raise ConfigError(f"Server {self.name!r}: what is in {key!r} must be text.")
+        return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
         value: object = self.entry.get(key, default)
@@ -237,11 +235,12 @@ class _Entry:
         kind = self.text("type", "transport")
         if not kind:
             return "http" if is_remote else "stdio"
-        if kind not in _TYPES:
+        known = _TYPES.get(kind.lower().replace("-", "").replace("_", ""))
+        if known is None:
             raise ConfigError(
                 f"Server {self.name!r}: unknown type {kind!r}.", hint="Use stdio, http or sse."
             )
-        return _TYPES[kind]
+        return known
 
     def protocol(self) -> Protocol:
         kind = self.text("protocol") or "auto"

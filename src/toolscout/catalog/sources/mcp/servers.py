@@ -15,6 +15,15 @@ Protocol = Literal["auto", "handshake", "stateless"]
 _SHORTEST_SECRET = 4
 
 
+def is_address(url: str) -> bool:
+    """Whether a text is an HTTP address that can be dialled."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How long to wait for a server, how hard to press it, and when to let it sleep."""

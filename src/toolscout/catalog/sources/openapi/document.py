@@ -14,6 +14,7 @@ import yaml
 
 from ....errors import SourceError
 from ..mcp.guard import client
+from ..mcp.servers import is_address
 
 _LARGEST = 64 * 1024 * 1024
 _DEEPEST = 32
@@ -63,7 +64,7 @@ class Document:
 
 async def load(place: str, *, allows_private: bool = False) -> Document:
     """Read a document from a path or a URL, JSON or YAML."""
-    if urlsplit(place).scheme in ("http", "https"):
+    if place.startswith(("http://", "https://")):
         text = await _fetch(place, allows_private=allows_private)
     else:
         text = _read(Path(place))
@@ -94,11 +95,13 @@ async def _fetch(url: str, *, allows_private: bool) -> str:
     async def nothing(_: httpx2.Response) -> None:
         pass
 
+    if not is_address(url):
+        raise SourceError(f"Cannot fetch {url}: it is not an address.")
     try:
         async with client(url, headers={}, allows_private=allows_private, note=nothing) as http:
             response = await http.get(url)
             response.raise_for_status()
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise SourceError(f"Cannot fetch {url}: {error}.") from error
     if len(response.content) > _LARGEST:
         raise SourceError(f"{url} is larger than {_LARGEST // 2**20} MB.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ....errors import SourceError
 from ...result import Content, Result
 from ...tool import Tool
 from ..mcp.guard import client
+from ..mcp.servers import is_address
 from .document import Document, load
 from .operations import Filters, Operation, operations
 from .requests import Outgoing, outgoing
@@ -37,14 +39,23 @@ class API:
     filters: Filters = field(default_factory=Filters)
     timeout_seconds: float = 60.0
     allows_private: bool = False
+    problem: str = ""
+    """Why it cannot be used as it is configured."""
 
     def hide(self, text: str) -> str:
         """The text without anything that says who we are."""
-        for secret in (*self.headers.values(), *self.auth.values()):
+        for secret in (*self.headers.values(), *self.auth.values(), *self._carried()):
             for part in (secret, secret.partition(" ")[2]):
                 if len(part) >= len("abcd"):
                     text = text.replace(part, "•••")
         return text
+
+    def _carried(self) -> Iterator[str]:
+        """What stands in the addresses themselves: passwords, and all after a question mark."""
+        for url in (self.document, self.base_url):
+            with suppress(ValueError):
+                parts = urlsplit(url)
+                yield from (parts.query, parts.password or "")
 
 
 class OpenAPISource:
@@ -67,7 +78,12 @@ class OpenAPISource:
         """Its operations as tools."""
         if self._document is None:
             api = self._api
-            document = await load(api.document, allows_private=api.allows_private)
+            if api.problem:
+                raise SourceError(api.problem)
+            try:
+                document = await load(api.document, allows_private=api.allows_private)
+            except SourceError as error:
+                raise SourceError(api.hide(error.message), hint=api.hide(error.hint)) from error
             try:
                 found = list(operations(document, server=api.name, filters=api.filters))
             except RecursionError as error:
@@ -124,7 +140,7 @@ class OpenAPISource:
     def _base(self) -> str:
         assert self._document is not None
         base = (self._api.base_url or self._document.base_url).rstrip("/")
-        if urlsplit(base).scheme not in ("http", "https"):
+        if not is_address(base):
             raise SourceError(
                 f"The document of {self.name} does not say where the API is.",
                 hint="Set base_url for it.",
