@@ -20,7 +20,7 @@ class UniversalEncoder:
     id = "use-m3"
     dimensions = 512
     is_latin_only = False
-    least_likeness = 0.5
+    least_likeness = 0.55
 
     def __init__(self, *, threads: int = 1) -> None:
         self._threads = threads
