@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from toolscout.catalog.sources.mcp.reading import read
 from toolscout.cli.app import run
 from toolscout.gateway.pins import Ledger, Offer, Pins
 
@@ -145,3 +147,103 @@ def test_pins_are_found_where_the_configuration_of_the_gateway_keeps_them(
     assert not pins.ledger("mail").held
     assert run(["pins", "revoke", "mail", *given]) == 0
     assert pins.ledger("mail").held
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "uvx", "args": ["--from", "toolscout[mcp]", "toolscout", "serve", "--stdio"]},
+        {"command": "/usr/bin/python3", "args": ["-m", "toolscout.cli", "serve", "--stdio"]},
+    ],
+)
+def test_the_gateway_is_known_however_it_is_started(
+    user: Path, capsys: pytest.CaptureFixture[str], entry: dict[str, Any]
+) -> None:
+    put(user / ".cursor/mcp.json", {"mcpServers": {"all": entry, "one": {"command": "x"}}})
+    found = imported(capsys, "cursor", "--apply")
+    assert [s["action"] for s in found["steps"]] == ["own", "add"]
+    assert list(json.loads(Path("mcp.json").read_text())["mcpServers"]) == ["one"]
+
+
+def test_comments_after_a_last_comma_and_empty_entries_stop_no_import(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(
+        user / ".config/Code/User/mcp.json",
+        '{"servers": {"a": {"command": "x"}, // the last\n /* really */ }, "inputs": [], // end\n}',
+    )
+    put(user / ".cursor/mcp.json", {"mcpServers": {"b": {"command": "y"}, "none": None}})
+    put(
+        user / ".claude.json",
+        {"mcpServers": {"c": {"command": "z"}}, "projects": {"/gone": None}},
+    )
+    found = imported(capsys, "vscode", "cursor", "claude-code", "--apply", "--point")
+    assert found["problems"] == []
+    assert sorted(json.loads(Path("mcp.json").read_text())["mcpServers"]) == ["a", "b", "c"]
+    assert len(found["pointed"]) == 3
+
+
+def test_servers_are_added_under_the_key_that_the_target_has(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(user / ".cursor/mcp.json", {"mcpServers": {"new": {"command": "x"}}})
+    target = put(Path("gateway.json"), {"servers": {"mine": {"command": "y"}}})
+    imported(capsys, "cursor", "--into", str(target), "--apply")
+    assert sorted(s.name for s in read(target).servers) == ["mine", "new"]
+
+
+_CODEX = """model = "gpt"
+notify = [
+  "a",
+  [ "x" ],
+]
+
+[ mcp_servers . "sp.ace" ]
+url = "https://x.example/mcp"
+
+['mcp_servers'.docs]
+command = "docs"
+startup_timeout_ms = 20000
+env_vars = ["LOCAL", {name = "REMOTE", source = "remote"}]
+
+[mcp_servers_of_mine]
+kept = true
+"""
+
+
+def test_codex_keeps_all_but_its_servers(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(user / ".codex/config.toml", _CODEX)
+    imported(capsys, "codex", "--apply", "--point")
+    servers = json.loads(Path("mcp.json").read_text())["mcpServers"]
+    assert servers["docs"] == {
+        "command": "docs",
+        "connect_timeout_seconds": 20.0,
+        "env": {"LOCAL": "${LOCAL}", "REMOTE": "${REMOTE}"},
+    }
+    before, after = tomllib.loads(_CODEX), tomllib.loads(path.read_text())
+    assert list(after.pop("mcp_servers")) == ["toolscout"]
+    del before["mcp_servers"]
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "line", ['mcp_servers.a.command = "x"', 'mcp_servers = {a = {command = "x"}}']
+)
+def test_servers_that_cannot_be_taken_out_of_a_file_leave_everything_as_it_was(
+    user: Path, capsys: pytest.CaptureFixture[str], line: str
+) -> None:
+    path = put(user / ".codex/config.toml", line + "\n")
+    assert run(["import", "codex", "--apply", "--point"]) == 2
+    assert "[mcp_servers.toolscout]" in capsys.readouterr().err
+    assert path.read_text() == line + "\n"
+    assert not Path("mcp.json").exists()
+
+
+def test_a_client_is_not_pointed_at_its_own_file(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = put(user / "project/.mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    before = path.read_text()
+    assert run(["import", "claude-code", "--into", ".mcp.json", "--apply", "--point"]) == 2
+    assert "--into" in capsys.readouterr().err
+    assert path.read_text() == before

@@ -41,18 +41,19 @@ def command(
     Shows what would be done. With --apply it is done, and every file changed is backed up first.
     """
     from ..gateway.clients import CLIENTS, client
-    from ..gateway.importers import Plan, apply, plan, point
+    from ..gateway.importers import Plan, apply, plan, point, pointed
 
     chosen = [client(name) for name in clients] or list(CLIENTS)
     found: Plan = plan(chosen, target, home=Path.home(), folder=Path.cwd())
     backups: list[str] = []
-    if is_applied and found.added:
-        backups.append(str(apply(found) or ""))
     files = sorted({(s.client, s.path) for s in found.steps if s.action != "own"})
     files = files if is_pointed else []
+    for name, path in files:
+        pointed(client(name), path, target)  # whatever cannot be done is told before anything is
+    if is_applied and found.added:
+        backups.append(str(apply(found) or ""))
     if is_applied:
-        for name, path in files:
-            backups.append(str(point(client(name), path, target) or ""))
+        backups += [str(point(client(name), path, target) or "") for name, path in files]
     if is_json:
         row = _row(found, backups=[b for b in backups if b], is_applied=is_applied)
         print_json({**row, "pointed": [str(path) for _, path in files]})

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -18,6 +19,7 @@ from ..errors import ConfigError
 Kind = Literal["json", "toml"]
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 _HOME = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
+_OWN = ("toolscout", "toolscout.cli")
 _LEFT = {
     "envFile": "name its variables in env, as ${NAME}, and set them where the gateway starts.",
     "oauth": "put a token into headers, as Bearer ${NAME}.",
@@ -111,13 +113,16 @@ def entries(client: Client, found: Mapping[str, Any]) -> Iterator[tuple[str, dic
         tables += [_table(p).get(client.key) for p in projects.values()]
     for table in tables:
         for name, entry in _table(table).items():
-            yield name, _WRITERS.get(client.name, _same)(_table(entry))
+            if isinstance(entry, dict):
+                yield name, _WRITERS.get(client.name, _same)(cast("dict[str, Any]", entry))
 
 
 def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
     """Whether an entry is the gateway itself: its command, its address, or a bridge to that."""
     args = [str(arg) for arg in entry.get("args") or ()]
-    if Path(str(entry.get("command", ""))).stem == "toolscout" and "serve" in args:
+    words = [Path(str(entry.get("command", ""))).stem, *args]
+    # Started by itself, or through uvx, pipx, python -m and the like.
+    if any(a in _OWN and b == "serve" for a, b in pairwise(words)):
         return True
     urls = [str(entry[key]) for key in ("url", "serverUrl", "httpUrl") if entry.get(key)]
     return any(_leads_home(url) for url in (*urls, *args)) or (name == "toolscout" and bool(urls))
@@ -166,7 +171,12 @@ def _from_codex(entry: dict[str, Any]) -> dict[str, Any]:
     if variable := entry.pop("bearer_token_env_var", None):
         headers["Authorization"] = f"Bearer ${{{variable}}}"
     env = {**_table(entry.pop("env", None))}
-    env |= {str(name): f"${{{name}}}" for name in entry.pop("env_vars", ())}
+    for variable in entry.pop("env_vars", ()):
+        # Newer versions say where it comes from, too: {name = "KEY", source = "local"}.
+        name = str(_table(variable).get("name") or variable)
+        env[name] = f"${{{name}}}"
+    if isinstance(limit := entry.pop("startup_timeout_ms", None), int | float):
+        entry.setdefault("startup_timeout_sec", limit / 1_000)
     for theirs, ours in (
         ("startup_timeout_sec", "connect_timeout_seconds"),
         ("tool_timeout_sec", "call_timeout_seconds"),

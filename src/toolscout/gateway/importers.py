@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import time
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,13 @@ def _servers(target: Path) -> dict[str, Any]:
             f"{target} is TOML, which is not written here.",
             hint="Import into a JSON file, and copy from there what you want.",
         )
-    return dict(document(target, "json").get("mcpServers", {}))
+    return dict(document(target, "json").get(_key(target)) or {})
+
+
+def _key(target: Path) -> str:
+    """Where the target has its servers: under the key it already uses."""
+    found = document(target, "json") if target.exists() else {}
+    return next((k for k in ("mcpServers", "servers", "mcp_servers") if k in found), "mcpServers")
 
 
 def _step(
@@ -105,11 +112,9 @@ def _step(
 
 def apply(plan: Plan, *, now: float | None = None) -> Path | None:
     """Write the target with all that was planned; the backup's path, if there was something."""
-    text = json.dumps({"mcpServers": plan.servers or {}}, ensure_ascii=False, indent=2)
-    if plan.target.exists():
-        kept = {k: v for k, v in document(plan.target, "json").items() if k != "mcpServers"}
-        text = json.dumps({**kept, "mcpServers": plan.servers}, ensure_ascii=False, indent=2)
-    return _write(plan.target, text + "\n", now=now)
+    kept = document(plan.target, "json") if plan.target.exists() else {}
+    whole = {**kept, _key(plan.target): plan.servers or {}}
+    return _write(plan.target, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", now=now)
 
 
 def own_command() -> str:
@@ -121,29 +126,52 @@ def own_command() -> str:
 
 def point(client: Client, path: Path, gateway: Path, *, now: float | None = None) -> Path | None:
     """Put the gateway in a client's file in place of the servers it had; gives the backup."""
+    return _write(path, pointed(client, path, gateway), now=now)
+
+
+def pointed(client: Client, path: Path, gateway: Path) -> str:
+    """A client's file as it would be with the gateway in place of its servers."""
+    if path.resolve() == gateway.resolve():
+        raise ConfigError(
+            f"{path} is the file of {client.title} itself: the gateway would start itself.",
+            hint="Give the gateway a file of its own with --into FILE.",
+        )
     args = ["serve", "--stdio", "--config", str(gateway.resolve())]
     if client.kind == "toml":
-        return _write(path, _toml(path.read_text(encoding="utf-8"), client.key, args), now=now)
+        return _toml(path, client.key, args)
     found = document(path, "json")
     found[client.key] = {"toolscout": {"command": own_command(), "args": args}}
     if client.keys_by_project:
-        for project in found.get("projects", {}).values():
+        projects: Mapping[str, Any] = found.get("projects") or {}
+        for project in filter(None, projects.values()):
             project.pop(client.key, None)
-    return _write(path, json.dumps(found, ensure_ascii=False, indent=2) + "\n", now=now)
+    return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 
-def _toml(text: str, key: str, args: list[str]) -> str:
+def _toml(path: Path, key: str, args: list[str]) -> str:
     """The text without the tables of servers, and with the gateway's at its end."""
+    text = path.read_text(encoding="utf-8-sig")
     kept: list[str] = []
     is_theirs = False
     for line in text.splitlines():
         if section := _SECTION.match(line):
-            name = section["name"].replace('"', "")
-            is_theirs = name == key or name.startswith(f"{key}.")
+            first, _, _ = section["name"].partition(".")
+            is_theirs = first.strip(" \t\"'") == key
         if not is_theirs:
             kept.append(line)
     ours = f"[{key}.toolscout]\ncommand = {json.dumps(own_command())}\nargs = {json.dumps(args)}\n"
-    return "\n".join((*kept, "", ours)).lstrip("\n")
+    made = "\n".join((*kept, "", ours)).lstrip("\n")
+    wanted = {**tomllib.loads(text), key: tomllib.loads(ours)[key]}
+    try:
+        is_right = tomllib.loads(made) == wanted
+    except tomllib.TOMLDecodeError:
+        is_right = False
+    if not is_right:
+        raise ConfigError(
+            f"{path} has servers that are not in a table [{key}.NAME] of their own.",
+            hint=f"Take them out by hand, and add:\n{ours}",
+        )
+    return made
 
 
 def _write(path: Path, text: str, *, now: float | None) -> Path | None:
