@@ -9,10 +9,10 @@ import pytest
 from tests.models.conftest import Service
 from tests.wire.turns import Refuse, Say
 
-from toolscout.catalog.result import Result
+from toolscout.catalog.result import Content, Result
 from toolscout.errors import ModelError
 from toolscout.models.deltas import ThoughtDelta, collect
-from toolscout.models.messages import CallResult, Native, returned, user
+from toolscout.models.messages import Call, CallResult, Message, Native, returned, user
 from toolscout.models.model import Request, complete
 
 ASK = Request(messages=(user("weather in Kraków?"),))
@@ -194,6 +194,37 @@ async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
     output, words = responses.wire.seen[-1].body["input"][2:]
     assert (output["type"], output["tools"]) == ("tool_search_output", [])
     assert words["content"][0]["text"] == "No tool fits teleport."
+
+
+WORDS = Result(content=(Content(text="Loaded: far"), Content(text="Rules: ask first.")))
+
+
+async def test_openai_is_told_in_words_what_definitions_do_not_say(responses: Service) -> None:
+    called = searching({"query": ["travel", "teleport"]}, by="client")
+    responses.wire.then(Say(natives=(called,)), Say("Fine."))
+    asked = (await complete(responses.model, ASK)).message
+    tool = {"type": "function", "name": "far", "parameters": {}, "defer_loading": True}
+    answer = returned(CallResult("call_s", "tool_search", WORDS, native=json.dumps([tool])))
+    await complete(responses.model, Request(messages=(*ASK.messages, asked, answer)))
+    output, words = responses.wire.seen[-1].body["input"][2:]
+    assert output["tools"] == [tool]
+    assert words["role"] == "developer"
+    assert words["content"][0]["text"] == "Rules: ask first."
+
+
+async def test_anthropic_is_told_in_words_what_references_do_not_say(anthropic: Service) -> None:
+    anthropic.wire.then(Say("Fine."))
+    calls = tuple(Call(f"c{i}", "tool_search", "{}") for i in range(2))
+    references = json.dumps([{"type": "tool_reference", "tool_name": "far"}])
+    answers = tuple(CallResult(c.id, c.name, WORDS, native=references) for c in calls)
+    ours = {"name": "tool_search", "input_schema": {"type": "object"}}
+    tools = (ours, {"name": "far", "input_schema": {"type": "object"}, "defer_loading": True})
+    talk = (*ASK.messages, Message("assistant", calls), returned(*answers))
+    await complete(anthropic.model, Request(messages=talk, tools=tools))
+    blocks = anthropic.wire.seen[-1].body["messages"][-1]["content"]
+    assert [b["type"] for b in blocks] == ["tool_result", "tool_result", "text", "text"]
+    assert blocks[0]["content"] == json.loads(references)
+    assert blocks[2]["text"] == "<notice>Rules: ask first.</notice>"
 
 
 async def test_openai_keeps_nothing_of_a_conversation(responses: Service) -> None:

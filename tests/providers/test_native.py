@@ -409,3 +409,35 @@ def test_from_a_hosted_search_to_another_provider_only_what_was_called_goes_alon
     assert names(moved.tools) == ["tool_search", "pinned", "crm_3"]
     back = seen(HOSTED, catalog, GPT, moved.session)
     assert names(back.tools) == ["pinned", "crm_3", "crm", "mail", "loose", "tool_search"]
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GPT])
+@pytest.mark.parametrize("profile", [OURS, replace(CMS, surface="native")], ids=lambda p: p.name)
+def test_what_the_tools_alone_do_not_say_comes_apart_from_them(catalog, target, profile) -> None:
+    def ask(query: object, session: Session):
+        return discover(
+            profile,
+            "tool_search",
+            {"query": query},
+            session=session,
+            engine=Engine(now),
+            catalog=now,
+            rules=lambda tools: f"Rules of {tools[0].category}: ask first.",
+        )
+
+    now = catalog
+    first = ask("mail_3", seen(profile, catalog, target).session)
+    assert first.loaded
+    _, *words = first.result.content
+    assert [w.text for w in words] == ["Rules of mail: ask first."]
+    if profile is OURS:
+        assert first.result.text.count("ask first") == 1
+        now = catalog.with_source("late", [Tool(name="scan", server="scanner")])
+        second = ask(["crm_1", "+zeppelin"], first.session)
+        said = second.result.content[-1].text.splitlines()
+        assert said[0] == "Nothing fits '+zeppelin'."
+        assert "Rules of crm: ask first." in said
+        assert "new: scanner (1)" in said[-1]
+    again = ask("mail_3", first.session)
+    assert not again.loaded
+    assert len(again.result.content) == 1

@@ -16,7 +16,7 @@ from .asking import invalid, mapping, names_in, read_search
 from .finding import beyond, find
 from .metatools import Metatool, Role, spelled
 from .profile import Profile
-from .replies.reply import Found, structured
+from .replies.reply import Found, beside, structured
 from .scope import Scope
 from .session import Session
 from .snapshot import brought
@@ -145,11 +145,18 @@ def _search(ask: Ask) -> Outcome:
     )
     return Outcome(
         session=session,
-        result=ask.profile.reply(found),
+        result=_replied(ask.profile, found),
         loaded=found.loaded,
         found=found.tools,
         events=_told(session, found),
     )
+
+
+def _replied(profile: Profile, found: Found) -> Result:
+    """The reply; where the model is shown tools instead of it, with words that go beside them."""
+    result = profile.reply(found)
+    words = beside(found) if found.is_shown else ""
+    return replace(result, content=(*result.content, Content(text=words))) if words else result
 
 
 def _told(session: Session, found: Found) -> tuple[Event, ...]:

@@ -153,11 +153,13 @@ class _Led:
         return outcome
 
     def _answer(self, outcome: Outcome) -> object:
-        """What the model reads: the words, or the definitions that its provider puts there."""
+        """What the model reads: the words, or the definitions that its provider puts there, and
+        what is said beside them."""
         if not self.view.mechanism or not outcome.loaded:
             return outcome.result.text
         loaded = [Entry(self.catalog[n]) for n in outcome.loaded]
-        return [w.value for w in Pen(target=self.target).write(loaded).written]
+        written = Pen(target=self.target).write(loaded).written
+        return [*(w.value for w in written), *(c.text for c in outcome.result.content[1:])]
 
 
 def _definitions(seen: View) -> Iterator[dict[str, Any]]:

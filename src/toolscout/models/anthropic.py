@@ -138,6 +138,8 @@ def dialogue(
         ]
         if not blocks:
             continue
+        if role == "user":
+            blocks.sort(key=lambda block: block["type"] != "tool_result")
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
         else:
@@ -150,26 +152,32 @@ def _blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, A
         case Text(text):
             if not text.strip():
                 return []
-            wrapped = f"<notice>{text}</notice>" if role == "system" else text
-            return [{"type": "text", "text": wrapped}]
+            return [_notice(text) if role == "system" else {"type": "text", "text": text}]
         case Call():
             return [
                 {"type": "tool_use", "id": part.id, "name": part.name, "input": part.replayed()}
             ]
         case CallResult():
-            return [_result(part, names)]
+            return _result(part, names)
         case Native(provider, block):
             return [json.loads(block)] if provider == AnthropicModel.provider else []
 
 
-def _result(part: CallResult, names: frozenset[str]) -> dict[str, Any]:
+def _result(part: CallResult, names: frozenset[str]) -> list[dict[str, Any]]:
+    """The result of a call; beside references to tools go words, since they have room for none."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.id}
-    content = _references(part.native, names) or _content(part.result)
+    references = _references(part.native, names)
+    content = references or _content(part.result)
     if content:
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
-    return block
+    words = part.words if references else ""
+    return [block, _notice(words)] if words else [block]
+
+
+def _notice(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": f"<notice>{text}</notice>"}
 
 
 def _references(native: str, names: frozenset[str]) -> list[dict[str, Any]]:

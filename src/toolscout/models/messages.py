@@ -67,6 +67,11 @@ class CallResult:
     native: str = ""
     type: Literal["result"] = "result"
 
+    @property
+    def words(self) -> str:
+        """What is said beside the native form, which stands for the first part of the result."""
+        return "\n".join(c.text for c in self.result.content[1:] if c.text)
+
 
 @dataclass(frozen=True, slots=True)
 class Native:

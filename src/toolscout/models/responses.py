@@ -110,11 +110,12 @@ def _call(call: Call) -> dict[str, Any]:
 
 def _found(part: CallResult) -> list[dict[str, Any]]:
     """The answer to a search that the provider left to us; it has no room for words, so these
-    follow it when there is nothing else to say."""
+    follow it: all of them when there is nothing else to say, else what goes beside the tools."""
     tools: list[Any] = json.loads(part.native) if part.native else []
     output: dict[str, Any] = {"type": "tool_search_output", "call_id": part.id, "tools": tools}
     output |= {"execution": "client", "status": "completed"}
-    return [output] if tools else [output, _text(part.result.text, role="system")]
+    words = part.words if tools else part.result.text
+    return [output, _text(words, role="system")] if words else [output]
 
 
 def _result(part: CallResult) -> dict[str, Any]:

@@ -58,9 +58,24 @@ class Found:
         return "\n".join(self.queries)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether the provider shows the model the tools themselves in place of the reply."""
+        return self.surface == "native" and bool(self.loaded)
+
+    @property
     def remaining(self) -> int:
         """How many tools still wait."""
         return len(self.after.waiting) if self.after else 0
+
+
+def beside(found: Found) -> str:
+    """What has to be said besides the tools themselves, where a provider shows only those.
+
+    That is what was not found, how the search went, the rules of use, and what is new.
+    """
+    parts = [f"Nothing fits {', '.join(map(repr, found.unmet))}." if found.unmet else ""]
+    parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
+    return "\n".join(p for p in (*parts, *found.notes, found.rules, found.news) if p)
 
 
 Reply = Callable[[Found], Result]

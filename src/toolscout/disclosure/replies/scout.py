@@ -10,7 +10,7 @@ from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ..loading import SURE
 from .definitions import in_a_line, plainly
-from .reply import Describe, Found
+from .reply import Describe, Found, beside
 
 LOADED = "Loaded: "
 """How the line begins that names what came into view."""
@@ -35,13 +35,11 @@ class Scout:
 
     def __call__(self, found: Found) -> Result:
         """The answer as plain text."""
-        parts = [self._found(found) if found.tools else self._nothing(found)]
-        parts += [f"Nothing fits {', '.join(map(repr, found.unmet))}." if found.unmet else ""]
-        parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
+        said = self._found(found) if found.tools else self._nothing(found)
         names = [n for n in found.near if n not in found.missing][: self.near]
-        parts += [f"Near: {', '.join(_names(found)(n) for n in names)}" if names else ""]
-        parts += [*found.notes, found.rules, found.news]
-        return Result.of("\n".join(p for p in parts if p))
+        near = f"Near: {', '.join(_names(found)(n) for n in names)}" if names else ""
+        more = "" if found.is_shown else beside(found)
+        return Result.of("\n".join(p for p in (said, near, more) if p))
 
     def _found(self, found: Found) -> str:
         """What is ready, with its definition where that is needed, and what else there is."""
