@@ -13,8 +13,8 @@ from .history import Exchange, exchanges
 from .loading import nothing
 from .profile import Profile
 from .replies.blocks import LOADED as LOADED_BLOCK
+from .replies.scout import ALREADY, RUN
 from .replies.scout import LOADED as LOADED_LINE
-from .replies.scout import RUN
 from .session import Session
 from .snapshot import defining, referring
 
@@ -116,11 +116,14 @@ def _defined(tools: object) -> Iterator[str]:
 
 
 def _written(text: str) -> Iterator[str]:
-    """The names that one of our replies put where it puts what was loaded; nothing below that."""
+    """The names that one of our replies put where it puts what is loaded; nothing below that."""
     first, *rest = text.split("\n")
     if first.startswith(LOADED_LINE):
         listed = first.removeprefix(LOADED_LINE).split(" (")[0]
         yield from (name.strip() for name in listed.split(","))
+        first = rest[0] if rest else ""
+    if first.startswith(ALREADY):
+        yield from (name.strip() for name in first.removeprefix(ALREADY).split(","))
     elif first == LOADED_BLOCK:
         for line in rest:
             if not line.startswith("- "):

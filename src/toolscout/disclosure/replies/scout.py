@@ -15,6 +15,9 @@ from .reply import Describe, Found, beside
 LOADED = "Loaded: "
 """How the line begins that names what came into view."""
 
+ALREADY = "Already in your tool list: "
+"""How the line begins that names what was in view before."""
+
 RUN = "Run with call_tool:"
 """The line above the definitions of what is run through the dispatcher."""
 
@@ -62,7 +65,7 @@ class Scout:
         old = [name(n) for n in listed if n not in found.loaded]
         return [
             *([f"{LOADED}{', '.join(new)} (in your tool list from the next step)"] if new else []),
-            *([f"Already in your tool list: {', '.join(old)}"] if old else []),
+            *([f"{ALREADY}{', '.join(old)}"] if old else []),
         ]
 
     def _nothing(self, found: Found) -> str:
