@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -22,6 +23,10 @@ TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 def tool(name: str, description: str = "Say it back.", schema: Any = TEXT) -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": schema}
+
+
+def deep(levels: int) -> dict[str, Any]:
+    return {"type": "object", "properties": {"in": deep(levels - 1)}} if levels else TEXT
 
 
 def several(count: int) -> list[dict[str, Any]]:
@@ -52,6 +57,9 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "hints": lambda: [LOOK, CHANGE, tool("unknown")],
     "silent": lambda: [tool("echo"), *([tool("more")] if has_more() else [])],
     "changes": lambda: [tool("echo", f"Version {1 + calls()}.")],
+    "refuses": lambda: [tool("change"), LOOK],
+    "endless": lambda: [tool("deep", schema=deep(300))],
+    "infinite": lambda: [tool("good"), tool("odd", schema={**TEXT, "maxProperties": math.inf})],
     "told": lambda: [json.loads((FOLDER / "tool.json").read_text())] if FOLDER else [],
 }
 
@@ -69,6 +77,10 @@ def note(line: str) -> None:
 def calls() -> int:
     path = FOLDER / "calls.txt" if FOLDER else None
     return len(path.read_text().splitlines()) if path and path.exists() else 0
+
+
+class Refused(Exception):
+    """The server says no, with the code that an SDK uses for connections that closed."""
 
 
 def send(message: dict[str, Any]) -> None:
@@ -90,6 +102,11 @@ def misbehave(params: dict[str, Any]) -> None:
             (FOLDER / "gate").read_text()
         case "slow":
             sys.stdin.read()
+        case "refuses":
+            raise Refused(f"The key {os.environ.get('API_KEY')} is used up")
+        case "halves":
+            # A text that was cut in the middle of a character; the whole one after it stays.
+            params["arguments"]["text"] = "cut \ud83d here, \ud83d\ude00 whole, \\ud83d spelt"
         case "changes":
             send({"method": "notifications/tools/list_changed"})
         case _:
@@ -99,6 +116,8 @@ def misbehave(params: dict[str, Any]) -> None:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
+            if FAULT == "denies":
+                raise Refused("Not for you")
             if FAULT == "hangs" or (FOLDER is not None and (FOLDER / "hang").exists()):
                 sys.stdin.read()
             return {
@@ -106,10 +125,15 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 "capabilities": {"tools": {"listChanged": FAULT == "changes"}},
                 "serverInfo": {"name": "bad", "version": "1"},
             }
+        case "tools/list" if FAULT == "listless":
+            return {}
         case "tools/list":
             return {"tools": LISTS.get(FAULT, lambda: [tool("echo")])()}
         case "tools/call":
             note(params["name"])
+            if FAULT == "confesses":
+                said = {"type": "text", "text": f"My key {os.environ['API_KEY']} is used up"}
+                return {"content": [said], "isError": True, "_meta": {"saw": os.environ["API_KEY"]}}
             misbehave(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
         case _:
@@ -131,6 +155,8 @@ for line in sys.stdin:
         send(
             {"id": message["id"], "result": answer(message["method"], message.get("params") or {})}
         )
+    except Refused as error:
+        send({"id": message["id"], "error": {"code": -32000, "message": str(error)}})
     except KeyError:
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     if FAULT == "garbage":

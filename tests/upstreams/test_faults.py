@@ -243,3 +243,67 @@ async def test_a_server_gets_its_own_variables_and_no_others(
         (tool,) = await source.tools()
         assert (await source.call(tool, {"text": "MINE"})).text == "yes"
         assert (await source.call(tool, {"text": "UPSTREAM_TEST_SECRET"})).text == "unset"
+
+
+@pytest.mark.parametrize("name", ["change", "look"])
+async def test_a_server_that_says_no_is_quoted_and_asked_once(tmp_path: Path, name: str) -> None:
+    async with bad("refuses", tmp_path) as source:
+        tools = {t.local_name: t for t in await source.tools()}
+        result = await source.call(tools[name], {})
+        assert result.is_error
+        assert "is used up" in result.text
+        assert source.state.status == "ready"
+    assert (tmp_path / "calls.txt").read_text().split() == [name]
+
+
+async def test_a_server_that_refuses_the_handshake_is_quoted() -> None:
+    async with bad("denies") as source:
+        with pytest.raises(SourceError, match="Not for you"):
+            await source.tools()
+
+
+async def test_half_a_character_costs_that_character_alone() -> None:
+    async with bad("halves") as source:
+        (tool,) = await source.tools()
+        result = await source.call(tool, {})
+        assert result.text == "cut \ufffd here, \U0001f600 whole, \\ud83d spelt"
+
+
+async def test_an_answer_that_cannot_be_read_is_told_at_once() -> None:
+    limits = Limits(connect_timeout_seconds=600)
+    async with bad("endless", limits=limits) as source:
+        with pytest.raises(SourceError, match=r"cannot be read: .*recursion"):
+            await source.tools()
+
+
+async def test_a_tool_that_cannot_be_kept_is_named() -> None:
+    async with bad("infinite") as source:
+        assert [t.local_name for t in await source.tools()] == ["good"]
+        (problem,) = source.state.problems
+        assert "'odd' is left out" in problem
+
+
+async def test_an_answer_without_a_list_is_told() -> None:
+    async with bad("listless") as source:
+        assert await source.tools() == ()
+        assert "holds no list" in source.state.problems[0]
+
+
+@pytest.mark.parametrize("fault", ["refuses", "confesses"])
+async def test_no_error_of_a_server_carries_its_secret(fault: str) -> None:
+    secret = 'a "quoted" secret'
+    server = Server(
+        name=fault,
+        command=sys.executable,
+        args=(BAD, fault),
+        env={"API_KEY": secret},
+        secrets=(secret,),
+    )
+    source = MCPSource(server)
+    try:
+        result = await source.call((await source.tools())[0], {})
+    finally:
+        await source.close()
+    assert result.is_error
+    assert "is used up" in result.text
+    assert "quoted" not in f"{result} {result.raw}"

@@ -15,6 +15,7 @@ from ...result import Result
 from . import wire
 from .connection import Connection
 from .exchange import CURRENT, Exchange
+from .salvage import is_cut
 from .servers import Server
 
 _MOST_ROUNDS = 10
@@ -63,6 +64,8 @@ async def run(connection: Connection, server: Server, call: Call) -> Result:
     finally:
         if exchange is not None:
             connection.calls.remove(exchange)
+    if isinstance(reply, types.CallToolResult) and reply.is_error:
+        reply = wire.hidden(reply, server)
     return _result(reply)
 
 
@@ -147,7 +150,7 @@ def _result(reply: Reply | types.InputRequiredResult) -> Result:
 
 
 def _failure(error: MCPError, connection: Connection, server: Server, call: Call) -> Result:
-    if error.code == types.CONNECTION_CLOSED:
+    if is_cut(error):
         raise Lost(may_have_run=True) from error
     if connection.status_code == _NOT_FOUND and error.code == types.INVALID_REQUEST:
         raise Lost(may_have_run=False) from error
@@ -158,4 +161,4 @@ def _failure(error: MCPError, connection: Connection, server: Server, call: Call
             hint="It may still have run: look before calling again.",
         ) from error
     said = f"Server {server.name!r} refused {call.name!r}: {server.hide(str(error))}"
-    return replace(Result.error(said), raw=error.error)
+    return replace(Result.error(said), raw=wire.hidden(error.error, server))

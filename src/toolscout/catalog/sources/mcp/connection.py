@@ -22,6 +22,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from .exchange import CURRENT, Answer, Exchange
 from .guard import client
 from .offers import Sifter
+from .salvage import is_cut
 from .servers import Protocol, Server
 from .streams import Tail, Watched, first_of
 
@@ -227,7 +228,7 @@ async def _negotiate(session: Relay, protocol: Protocol) -> None:
         try:
             await session.discover()
         except MCPError as error:
-            if protocol == "stateless" or error.code == types.CONNECTION_CLOSED:
+            if protocol == "stateless" or is_cut(error):
                 raise
         except (RuntimeError, ValueError):
             if protocol == "stateless":

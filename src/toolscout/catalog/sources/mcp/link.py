@@ -13,11 +13,13 @@ import mcp_types as types
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from ....errors import SourceError
 from ....events import Event, Sink
 from .breaker import Breaker
 from .connection import Connection
+from .salvage import is_cut
 from .servers import Protocol, Server
 from .streams import first_of
 
@@ -278,8 +280,7 @@ class _Failed(Exception):
     def __init__(self, reason: str, error: Exception) -> None:
         super().__init__(reason)
         self.reason = reason
-        is_cut = isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED
-        self.next_protocol: Protocol = "handshake" if is_cut else "auto"
+        self.next_protocol: Protocol = "handshake" if is_cut(error) else "auto"
 
 
 def _announces(connection: Connection) -> bool:
@@ -295,10 +296,12 @@ def explain(error: Exception, connection: Connection, server: Server) -> str:
         return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds.{tail}"
     if isinstance(error, FileNotFoundError):
         return f"there is no command {server.hide(server.command)!r} (or no such folder)."
-    if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
+    if is_cut(error):
         return f"it ended before it answered.{tail}"
     if connection.status_code >= _FIRST_FAILURE:
         return f"it answered with HTTP status {connection.status_code}."
+    if isinstance(error, ValidationError):
+        return f"it answered with something that is not MCP.{tail}"
     if isinstance(error, httpx2.ConnectError):
         return f"nothing answers at {server.place}: {server.hide(str(error))}"
     return f"{server.hide(str(error)) or type(error).__name__}.{tail}"

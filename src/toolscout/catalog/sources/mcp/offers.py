@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
 from mcp import MCPError
@@ -52,7 +52,11 @@ class Sifter(JSONRPCDispatcher[Any]):
         if key is None or self._fits(method, reply):
             return reply
         kept: list[Any] = []
-        for item in reply.get(key) or ():
+        found: Any = reply.get(key)
+        if not isinstance(found, list):
+            self.problems.append(f"{key}: the answer holds no list.")
+            found = []
+        for item in cast("list[Any]", found):
             if self._fits(method, {**reply, key: [item]}):
                 kept.append(item)
             else:
@@ -124,7 +128,8 @@ async def _pages(
         if error.code != types.METHOD_NOT_FOUND:
             raise
     if cursor is not None:
-        sifter.problems.append(f"The list did not end; the first {len(found)} entries are taken.")
+        taken = min(len(found), MOST_TOOLS)
+        sifter.problems.append(f"The list did not end; the first {taken} entries are taken.")
     return found[:MOST_TOOLS]
 
 
@@ -149,7 +154,9 @@ def _size(tool: types.Tool) -> int:
     return len(str(tool.input_schema)) + len(str(tool.output_schema or ""))
 
 
-def definitions(server: Server, listed: Iterable[types.Tool]) -> Iterable[wire.Definition]:
+def definitions(
+    server: Server, listed: Iterable[types.Tool], problems: list[str]
+) -> Iterable[wire.Definition]:
     """The listed tools that the configuration lets in, as the catalog will know them."""
     taken: set[str] = set()
     for item in listed:
@@ -157,7 +164,8 @@ def definitions(server: Server, listed: Iterable[types.Tool]) -> Iterable[wire.D
             continue
         try:
             definition = wire.define(server, item, taken=taken)
-        except SchemaError:
+        except SchemaError as error:
+            problems.append(f"tools: {item.name!r} is left out: {error.message}")
             continue
         taken.add(definition.tool.name)
         yield definition

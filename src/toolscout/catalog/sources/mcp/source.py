@@ -113,7 +113,7 @@ class MCPSource:
             in_flight=self._link.in_flight,
             failures=breaker.failures,
             retry_seconds=round(breaker.wait_seconds(now=self._clock()), 1),
-            problems=listing.problems,
+            problems=(*listing.problems, *self._unusable),
         )
 
     async def tools(self) -> Sequence[Tool]:
@@ -275,6 +275,8 @@ class MCPSource:
 
     def _define(self) -> None:
         listed = self._listing.tools if self._listing else ()
-        self._definitions = {d.local: d for d in offers.definitions(self.server, listed)}
+        self._unusable: list[str] = []
+        found = offers.definitions(self.server, listed, self._unusable)
+        self._definitions = {d.local: d for d in found}
         names = (qualified(self.name, local) for local in self._definitions)
         self._spellings = {normalised(name): name for name in names}

@@ -12,6 +12,8 @@ from typing import Any, Self, TextIO
 
 from mcp.shared.message import SessionMessage
 
+from .salvage import salvaged
+
 _TAIL_BYTES = 4_000
 
 
@@ -65,7 +67,7 @@ class Watched:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return await self._inner.__anext__()
+            return salvaged(await self._inner.__anext__())
         except BaseException:
             self._ended.set()
             raise

@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import mcp_types as types
+from pydantic import BaseModel
 
 from ...clean import clean, clean_line
 from ...frozen import Unfreezable, frozen
@@ -19,6 +20,7 @@ from ...tool import Annotations, Tool
 from .servers import Server
 
 _LARGEST_META = 2_000
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,23 @@ def _annotations(given: types.ToolAnnotations | None) -> Annotations | None:
         idempotent=given.idempotent_hint,
         open_world=given.open_world_hint,
     )
+
+
+def hidden(record: _Record, server: Server) -> _Record:
+    """What went wrong, in the server's words but without its secrets, however deep they are."""
+    told = record.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    without = _hidden(told, server)
+    return record if without == told else type(record).model_validate(without)
+
+
+def _hidden(value: Any, server: Server) -> Any:
+    if isinstance(value, str):
+        return server.hide(value)
+    if isinstance(value, dict):
+        return {k: _hidden(v, server) for k, v in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_hidden(v, server) for v in cast("list[Any]", value)]
+    return value
 
 
 def result_of(reply: types.CallToolResult) -> Result:
