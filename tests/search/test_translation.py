@@ -123,6 +123,15 @@ def test_words_of_tools_that_came_later_are_learnt() -> None:
     assert translated(engine.search("datei").hits[0]) == ("file",)
 
 
+def test_a_word_is_encoded_once_however_often_the_catalog_grows() -> None:
+    embedder = Dictionary(*MEANINGS)
+    engine = filled(TOOLS[:1], embedders=[embedder])
+    for count in range(2, len(TOOLS) + 1):
+        engine.update(Catalog(TOOLS[:count]))
+        engine.fill()
+    assert embedder.encoded.count("invoice") == embedder.encoded.count("weather") == 1
+
+
 def test_words_of_tools_that_have_gone_are_no_meanings() -> None:
     engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
     engine.update(Catalog(t for t in TOOLS if "file" not in t.name))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -187,9 +187,14 @@ class Engine:
             return {}
         return spoken(now.catalog)
 
-    def learn(self, embedder: Embedder, terms: Collection[str], vectors: Floats) -> None:
-        """Take over the vectors of words."""
-        glossary = Glossary.of(terms, vectors, size=len(self._now.index.lexicon.vocabulary))
+    def learnt(self, embedder: Embedder) -> Mapping[str, Floats]:
+        """The words that an embedder has learnt, with their vectors."""
+        known = self._now.index.glossaries.get(embedder.id)
+        return {} if known is None else dict(zip(known.words, known.vectors, strict=True))
+
+    def learn(self, embedder: Embedder, words: Mapping[str, str], vectors: Floats) -> None:
+        """Take over the vectors of words, each under its term."""
+        glossary = Glossary.of(words, vectors, size=len(self._now.index.lexicon.vocabulary))
         with self._writing:
             index = self._now.index.with_glossary(embedder.id, glossary)
             self._now = replace(self._now, index=index)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from threading import Event, Lock, Thread
@@ -140,8 +140,12 @@ class Index(Protocol):
         """The terms whose words an embedder is to learn, each with its word."""
         ...
 
-    def learn(self, embedder: Embedder, terms: Collection[str], vectors: Floats) -> None:
-        """Put the vectors of words in."""
+    def learnt(self, embedder: Embedder) -> Mapping[str, Floats]:
+        """The words that an embedder has learnt, with their vectors."""
+        ...
+
+    def learn(self, embedder: Embedder, words: Mapping[str, str], vectors: Floats) -> None:
+        """Put the vectors of words in, each word under its term."""
         ...
 
 
@@ -266,10 +270,13 @@ class Filler:
 
     def _learn(self, words: Mapping[str, str], embedder: Embedder) -> Iterator[int]:
         """The vectors of words, put in once all of them are there; says how many each time."""
-        rows: dict[str, Floats] = {}
-        for some, vectors in vectors_of(tuple(words.values()), embedder, self._cache):
+        if not words:
+            return
+        known = self._index.learnt(embedder)
+        rows = {word: known[word] for word in words.values() if word in known}
+        yield len(rows)
+        rest = tuple(word for word in words.values() if word not in known)
+        for some, vectors in vectors_of(rest, embedder, self._cache):
             rows |= zip(some, vectors, strict=True)
             yield len(some)
-        if words:
-            vectors = np.stack([rows[word] for word in words.values()])
-            self._index.learn(embedder, words.keys(), vectors)
+        self._index.learn(embedder, words, np.stack([rows[word] for word in words.values()]))

@@ -35,28 +35,29 @@ Meanings = Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """Terms of a catalog with the vectors of their words.
+    """Terms of a catalog, the word each stands for, and its vector.
 
     `crowding` is how near each has the nearest of the commonest: a word that is near to everything
-    means little.
-    `size` is how large the vocabulary was.
+    means little. `size` is how large the vocabulary was.
     """
 
     terms: Sequence[str]
+    words: Sequence[str]
     vectors: Floats
     crowding: Floats
     size: int
 
     @classmethod
-    def of(cls, words: Collection[str], vectors: Floats, *, size: int) -> Glossary:
-        """A glossary of terms and the vectors of their words, of length one."""
+    def of(cls, words: Mapping[str, str], vectors: Floats, *, size: int) -> Glossary:
+        """A glossary of terms, each with its word, and the vectors of the words, of length one."""
         others = vectors[:_OTHERS]
         first = max(0, len(others) - _NEIGHBOURS)
         with one_thread():
             likeness = vectors @ others.T
         np.fill_diagonal(likeness, -1)  # nothing crowds itself
         likeness.partition(first, axis=1)
-        return cls(tuple(words), vectors, likeness[:, first:].mean(axis=1), size)
+        crowding = likeness[:, first:].mean(axis=1)
+        return cls(tuple(words), tuple(words.values()), vectors, crowding, size)
 
     def is_outgrown(self, size: int) -> bool:
         """Whether the vocabulary has grown by so much that a new glossary pays."""
