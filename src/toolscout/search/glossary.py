@@ -15,8 +15,8 @@ from .embedders.embedder import Floats
 from .text import is_paired, split_identifiers, terms
 from .vectors import one_thread
 
-_MOST_WORDS = 4_000
-_MOST_TOOLS = 4_000
+_MOST_WORDS = 3_000
+_MOST_TOOLS = 2_000
 _TEXT_CAP = 2_000
 _SHORTEST = 3
 _OTHERS = 1_000
