@@ -7,6 +7,7 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from email import message_from_string
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -151,9 +152,11 @@ async def shop(folder: Path, **options: Any) -> AsyncIterator[tuple[OpenAPISourc
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     path = folder / "shop.json"
-    path.write_text(json.dumps(options.pop("document", SHOP)))
-    api = API(name="shop", document=str(path), base_url=f"http://127.0.0.1:{port}/v1", **options)
-    source = OpenAPISource(api)
+    document = options.pop("document", SHOP)
+    base = f"http://127.0.0.1:{port}"
+    path.write_text(json.dumps(document(base) if callable(document) else document))
+    options = {"base_url": f"{base}/v1", **options}
+    source = OpenAPISource(API(name="shop", document=str(path), **options))
     try:
         yield source, seen
     finally:
@@ -161,7 +164,7 @@ async def shop(folder: Path, **options: Any) -> AsyncIterator[tuple[OpenAPISourc
         server.close()
 
 
-async def call(source: OpenAPISource, name: str, **arguments: Any) -> Result:
+async def call(source: OpenAPISource, name: str, /, **arguments: Any) -> Result:
     tool = next(t for t in await source.tools() if t.local_name == name)
     return await source.call(tool, arguments)
 
@@ -365,3 +368,161 @@ def test_no_argument_leaves_its_segment_of_the_path(name: str) -> None:
     assert path.count("/") == 3
     assert ".." not in path.split("/")
     assert unquote(path.split("/")[2]) == name
+
+
+def one(operation: dict[str, Any], *, path: str = "/x", **more: Any) -> dict[str, Any]:
+    """A document of one operation, called `it`."""
+    method = "post" if "requestBody" in operation else "get"
+    item = {method: {"operationId": "it", **operation}, **more.pop("item", {})}
+    return {"openapi": "3.0.3", "info": {}, "paths": {path: item}, **more}
+
+
+def body(schema: dict[str, Any], media: str = "application/json") -> dict[str, Any]:
+    return {"requestBody": {"required": True, "content": {media: {"schema": schema}}}}
+
+
+async def test_a_form_of_several_parts_carries_files_lists_and_objects(tmp_path: Path) -> None:
+    fields = {
+        "file": {"type": "string", "format": "binary"},
+        "label": {"type": "array", "items": {"type": "string"}},
+        "about": {"type": "object"},
+    }
+    document = one(body({"type": "object", "properties": fields}, "multipart/form-data"))
+    async with shop(tmp_path, document=document) as (source, seen):
+        data = base64.b64encode(b"raw bytes").decode()
+        await call(source, "it", file=data, label=["a", "b"], about={"x": 1})
+        text = f"content-type: {seen.header('content-type')}\r\n\r\n{seen.body}"
+        parts = message_from_string(text).get_payload()
+        assert isinstance(parts, list)
+        sent = [(p.get_param("name", header="content-disposition"), p.get_payload()) for p in parts]
+        assert sent == [
+            ("file", "raw bytes"),
+            ("label", "a"),
+            ("label", "b"),
+            ("about", '{"x": 1}'),
+        ]
+        assert parts[0].get_filename() == "file"
+        with pytest.raises(InvalidArguments, match="file is a file: it must be base64"):
+            await call(source, "it", file="not base64!")
+
+
+async def test_a_list_in_a_form_is_its_field_again_and_again(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"tag": {"type": "array"}}}
+    document = one(body(schema, "application/x-www-form-urlencoded"))
+    async with shop(tmp_path, document=document) as (source, seen):
+        await call(source, "it", tag=["a", "b"])
+        assert seen.body == "tag=a&tag=b"
+
+
+async def test_nobody_is_asked_for_what_only_stands_in_answers(tmp_path: Path) -> None:
+    properties = {
+        "id": {"type": "integer", "readOnly": True},
+        "name": {"type": "string"},
+        "inner": {"$ref": "#/components/schemas/Pet"},
+    }
+    pet = {"type": "object", "required": ["id", "name"], "properties": properties}
+    document = one(body({"$ref": "#/components/schemas/Pet"}), components={"schemas": {"Pet": pet}})
+    async with shop(tmp_path, document=document) as (source, seen):
+        (tool,) = await source.tools()
+        schema = tool.parameters.value
+        for table in (schema, schema["$defs"]["Pet"]):
+            assert table["required"] == ["name"]
+            assert set(table["properties"]) == {"name", "inner"}
+        await call(source, "it", name="Rex")
+        assert json.loads(seen.body) == {"name": "Rex"}
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "written"),
+    [
+        ("simple", False, {"a": 1, "b": 2}, "a,1,b,2"),
+        ("simple", True, {"a": 1, "b": 2}, "a=1,b=2"),
+        ("label", False, "x", ".x"),
+        ("label", True, ["x", "y/z"], ".x.y%2Fz"),
+        ("matrix", False, "m m", ";id=m%20m"),
+        ("matrix", False, ["x", "y"], ";id=x,y"),
+        ("matrix", True, ["x", "y"], ";id=x;id=y"),
+        ("matrix", True, {"a": 1, "b": 2}, ";a=1;b=2"),
+    ],
+)
+def test_paths_are_written_in_every_style(
+    style: str, explode: bool, value: Any, written: str
+) -> None:
+    operation = Operation(
+        tool=Tool(name="t"),
+        method="get",
+        path="/{id}/raw",
+        parameters=(Parameter("id", "id", "path", style, explodes=explode),),
+    )
+    assert outgoing(operation, {"id": value}).path == f"/{written}/raw"
+
+
+async def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
+    document = one({"parameters": [{"name": "X-Name", "in": "header"}]})
+    async with shop(tmp_path, document=document) as (source, _):
+        with pytest.raises(InvalidArguments, match="only ASCII"):
+            await call(source, "it", **{"X-Name": "Jürgen"})
+
+
+async def test_the_nearest_server_is_asked_unless_the_address_is_given(tmp_path: Path) -> None:
+    def document(base: str) -> dict[str, Any]:
+        near = {"servers": [{"url": f"{base}/near"}]}
+        return one({}, item=near, servers=[{"url": f"{base}/far"}])
+
+    async with shop(tmp_path, document=document, base_url="") as (source, seen):
+        await call(source, "it")
+        assert seen.line.split()[1] == "/near/x"
+    async with shop(tmp_path, document=document) as (source, seen):
+        await call(source, "it")
+        assert seen.line.split()[1] == "/v1/x"
+
+
+async def test_a_secret_is_used_though_saying_nothing_is_allowed_too(tmp_path: Path) -> None:
+    schemes = {"key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+    document = one({"security": [{}, {"key": []}]}, components={"securitySchemes": schemes})
+    async with shop(tmp_path, document=document, auth={"key": "s3cret-key"}) as (source, seen):
+        await call(source, "it")
+        assert seen.header("x-key") == "s3cret-key"
+
+
+async def test_dates_of_yaml_stay_the_texts_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "dates.yaml"
+    path.write_text(
+        """
+        openapi: 3.0.0
+        info: {title: Dates, version: 2020-01-01}
+        paths:
+          /a:
+            get:
+              operationId: dated
+              parameters:
+                - {name: since, in: query, schema: {type: string, default: 2020-01-01}}
+        """
+    )
+    (tool,) = await OpenAPISource.at(path).tools()
+    assert tool.parameters.value["properties"]["since"]["default"] == "2020-01-01"
+
+
+async def test_what_cannot_be_used_of_a_document_is_named_and_the_rest_works(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(
+        """
+        openapi: 3.0.0
+        paths:
+          /a:
+            get:
+              operationId: odd
+              parameters: [{name: n, in: query, schema: {type: number, default: .nan}}]
+          /b:
+            get: {operationId: good, parameters: [{$ref: 'other.yaml#/p'}]}
+        """
+    )
+    source = OpenAPISource(API(name="odd", document=str(path), auth={"kay": "s3cret-key"}))
+    assert [t.local_name for t in await source.tools()] == ["good"]
+    told = " ".join(source.problems)
+    assert "'odd' is left out" in told
+    assert "other.yaml#/p" in told
+    assert "'kay'" in told
+    assert "s3cret" not in told

@@ -116,7 +116,13 @@ async def _read(api: API) -> tuple[Looked, Sequence[Tool]]:
         await source.close()
     took_ms = round((time.perf_counter() - started) * 1_000, 1)
     look = Looked(
-        api.name, "ready", place=place, protocol="OpenAPI", tools=len(tools), took_ms=took_ms
+        api.name,
+        "ready",
+        place=place,
+        protocol="OpenAPI",
+        tools=len(tools),
+        problems=source.problems,
+        took_ms=took_ms,
     )
     return look, tools
 

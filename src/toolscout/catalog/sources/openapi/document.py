@@ -15,6 +15,7 @@ import yaml
 from ....errors import SourceError
 from ..mcp.guard import client
 from ..mcp.servers import is_address
+from ..yamlevents import Loader
 
 _LARGEST = 64 * 1024 * 1024
 _DEEPEST = 32
@@ -51,9 +52,29 @@ class Document:
         return found
 
     @property
-    def base_url(self) -> str:
-        """The address of the first server, its variables at their defaults."""
-        servers = self.value.get("servers")
+    def elsewhere(self) -> tuple[str, ...]:
+        """The references that lead out of the document, and are not followed."""
+        found: dict[str, None] = {}
+        nodes: list[Any] = [self.value]
+        seen: set[int] = set()
+        while nodes:
+            node = nodes.pop()
+            if id(node) in seen:
+                continue
+            seen.add(id(node))
+            if isinstance(node, dict):
+                table = cast("dict[str, Any]", node)
+                reference = table.get("$ref")
+                if isinstance(reference, str) and not reference.startswith("#"):
+                    found[reference] = None
+                nodes += table.values()
+            elif isinstance(node, list):
+                nodes += cast("list[Any]", node)
+        return tuple(sorted(found))
+
+    def base_url(self, *nearer: object) -> str:
+        """The address of the first server, its variables at their defaults; the nearest has it."""
+        servers = next((s for s in nearer if s), None) or self.value.get("servers")
         listed = cast("list[Any]", servers) if isinstance(servers, list) else []
         table = self.resolve(listed[0] if listed else None)
         url = str(table.get("url") or "")
@@ -69,7 +90,8 @@ async def load(place: str, *, allows_private: bool = False) -> Document:
     else:
         text = _read(Path(place))
     try:
-        value: Any = json.loads(text) if text.lstrip().startswith("{") else yaml.safe_load(text)
+        is_json = text.lstrip().startswith("{")
+        value: Any = json.loads(text) if is_json else yaml.load(text, Loader)  # noqa: S506 -- it is a safe one
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise SourceError(f"{place} is neither JSON nor YAML: {error}.") from error
     if not isinstance(value, dict):

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
+from ....errors import SchemaError
 from ...clean import clean, clean_line
 from ...names import qualified, wire_name
 from ...schema import Schema
 from ...tool import Annotations, Tool
 from .document import Document
-from .schemas import Translator
+from .schemas import Translator, is_read_only
 
 Place = Literal["path", "query", "header", "cookie"]
 _METHODS = ("get", "put", "post", "delete", "head", "patch", "options")
@@ -59,6 +60,12 @@ class Body:
     media: str
     argument: str = ""
     fields: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @property
+    def is_multipart(self) -> bool:
+        """Whether it is sent as a form of several parts."""
+        return self.media.startswith("multipart/")
 
     @property
     def is_json(self) -> bool:
@@ -76,10 +83,13 @@ class Operation:
     parameters: tuple[Parameter, ...] = ()
     body: Body | None = None
     security: tuple[tuple[str, ...], ...] = ()
+    base_url: str = ""
 
 
-def operations(document: Document, *, server: str, filters: Filters) -> Iterator[Operation]:
-    """All wanted operations, in the document's order; each name once."""
+def operations(
+    document: Document, *, server: str, filters: Filters, problems: list[str]
+) -> Iterator[Operation]:
+    """All wanted operations, in the document's order; each name once, a broken one told."""
     taken: set[str] = set()
     known: set[str] = set()
     paths = document.resolve(document.value.get("paths"))
@@ -95,8 +105,11 @@ def operations(document: Document, *, server: str, filters: Filters) -> Iterator
             tags = [str(t) for t in _list(operation.get("tags"))]
             if not filters.admits(method, local, path, *tags):
                 continue
-            shared = _list(table.get("parameters"))
-            made = _Maker(document, server, method, path, operation, shared).made(local, taken)
+            try:
+                made = _Maker(document, server, method, path, table).made(local, taken)
+            except SchemaError as error:
+                problems.append(f"{local!r} is left out: {error.message}")
+                continue
             taken.add(made.tool.name)
             known.add(local)
             yield made
@@ -115,15 +128,15 @@ class _Maker:
         server: str,
         method: str,
         path: str,
-        operation: dict[str, Any],
-        shared: list[Any],
+        item: dict[str, Any],
     ) -> None:
         self._document = document
         self._server = server
         self._method = method
         self._path = path
-        self._operation = operation
-        self._shared = shared
+        self._operation = cast("dict[str, Any]", item[method])
+        self._shared = _list(item.get("parameters"))
+        self._servers = (self._operation.get("servers"), item.get("servers"))
         self._translator = Translator(document)
         self._properties: dict[str, Any] = {}
         self._required: list[str] = []
@@ -143,6 +156,7 @@ class _Maker:
             parameters=parameters,
             body=body,
             security=self._security(),
+            base_url=self._document.base_url(*self._servers),
         )
 
     def _tool(self, local: str, schema: dict[str, Any], taken: set[str]) -> Tool:
@@ -205,16 +219,30 @@ class _Maker:
         media = next((m for m in content if _JSON.match(m)), next(iter(content)))
         schema = self._document.resolve(content[media]).get("schema")
         is_required = bool(node.get("required"))
+        files = tuple(self._files(schema)) if media.startswith("multipart/") else ()
         fields = self._fields(schema) if _JSON.match(media) or "form" in media else {}
         if fields and not any(f in self._properties for f in fields):
             needed = _list(self._document.resolve(schema).get("required"))
+            fields = {f: v for f, v in fields.items() if not is_read_only(v)}
             for field, value in fields.items():
                 self._add(field, value, {}, is_required=is_required and field in needed)
-            return Body(media, fields=tuple(fields))
+            return Body(media, fields=tuple(fields), files=files)
         argument = "body" if "body" not in self._properties else "request_body"
-        given = schema if _JSON.match(media) or "form" in media else {"type": "string"}
+        is_structured = _JSON.match(media) or "form" in media
+        given = schema if is_structured else {"type": "string"}
         self._add(argument, given, node, is_required=is_required)
-        return Body(media, argument=argument)
+        return Body(media, argument=argument, files=files)
+
+    def _files(self, schema: Any) -> Iterator[str]:
+        """The fields of a form that are files."""
+        for name, value in self._document.resolve(
+            self._document.resolve(schema).get("properties")
+        ).items():
+            field = self._document.resolve(value)
+            if field.get("type") == "array":
+                field = self._document.resolve(field.get("items"))
+            if field.get("format") == "binary" or "contentMediaType" in field:
+                yield name
 
     def _fields(self, schema: Any) -> dict[str, Any]:
         """The fields of a plain object; anything cleverer stays one argument."""

@@ -46,20 +46,21 @@ class Translator:
         reference = table.get("$ref")
         if isinstance(reference, str):
             return self._reference(reference, table)
-        return _translated(
+        translated = _translated(
             {
                 key: self._named(value) if key == "properties" else self._value(value)
                 for key, value in table.items()
                 if key not in _DROPPED and not key.startswith("x-")
             }
         )
+        return _asked(translated, table.get("properties"))
 
     def _named(self, properties: Any) -> Any:
         """Properties are named by their owner: none of those names is a keyword."""
         if not isinstance(properties, dict):
             return {}
         table = cast("dict[str, Any]", properties)
-        return {name: self._value(value) for name, value in table.items()}
+        return {n: self._value(value) for n, value in table.items() if not is_read_only(value)}
 
     def _reference(self, reference: str, table: Mapping[str, Any]) -> Any:
         if not reference.startswith(_COMPONENTS):
@@ -68,6 +69,21 @@ class Translator:
         self._wanted.setdefault(name)
         kept = {k: v for k, v in table.items() if k == "description"}
         return {"$ref": f"#/$defs/{name}", **kept}
+
+
+def is_read_only(schema: Any) -> bool:
+    """Whether a field only stands in answers, so that nobody is asked for it."""
+    return isinstance(schema, dict) and cast("dict[str, Any]", schema).get("readOnly") is True
+
+
+def _asked(schema: dict[str, Any], properties: Any) -> dict[str, Any]:
+    """The schema without a demand for fields that only stand in answers."""
+    required = schema.get("required")
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return schema
+    table = cast("dict[str, Any]", properties)
+    asked = [n for n in cast("list[Any]", required) if not is_read_only(table.get(n))]
+    return {**schema, "required": asked}
 
 
 def _translated(schema: dict[str, Any]) -> dict[str, Any]:

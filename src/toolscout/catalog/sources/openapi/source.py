@@ -24,6 +24,7 @@ from .requests import Outgoing, outgoing
 
 _LARGEST_REPLY = 10 * 1024 * 1024
 _MOST_SAID = 2_000
+_MOST_NAMED = 5
 _FIRST_FAILURE = 400
 
 
@@ -66,7 +67,8 @@ class OpenAPISource:
         self._api = api
         self._document: Document | None = None
         self._operations: dict[str, Operation] = {}
-        self._http: httpx2.AsyncClient | None = None
+        self._https: dict[str, httpx2.AsyncClient] = {}
+        self.problems: tuple[str, ...] = ()
 
     @classmethod
     def at(cls, path: str | Path) -> OpenAPISource:
@@ -84,12 +86,25 @@ class OpenAPISource:
                 document = await load(api.document, allows_private=api.allows_private)
             except SourceError as error:
                 raise SourceError(api.hide(error.message), hint=api.hide(error.hint)) from error
+            problems: list[str] = []
             try:
-                found = list(operations(document, server=api.name, filters=api.filters))
+                found = list(
+                    operations(document, server=api.name, filters=api.filters, problems=problems)
+                )
             except RecursionError as error:
                 raise SourceError(f"{api.document} nests without end.") from error
             self._operations = {o.tool.local_name: o for o in found}
             self._document = document
+            unknown = [name for name in api.auth if name not in self._schemes()]
+            problems += [
+                f"auth has a secret for {name!r}, which is no security scheme of the document:"
+                f" {', '.join(self._schemes()) or 'there is none'}."
+                for name in unknown
+            ]
+            if outside := document.elsewhere:
+                shown = ", ".join(outside[:_MOST_NAMED])
+                problems.append(f"What stands outside the document is not read: {shown}.")
+            self.problems = tuple(problems)
         return tuple(o.tool for o in self._operations.values())
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
@@ -112,16 +127,17 @@ class OpenAPISource:
 
     async def close(self) -> None:
         """Let go of connections."""
-        if self._http is not None:
-            await self._http.aclose()
+        for http in self._https.values():
+            await http.aclose()
 
     async def _sent(self, operation: Operation, request: Outgoing) -> Result:
         query, headers = list(request.query), {**request.headers}
         self._sign(operation, query, headers)
-        http = self._client()
+        base = self._base(operation)
+        http = self._client(base)
         asked = http.build_request(
             request.method,
-            self._base() + request.path,
+            base + request.path,
             params=tuple(query),
             headers={**headers, **self._api.headers},
             content=request.content,
@@ -137,9 +153,8 @@ class OpenAPISource:
             return Result.error(f"HTTP {response.status_code} {response.reason_phrase}: {said}")
         return _result(response)
 
-    def _base(self) -> str:
-        assert self._document is not None
-        base = (self._api.base_url or self._document.base_url).rstrip("/")
+    def _base(self, operation: Operation) -> str:
+        base = (self._api.base_url or operation.base_url).rstrip("/")
         if not is_address(base):
             raise SourceError(
                 f"The document of {self.name} does not say where the API is.",
@@ -147,27 +162,30 @@ class OpenAPISource:
             )
         return base
 
-    def _client(self) -> httpx2.AsyncClient:
+    def _client(self, base: str) -> httpx2.AsyncClient:
         async def nothing(_: httpx2.Response) -> None:
             pass
 
-        if self._http is None:
+        if base not in self._https:
             api = self._api
-            self._http = client(
-                self._base(), headers={}, allows_private=api.allows_private, note=nothing
-            )
-            self._http.timeout = httpx2.Timeout(api.timeout_seconds)
-        return self._http
+            http = client(base, headers={}, allows_private=api.allows_private, note=nothing)
+            http.timeout = httpx2.Timeout(api.timeout_seconds)
+            self._https[base] = http
+        return self._https[base]
+
+    def _schemes(self) -> Mapping[str, Any]:
+        assert self._document is not None
+        parts = self._document.resolve(self._document.value.get("components"))
+        return self._document.resolve(parts.get("securitySchemes"))
 
     def _sign(
         self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
     ) -> None:
         """Add what the first security need asks for that we have a secret for."""
         assert self._document is not None
-        known = self._document.resolve(
-            self._document.resolve(self._document.value.get("components")).get("securitySchemes")
-        )
-        for need in operation.security:
+        known = self._schemes()
+        # Where saying nothing is allowed too, whoever has a secret still means it to be used.
+        for need in filter(None, operation.security):
             if all(scheme in self._api.auth for scheme in need):
                 for scheme in need:
                     table = self._document.resolve(known.get(scheme))
