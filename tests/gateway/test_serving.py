@@ -91,7 +91,7 @@ async def test_unknown_names_and_misfitting_arguments_say_what_to_do(
         assert "text" in text(wrong)
 
 
-@pytest.mark.parametrize("arguments", ["not JSON", "[1]", [1], 5, True, None])
+@pytest.mark.parametrize("arguments", ["not JSON", "[1]", [1], 5, True])
 async def test_arguments_that_are_no_object_are_refused_with_a_code_and_what_to_send(
     serve: Serve, arguments: Any
 ) -> None:
@@ -103,6 +103,13 @@ async def test_arguments_that_are_no_object_are_refused_with_a_code_and_what_to_
         assert '"arguments":{"type":"object"' in text(refused)
         (row,) = (running.home / "state" / "audit.jsonl").read_text().splitlines()
         assert json.loads(row)["outcome"] == "invalid_arguments"
+
+
+async def test_null_for_arguments_means_none(serve: Serve) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        said = await client.call_tool("call_tool", {"name": "one__echo", "arguments": None})
+        assert text(said) == text(await run(client, "one__echo"))
+        assert not said.is_error
 
 
 async def answered(_: Any, params: ElicitRequestParams) -> ElicitResult:
