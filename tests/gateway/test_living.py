@@ -282,3 +282,32 @@ async def test_ten_slow_servers_do_not_slow_a_call_to_another(serve: Serve) -> N
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_tool_of_a_server_that_still_starts_is_not_said_to_be_missing_for_good(
+    serve: Serve,
+) -> None:
+    options = {"gateway": {"start_wait_seconds": 0.1}}
+    async with (
+        serve({"one": small(), "slow": small("hangs")}, **options) as running,
+        running.client() as client,
+    ):
+        asked = {"name": "slow__echo", "arguments": {}}
+        assert "Its server slow is still starting" in text(
+            await client.call_tool("call_tool", asked)
+        )
+        other = await client.call_tool("call_tool", {"name": "one__nothing", "arguments": {}})
+        assert "still starting" not in text(other)
+
+
+async def test_nobody_hears_of_a_starting_server_that_its_policy_hides(serve: Serve) -> None:
+    options: dict[str, Any] = {
+        "gateway": {"start_wait_seconds": 0.1},
+        "policies": {"all": {"servers": ["one"]}},
+    }
+    async with (
+        serve({"one": small(), "slow": small("hangs")}, **options) as running,
+        running.client() as client,
+    ):
+        asked = {"name": "slow__echo", "arguments": {}}
+        assert "starting" not in text(await client.call_tool("call_tool", asked))

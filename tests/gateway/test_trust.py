@@ -85,6 +85,23 @@ async def test_a_changed_tool_is_held_back_with_a_diff_until_it_is_approved(
                 pass
 
 
+async def test_a_tool_that_a_conversation_knew_and_that_is_held_now_says_so(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with (
+        serve({"moody": small("changes", str(tmp_path))}) as running,
+        running.client("legacy") as client,
+    ):
+        assert "moody__echo" in await found(client, "version")
+        await run(client, "moody__echo", text="one")
+        await until_held(running, "moody")
+        refused = await run(client, "moody__echo", text="two")
+        assert "held back until it is approved" in text(refused)
+        assert "pins diff moody" in text(refused)
+        audit = (running.home / "state" / "audit.jsonl").read_text().splitlines()
+        assert json.loads(audit[-1])["outcome"] == "refused"
+
+
 async def test_any_part_of_a_definition_that_changes_holds_the_tool_back(
     serve: Serve, tmp_path: Path
 ) -> None:

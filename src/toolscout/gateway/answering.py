@@ -12,10 +12,14 @@ import mcp_types as types
 from ..catalog.result import Content, Result
 from ..catalog.sources.mcp.exchange import CURRENT
 from ..disclosure.profile import Profile
+from ..errors import CallRefused, SourceError, UnknownTool
 from ..events import Event
 from ..toolbox.approval import Answer, Approval
 from .audit import shape
+from .policies import Rule
 from .sessions import Who
+from .trust import refusal
+from .upstreams import Upstreams
 
 UPSTREAM = "upstream:"
 TOOL_META = "toolscout/tool"
@@ -37,17 +41,23 @@ class Asked:
         found = [e.facts for e in self.happened if e.kind == "tool_call"]
         return found[-1] if found else {}
 
+    def is_bridged(self, profile: Profile) -> bool:
+        """Whether the tool is called through another."""
+        bridge = profile.tool_for("call")
+        return bridge is not None and self.name == bridge.name
+
+    def inner(self, profile: Profile) -> str:
+        """The name of the tool that was meant."""
+        named = self.arguments.get("name") if self.is_bridged(profile) else None
+        return str(named or self.name)
+
     def row(self, profile: Profile, outcome: str) -> dict[str, Any]:
         """The line of the audit log: always the inner tool, never the bridge to it."""
-        bridge = profile.tool_for("call")
-        name: str = self.name
-        given: object = self.arguments
-        if bridge is not None and name == bridge.name:
-            name, given = str(self.arguments.get("name") or name), self.arguments.get("arguments")
+        given = self.arguments.get("arguments") if self.is_bridged(profile) else self.arguments
         return {
             "principal": self.caller.principal or "anonymous",
             "session": self.caller.session[:12],
-            "tool": str(self.ran.get("tool") or name),
+            "tool": str(self.ran.get("tool") or self.inner(profile)),
             "server": self.ran.get("server", ""),
             "arguments": shape(given),
             "outcome": outcome,
@@ -78,6 +88,20 @@ def noted(result: Result, missing: Sequence[str]) -> Result:
     if not missing:
         return result
     note = f"Not searched, still starting or out of reach: {', '.join(missing)}."
+    return replace(result, content=(*result.content, Content(text=note)), raw=None)
+
+
+def explained(result: Result, name: str, upstreams: Upstreams, rule: Rule | None) -> Result:
+    """A refusal that knows why a tool is not there: it waits for a yes, or for its server."""
+    if result.code == SourceError.code and (server := upstreams.holder(name)):
+        return Result.error(str(refusal(name, server)), code=CallRefused.code)
+    if result.code != UnknownTool.code:
+        return result
+    unheard = [n for n in upstreams.unheard(name) if rule is None or rule.admits_server(n)]
+    upstreams.wake(*unheard)
+    if not unheard:
+        return result
+    note = f"Its server {unheard[0]} is still starting or out of reach: try again later."
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 

@@ -24,7 +24,7 @@ from ..toolbox.box import Toolbox
 from ..toolbox.closing import let_go
 from ..toolbox.handle import Handle
 from .announcing import Announcer
-from .answering import Asked, ask_user, continued, marked, noted
+from .answering import Asked, ask_user, continued, explained, marked, noted
 from .audit import Audit
 from .editing import Runs, fixed, waiting
 from .front import Front
@@ -240,17 +240,18 @@ class Gateway:
         finally:
             CURRENT.reset(tokens[0])
             _HAPPENED.reset(tokens[1])
+        rule = self._rule(asked.caller)
+        result = explained(result, asked.inner(profile), self.upstreams, rule)
         if not asked.ran:
             self.savings.answered(result.text)
         outcome = (result.code or "error") if result.is_error else "ok"
         self.audit.note(**asked.row(profile, outcome))
-        search, bridge = profile.tool_for("search"), profile.tool_for("call")
+        search = profile.tool_for("search")
         if search is not None and asked.name == search.name:
-            rule = self._rule(asked.caller)
             missing = self.upstreams.unlisted()
             self.upstreams.wake(*missing)
             return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
-        is_bridged = bridge is not None and asked.name == bridge.name
+        is_bridged = asked.is_bridged(profile)
         return marked(result, tool=str(asked.ran.get("tool", "")) if is_bridged else "")
 
     @contextmanager

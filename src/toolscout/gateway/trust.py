@@ -70,11 +70,13 @@ class Pinned:
         if self.is_stale:
             self._look()
         if not self._is_open(name):
-            raise CallRefused(
-                f"{tool.name} is held back until it is approved.",
-                hint=f"Whoever runs the gateway can see why: toolscout pins diff {self.name}",
-            )
+            raise refusal(tool.name, self.name)
         return await self.inner.call(tool, arguments)
+
+    def holds(self, tool: str) -> bool:
+        """Whether the server offers a tool of this name that waits for a yes."""
+        found = (d.local for d in self.inner.definitions.values() if d.tool.name == tool)
+        return any(not self._is_open(local) for local in found)
 
     def leave(self) -> None:
         """Let the calls that run end, when the server is closed."""
@@ -121,6 +123,14 @@ class Pinned:
             if known.get(pin.tool) != pin:
                 facts = {"server": self.name, "tool": pin.tool, "standing": pin.standing}
                 self._sink(Event("tool_held", facts=facts))
+
+
+def refusal(tool: str, server: str) -> CallRefused:
+    """What is said to whoever calls a tool that waits for a yes."""
+    return CallRefused(
+        f"{tool} is held back until it is approved.",
+        hint=f"Whoever runs the gateway can see why: toolscout pins diff {server}",
+    )
 
 
 def shadows(

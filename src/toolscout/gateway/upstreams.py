@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import mcp_types as types
 
+from ..catalog.names import qualified
 from ..catalog.source import Source
 from ..catalog.sources.mcp.content import MCPContent
 from ..catalog.sources.mcp.listing import Listings
@@ -66,6 +67,14 @@ class Upstreams:
     def unlisted(self) -> tuple[str, ...]:
         """The servers whose tools are not known yet."""
         return tuple(n for n, s in self._sources.items() if s.inner.listing is None)
+
+    def unheard(self, tool: str) -> tuple[str, ...]:
+        """The server that a tool's name begins with, if what it offers is not known yet."""
+        return tuple(n for n in self.unlisted() if tool.startswith(qualified(n, "")))
+
+    def holder(self, tool: str) -> str:
+        """The server whose pins hold a tool of this name back; none if it is not held."""
+        return next((n for n, s in self._sources.items() if s.holds(tool)), "")
 
     def begin(self, servers: Iterable[Server], apis: Iterable[API] = ()) -> Sequence[Source]:
         """The sources to open a toolbox with."""
