@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -112,6 +115,30 @@ def test_serving_on_a_port_in_use_says_what_to_do(
     said = capsys.readouterr().err
     assert "in use" in said
     assert "--http HOST:PORT" in said
+
+
+@pytest.mark.parametrize("port", ["65536", "99999", "-1"])
+def test_serving_on_what_is_no_port_is_a_usage_error(
+    home: Path, capsys: pytest.CaptureFixture[str], port: str
+) -> None:
+    path = config(home, {"one": small()})
+    assert run(["serve", "--config", path, "--http", f"127.0.0.1:{port}"]) == 2
+    assert f"{port} is not a port" in capsys.readouterr().err
+
+
+def test_the_port_that_the_system_chose_is_told(home: Path) -> None:
+    path = config(home, {"one": small()})
+    command = [sys.executable, "-m", "toolscout.cli", "serve", "--config", path]
+    with subprocess.Popen(
+        [*command, "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stderr is not None
+        first = serving.stderr.readline()
+        serving.terminate()
+        serving.stderr.read()
+    found = re.search(r"127\.0\.0\.1:(\d+)/mcp", first)
+    assert found is not None
+    assert int(found[1]) > 0
 
 
 def test_checking_approves_nothing(home: Path) -> None:

@@ -71,3 +71,11 @@ def test_each_failure_waits_longer_up_to_a_minute(failures: int) -> None:
     assert not breaker.may_try(now=0.0)
     assert breaker.may_try(now=waits[-1])
     assert breaker.succeeded() == Breaker()
+
+
+async def test_an_address_inside_is_said_to_be_forbidden_and_not_to_be_silent() -> None:
+    source = MCPSource(Server(name="inside", transport="http", url="http://10.0.0.1/mcp"))
+    with pytest.raises(SourceError, match=r"may not be reached: .*allow_private") as told:
+        await source.tools()
+    assert "nothing answers" not in str(told.value)
+    await source.close()

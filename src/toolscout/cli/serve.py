@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..gateway.setup import Setup
 
 DEFAULT_PORT = 8765
+_LAST_PORT = 65_535
 _WELCOME = """\
 Toolscout serves {servers} at {url}{path}
 
@@ -54,6 +55,8 @@ class Address(click.ParamType[tuple[str, int]]):
             number = int(port or DEFAULT_PORT)
         except ValueError:
             self.fail(f"{value!r} is not HOST:PORT.", param, ctx)
+        if not 0 <= number <= _LAST_PORT:
+            self.fail(f"{number} is not a port: they end at {_LAST_PORT}.", param, ctx)
         return host.strip("[]") or "127.0.0.1", number
 
 
@@ -175,7 +178,7 @@ class Serving:
         shown = f"[{host}]" if ":" in host else host
         names = ", ".join(s.name for s in self._gateway.setup.document.servers)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
-        url = f"http://{shown}:{port}"
+        url = f"http://{shown}:{listener.getsockname()[1]}"
         sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
         with suppress(KeyboardInterrupt):
             asyncio.run(self._server.serve_http(self._gateway, listener, again=self.setup))

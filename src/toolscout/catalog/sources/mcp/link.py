@@ -19,6 +19,7 @@ from ....errors import SourceError
 from ....events import Event, Sink
 from .breaker import Breaker
 from .connection import Connection
+from .guard import PrivateAddress
 from .salvage import is_cut
 from .servers import Protocol, Server
 from .streams import first_of
@@ -302,6 +303,8 @@ def explain(error: Exception, connection: Connection, server: Server) -> str:
         return f"it answered with HTTP status {connection.status_code}."
     if isinstance(error, ValidationError):
         return f"it answered with something that is not MCP.{tail}"
+    if isinstance(error, PrivateAddress):
+        return f"it may not be reached: {server.hide(str(error))}"
     if isinstance(error, httpx2.ConnectError):
         return f"nothing answers at {server.place}: {server.hide(str(error))}"
     return f"{server.hide(str(error)) or type(error).__name__}.{tail}"
