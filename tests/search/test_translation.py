@@ -138,6 +138,16 @@ def test_words_of_tools_that_have_gone_are_no_meanings() -> None:
     assert not any(translated(hit) for hit in engine.search("datei").hits)
 
 
+def test_a_catalog_that_has_lost_all_its_tools_has_no_words_left_to_learn() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    engine.update(Catalog())
+    assert engine.fill().problem == ""
+    emptied = Engine(Catalog(TOOLS), embedders=[Dictionary(*MEANINGS)])
+    emptied.update(Catalog())
+    assert emptied.fill().problem == ""
+    assert spoken(()) == {}
+
+
 def test_an_embedder_that_fails_at_a_word_is_told_and_the_search_goes_on() -> None:
     class Failing(Dictionary):
         is_down = False

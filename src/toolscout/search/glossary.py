@@ -18,6 +18,7 @@ from .vectors import one_thread
 _MOST_WORDS = 3_000
 _MOST_TOOLS = 2_000
 _TEXT_CAP = 2_000
+_READ = 1_000
 _SHORTEST = 3
 _OTHERS = 1_000
 _NEIGHBOURS = 25
@@ -81,7 +82,7 @@ def spoken(tools: Collection[Tool]) -> dict[str, str]:
     """The commonest terms of a catalog, each with the word that it mostly stands for."""
     counts: Counter[str] = Counter()
     step = -(-len(tools) // _MOST_TOOLS)
-    for tool in list(tools)[::step]:
+    for tool in list(tools)[:: step or 1]:
         texts = (tool.name, tool.title, tool.description[:_TEXT_CAP], *tool.phrases)
         counts.update(_WORD.findall(" ".join(texts)))
     forms: dict[str, Counter[str]] = {}
@@ -96,8 +97,9 @@ def spoken(tools: Collection[Tool]) -> dict[str, str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The words of a text, accents and all; of scripts without blanks what may be words."""
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
+    """The words that a text begins with, accents and all; without blanks what may be words."""
+    start = text[:_READ]  # bringing odd marks into order takes a time that grows with its square
+    for word in _WORD.findall(unicodedata.normalize("NFKC", start).casefold()):
         yield from _runs(word) if is_paired(word) else (word,)
 
 

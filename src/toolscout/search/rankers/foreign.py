@@ -17,6 +17,7 @@ from .bm25f import Words
 
 WEIGHT = 0.4
 _MOST = 64
+_LONGEST = 40  # what is longer is no word
 _MOSTLY = 2
 _REMEMBERED = 4_096
 _LATIN = "\u0250"
@@ -42,7 +43,8 @@ class Foreign:
         if glossary is None:
             return None
         clauses = [list(pieces(clause)) for clause in request.clauses]
-        strange = _strange(request, list(dict.fromkeys(chain.from_iterable(clauses)))[:_MOST])
+        words = dict.fromkeys(w for clause in clauses for w in clause if len(w) <= _LONGEST)
+        strange = _strange(request, list(words)[:_MOST])
         if not strange:
             return None
         meant = self._meant(request, glossary, strange)
