@@ -16,6 +16,9 @@ _COMMON = 16
 """A word that one tool in so many has is also laid out over all of them."""
 
 _FEW = 64
+_SIGHTS = 64
+
+Mask = npt.NDArray[np.bool_]
 
 Lost = Mapping[int, tuple[int, float, float]]
 """What dead slots had of each term: how many had it, the sum of its weights, and of the squares."""
@@ -39,7 +42,7 @@ class Term(NamedTuple):
     postings: tuple[Posting, ...]
     laid: Floats | None = None
 
-    def is_seen(self, allowed: npt.NDArray[np.bool_]) -> bool:
+    def is_seen(self, allowed: Mask) -> bool:
         """Whether a tool that has it is allowed; if it is common, the first few nearly tell."""
         return bool(allowed.take(self.slots[:_FEW]).any() or allowed.take(self.slots).any())
 
@@ -83,12 +86,32 @@ class Lexicon:
     size: int = 0
     count: int = 0
     _seen: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
+    _sights: dict[int, tuple[Mask, dict[str, bool]]] = field(
+        default_factory=dict[int, tuple["Mask", dict[str, bool]]]
+    )
 
     def terms(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that living tools have."""
         seen = self._seen
         found = [seen[text] if text in seen else self.get(text) for text in texts]
         return [term for term in found if term is not None]
+
+    def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
+        """Those of some words that an allowed tool has; each is asked for once for a mask."""
+        sight = self._sights.get(id(allowed))
+        if sight is None:  # the mask is kept with its answers, so that its id stays its own
+            if len(self._sights) >= _SIGHTS:
+                self._sights.clear()
+            sight = self._sights[id(allowed)] = allowed, {}
+        _, known = sight
+        found: list[Term] = []
+        for term in self.terms(texts):
+            is_seen = known.get(term.text)
+            if is_seen is None:
+                is_seen = known[term.text] = term.is_seen(allowed)
+            if is_seen:
+                found.append(term)
+        return found
 
     def get(self, text: str) -> Term | None:
         """A word, if a living tool has it."""

@@ -51,10 +51,9 @@ class Request:
 
     def known(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that a tool in the caller's sight has."""
-        found = self.index.lexicon.terms(texts)
-        if self.allowed is self.index.alive:
-            return found
-        return [term for term in found if term.is_seen(self.allowed)]
+        lexicon = self.index.lexicon
+        is_all = self.allowed is self.index.alive
+        return lexicon.terms(texts) if is_all else lexicon.seen(texts, self.allowed)
 
     def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
         """The best of some slots, in no order; of equals at the end the first by name.

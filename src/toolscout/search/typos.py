@@ -113,9 +113,8 @@ def repair(
 
 def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    known = index.lexicon.terms(texts)
-    if allowed is not index.alive:
-        known = [term for term in known if term.is_seen(allowed)]
+    lexicon = index.lexicon
+    known = lexicon.terms(texts) if allowed is index.alive else lexicon.seen(texts, allowed)
     if len(known) == len(texts):
         return []
     names = {term.text for term in known}
