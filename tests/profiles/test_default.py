@@ -94,6 +94,17 @@ def test_left_to_itself_a_grown_catalog_is_dispatched(talk, tools) -> None:
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
+def test_of_discovery_tools_only_those_in_the_list_are_said_to_be_in_view(
+    talk, tools, chosen
+) -> None:
+    talking = talk(chosen, tools)
+    listed = {t["name"] for t in talking.view().tools}
+    said = {m.name: talking.why(m.name) for m in chosen.metatools}
+    assert said == {n: "discovery" if n in listed else "elsewhere" for n in said}
+    assert set(said.values()) == {"discovery", "elsewhere"}
+
+
+@pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
 def test_the_start_is_the_search_the_pinned_tools_and_the_roster(talk, tools, chosen) -> None:
     policy = replace(chosen.policy, pinned=Listing(names=("list_photo",), servers=("customer",)))
     view = talk(replace(chosen, policy=policy), tools).view()

@@ -23,6 +23,7 @@ Reason = Literal[
     "served",
     "all",
     "unlisted",
+    "elsewhere",
     "feature",
     "lost",
     "unknown",
@@ -49,6 +50,7 @@ class Listing:
 
 _BECAUSE: Mapping[Reason, tuple[bool, str]] = {
     "discovery": (True, "is in view: discovery tools always are."),
+    "elsewhere": (False, "is not in the list here; a call of it is answered all the same."),
     "feature": (True, "is in view: what features add always is."),
     "never_defer": (True, "is in view: the tool asks never to be deferred."),
     "pinned": (True, "is in view: it is pinned by name, server or category."),

@@ -144,8 +144,12 @@ def why(
     profile: Profile, name: str, *, session: Session, catalog: Catalog, allow: Allow | None = None
 ) -> Standing:
     """Where a tool stands in a conversation, and the reason as a value and as a sentence."""
-    if any(m.name == name for m in profile.metatools):
-        return Standing(name, "discovery")
+    metatool = next((m for m in profile.metatools if m.name == name), None)
+    if metatool is not None:
+        before = read(session)
+        surface = before.surface if before else ""
+        is_listed = surface in metatool.shown if surface else bool(metatool.shown)
+        return Standing(name, "discovery" if is_listed else "elsewhere")
     scope = Scope.of(profile.policy, catalog, session, allow)
     tool = next(iter(meant(name, scope, aliases=profile.aliases)), None)
     if tool is not None:
