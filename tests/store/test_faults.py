@@ -51,6 +51,13 @@ for number in range(count):
             break
 """
 
+OPENER = """
+from toolscout.store.sqlite import SqliteStore
+
+SqliteStore(sys.argv[1]).close()
+print("open")
+"""
+
 
 def python(script: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -112,6 +119,19 @@ def test_two_processes_writing_the_same_session_lose_nothing(path: Path):
     names = json.loads(kept.text)
     for who in ("left", "right"):
         assert [n for n in names if n.startswith(who)] == [f"{who}-{n}" for n in range(60)]
+
+
+def test_processes_that_make_the_file_at_once_do_not_trip_over_each_other(path: Path):
+    maker = f"import sys; print('up', flush=True); sys.stdin.readline()\n{OPENER}"
+    children = [python(maker, path) for _ in range(6)]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "up\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    assert [child.communicate()[0] for child in children] == ["open\n"] * 6
 
 
 def test_a_file_locked_by_another_process_is_an_error_that_says_so(path: Path):

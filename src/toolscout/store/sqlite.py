@@ -14,6 +14,7 @@ from .contract import Clock, Limits, Record, checked
 from .faults import told
 from .migrations import migrate
 
+_PAUSE_SECONDS = 0.02
 _COLUMNS = "key, version, text, created, updated"
 
 
@@ -155,7 +156,7 @@ def _connect(path: Path, access: Access) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        migrate(connection)
+        _prepare(connection, patience_seconds=access.busy_timeout_seconds)
         connection.execute("PRAGMA synchronous = NORMAL")
         if access.max_bytes is not None:
             (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -164,3 +165,19 @@ def _connect(path: Path, access: Access) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _prepare(connection: sqlite3.Connection, *, patience_seconds: float) -> None:
+    """Bring the file into form; two that make it at once must not trip over each other.
+
+    SQLite does not wait for another process where both want to change the journal's mode.
+    """
+    given_up = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return migrate(connection)
+        except sqlite3.OperationalError as error:
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() >= given_up:
+                raise
+            time.sleep(_PAUSE_SECONDS)
