@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,15 +54,18 @@ def _with_servers(request: Request, slots: Ints, scores: Floats, share: float) -
 
 def _ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
-    scores = scores.round(_DIGITS)
-    order = (-scores).argsort()
-    values: list[float] = scores.take(order).tolist()
-    seen = min(len(values), request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR))
-    while 0 < seen < len(values) and values[seen] == values[seen - 1]:
-        seen += 1  # whatever ties with the last one seen may belong before it
-    order = order[:seen]
-    if len(set(values[:seen])) < seen:
-        tool = request.index.tool
-        rows = zip(values, slots.take(order).tolist(), order.tolist(), strict=False)
-        order = [place for *_, place in sorted((-v, tool(s).name, place) for v, s, place in rows)]
-    return Fused(slots.take(order), scores.take(order))
+    ranks: Floats = -scores.round(_DIGITS)
+    order = ranks.argsort()
+    ranks = ranks.take(order)
+    seen = request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR)
+    if seen < len(order):  # whatever ties with the last one seen may belong before it
+        seen = bisect(ranks, ranks[seen - 1], seen)
+        order, ranks = order[:seen], ranks[:seen]
+    slots = slots.take(order)
+    equal: list[int] = (ranks[1:] == ranks[:-1]).nonzero()[0].tolist()
+    if equal:
+        tied = sorted({*equal, *(place + 1 for place in equal)})
+        rows = zip(ranks[tied].tolist(), slots[tied].tolist(), strict=True)
+        named = [(rank, request.index.tool(slot).name, slot) for rank, slot in rows]
+        slots[tied] = [slot for *_, slot in sorted(named)]
+    return Fused(slots, -ranks)

@@ -41,10 +41,11 @@ def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused
 def _turns(scores: Sequence[float], fits: Sequence[Sequence[float]], count: int) -> list[int]:
     """The order in which tools come once so many places are given by how they fit each clause.
 
-    No tool is worth more than its score, and one whose best clause is open is worth just that, so
-    the search for the next one ends there.
+    No tool is worth more than its score, so the search for the next one ends there; nor does it
+    ever become worth more than it was when last asked.
     """
     served = [0.0] * len(fits[0])
+    worths = list(scores)
     waiting = list(range(len(scores)))
     turn: list[int] = []
     chosen = 0
@@ -57,10 +58,12 @@ def _turns(scores: Sequence[float], fits: Sequence[Sequence[float]], count: int)
         served[left.index(max(left))] += SERVED
         highest = -inf
         for place in waiting:
-            worth = scores[place]
-            if worth <= highest:
+            score = scores[place]
+            if score <= highest:
                 break
+            if worths[place] <= highest:
+                continue
             fit = fits[place]
-            worth -= SHARE * (max(fit) - max(map(sub, fit, served)))
+            worth = worths[place] = score - SHARE * (max(fit) - max(map(sub, fit, served)))
             if worth > highest:
                 highest, chosen = worth, place

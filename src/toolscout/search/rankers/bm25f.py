@@ -162,15 +162,15 @@ class Words:
         words = self.read.ordered
         places = {word.text: place for place, word in enumerate(words)}
         said = bytearray(len(self.needs) * len(words))  # a row a clause, a column a word
-        spreads: list[tuple[float, float]] = []
         for start, need in zip(range(0, len(said), len(words)), self.needs, strict=True):
-            found = {places[text] for text in need if text in places}
-            for place in found:
-                said[start + place] = 1
-            spreads.append(_expected([words[place] for place in found]))
+            for text in need:
+                if text in places:
+                    said[start + places[text]] = 1
         has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float32)
-        mean, deviation = np.array(spreads, np.float32).T[:, :, None]
-        return (has @ self.read.each(slots) - mean) * (np.float32(self.trust) / deviation)
+        known = np.array([(word.mean, word.variance) for word in words], np.float32)
+        mean, variance = (has @ known).T[:, :, None]
+        louder: Floats = np.float32(self.trust) / np.sqrt(np.maximum(variance, np.float32(_SMALL)))
+        return (has @ self.read.each(slots) - mean) * louder
 
     def share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
