@@ -33,6 +33,7 @@ def several(count: int) -> list[dict[str, Any]]:
     return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(count)]
 
 
+TICK = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 HUGE = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
 WRONG = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
 LOOK = {**tool("look"), "annotations": {"readOnlyHint": True}}
@@ -84,7 +85,10 @@ class Refused(Exception):
 
 
 def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    text = json.dumps({"jsonrpc": "2.0", **message})
+    # As one leaves it who prints what is going on, without a line break.
+    around = {"mumbles": f"loading {{1, 2}}... {text} done", "crowds": f"{TICK}{text}"}
+    sys.stdout.write(around.get(FAULT, text) + "\n")
     sys.stdout.flush()
 
 
@@ -149,6 +153,8 @@ if FAULT == "garbage":
     sys.stdout.flush()
 for line in sys.stdin:
     message = json.loads(line)
+    if FAULT == "mumbles":
+        sys.stdout.write(f"received {line}")
     if "id" not in message:
         continue
     try:

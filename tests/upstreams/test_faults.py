@@ -65,6 +65,17 @@ async def test_garbage_never_reaches_the_log(caplog: pytest.LogCaptureFixture) -
     assert "not json" not in caplog.text
 
 
+@pytest.mark.parametrize("fault", ["mumbles", "crowds"])
+async def test_an_answer_is_found_in_a_line_that_holds_more_than_it(
+    fault: str, tmp_path: Path
+) -> None:
+    async with bad(fault, tmp_path) as source:
+        (tool,) = await source.tools()
+        for said in ("one", '{"jsonrpc": "2.0", "id": 1, "result": {}}'):
+            assert (await source.call(tool, {"text": said})).text == said
+    assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo", "echo"]
+
+
 async def test_a_server_that_exits_at_once_is_told_with_its_last_words() -> None:
     async with bad("exits") as source:
         with pytest.raises(SourceError, match="needs a licence key"):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import mcp_types as types
 from mcp import MCPError
 from mcp.shared.message import SessionMessage
+from mcp_types.methods import SERVER_NOTIFICATIONS, SERVER_REQUESTS
 from pydantic import ValidationError
 
 # Half of a character, as a text that was cut in the middle of an emoji has it.
@@ -17,6 +20,12 @@ _HALF = re.compile(
 )
 _ID = re.compile(r'"id"\s*:\s*(\d+)')
 _EDGE = 100
+_OBJECT = re.compile(r'\{\s*"')
+# What follows an object that is a part of another.
+_INSIDE = re.compile(r"\s*[,\]}]")
+_DECODER = json.JSONDecoder()
+_MOST_FAILURES = 32
+_SAID_BY_SERVERS = frozenset(method for method, _ in (*SERVER_REQUESTS, *SERVER_NOTIFICATIONS))
 _CUT = ("Connection closed", "SSE stream")
 
 
@@ -29,25 +38,72 @@ def is_cut(error: BaseException) -> bool:
     )
 
 
-def salvaged(item: SessionMessage | Exception) -> SessionMessage | Exception:
-    """A message that could not be read, made readable; or an error in its place for who waits."""
+def salvaged(item: SessionMessage | Exception) -> tuple[SessionMessage | Exception, ...]:
+    """What was meant by a line that could not be read; or an error in its place for who waits."""
     if not isinstance(item, ValidationError):
-        return item
+        return (item,)
     fault: Any = item.errors(include_url=False)[0]
     line = fault["input"]
     if fault["type"] != "json_invalid" or not isinstance(line, str) or '"jsonrpc"' not in line:
-        return item
+        return (item,)
+    mended = _HALF.sub(lambda m: m[1] + (m[2] or "\\ufffd"), line)
     try:
-        mended = _HALF.sub(lambda m: m[1] + (m[2] or "\\ufffd"), line)
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(mended, by_name=False))
+        return (_message(mended),)
     except ValidationError:
-        return _refusal(line, str(fault["msg"])) or item
+        found = tuple(_among(mended))
+    if found or not line.lstrip().startswith("{"):
+        return found or (item,)
+    return (_refusal(line, str(fault["msg"])) or item,)
 
 
-def _refusal(line: str, why: str) -> SessionMessage | None:
+def _among(line: str) -> Iterator[SessionMessage]:
+    """The messages of a line that has other text around them."""
+    at, failures, read_in_vain = 0, 0, 0
+    # A try may read to the end of the line: without bounds, many braces would cost its square.
+    while failures < _MOST_FAILURES and read_in_vain <= len(line):
+        start = _OBJECT.search(line, at)
+        if start is None:
+            return
+        at = start.start()
+        try:
+            value, end = _DECODER.raw_decode(line, at)
+        except (ValueError, RecursionError) as error:
+            failures += 1
+            read_in_vain += getattr(error, "pos", len(line)) - at
+            at += 1
+            continue
+        if _is_from_server(value) and not _INSIDE.match(line, end):
+            yield from _one(line[at:end])
+        at = end
+
+
+def _is_from_server(value: dict[str, Any]) -> bool:
+    """Whether it can be meant for us: a log that repeats what was sent to the server is not."""
+    if value.get("jsonrpc") != "2.0":
+        return False
+    method = value.get("method")
+    if method is None:
+        return "result" in value or "error" in value
+    return isinstance(method, str) and method in _SAID_BY_SERVERS
+
+
+def _one(text: str) -> Iterator[SessionMessage]:
+    try:
+        yield _message(text)
+    except ValidationError as error:
+        fault: Any = error.errors(include_url=False)[0]
+        if fault["type"] == "json_invalid" and (told := _refusal(text, str(fault["msg"]))):
+            yield told
+
+
+def _message(text: str) -> SessionMessage:
+    return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+
+
+def _refusal(text: str, why: str) -> SessionMessage | None:
     """The answer cannot be read, but whom it is for can."""
-    found = _ID.search(line[:_EDGE]) or _ID.search(line[-_EDGE:])
-    if found is None or not line.lstrip().startswith("{"):
+    found = _ID.search(text[:_EDGE]) or _ID.search(text[-_EDGE:])
+    if found is None:
         return None
     error = types.ErrorData(code=types.PARSE_ERROR, message=f"Its answer cannot be read: {why}")
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))

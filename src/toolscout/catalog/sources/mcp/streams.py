@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import logging
 import os
+from collections import deque
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -47,6 +48,7 @@ class Watched:
     def __init__(self, inner: Any, ended: asyncio.Event) -> None:
         self._inner = inner
         self._ended = ended
+        self._more: deque[SessionMessage | Exception] = deque()
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -67,7 +69,9 @@ class Watched:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            return salvaged(await self._inner.__anext__())
+            if not self._more:
+                self._more.extend(salvaged(await self._inner.__anext__()))
+            return self._more.popleft()
         except BaseException:
             self._ended.set()
             raise
