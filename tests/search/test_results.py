@@ -13,6 +13,7 @@ from tests.search.parts import Bag, filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
+from toolscout.search.query import MOST_QUERIES
 
 OFFICE = [
     tool("send_mail", "Send a message by email.", related=("read_mail", "no_such_tool")),
@@ -129,6 +130,16 @@ def test_several_queries_are_as_sure_as_the_least_sure_of_them(engine: Engine) -
     assert both.confidence == min(sure.confidence, unsure.confidence)
     assert engine.search([]).names == ()
     assert engine.search(["", "  "]).confidence == 0
+
+
+def test_of_very_many_queries_the_first_are_read_and_that_is_said(engine: Engine) -> None:
+    few = engine.search([*(f"plane {n}" for n in range(MOST_QUERIES - 2)), "weather"], limit=1)
+    assert "get_weather" in few.names
+    assert not few.notes
+
+    many = engine.search([*(f"plane {n}" for n in range(10_000)), "weather"], limit=1)
+    assert many.names == ("book_flight",)
+    assert many.notes == (f"At most {MOST_QUERIES} queries are read at once.",)
 
 
 def test_near_has_the_next_names_and_none_that_is_shown(engine: Engine) -> None:

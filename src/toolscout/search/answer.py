@@ -14,7 +14,7 @@ from .clauses import clauses
 from .confidence import confidence, evidence, is_named, is_worded
 from .hit import Hit, Reason, Results
 from .index import Index
-from .query import MOST_NAMES, Query
+from .query import MOST_NAMES, MOST_QUERIES, Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
@@ -76,13 +76,16 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
     shown = {h.name for h in kept}
     following = chain(hits, *(r.near for r in found))
     near = dict.fromkeys(n for n in following if n not in shown)
+    notes = dict.fromkeys(n for r in found for n in r.notes)
+    if len(found) == MOST_QUERIES:
+        notes[f"At most {MOST_QUERIES} queries are read at once."] = None
     return Results(
         query="",
         hits=kept,
         is_selection=bool(found) and all(r.is_selection for r in found),
         confidence=min((r.confidence for r in found), default=0.0),
         near=tuple(near)[:_NEAR],
-        notes=tuple(dict.fromkeys(n for r in found for n in r.notes)),
+        notes=tuple(notes),
     )
 
 

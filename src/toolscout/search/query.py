@@ -33,6 +33,9 @@ MOST_NAMES = 10_000
 MOST_TERMS = 64
 """How many different terms or names are read of each kind of operator."""
 
+MOST_QUERIES = 64
+"""How many different queries are read of a list."""
+
 # Texts of any length meet these patterns, so each looks at a stretch of text only once.
 _SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])++)/[gims]{0,4}", re.DOTALL)
 _NAMES = re.compile(r'[^\S\n]*+"([^"\n]*+)"[^\S\n]*+(?=[,\n]|$)|([^,\n]++)')
@@ -123,6 +126,8 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
     for number, text in enumerate(queries, start=1):
         if text in seen:
             continue
+        if len(read) == MOST_QUERIES:
+            break
         seen.add(text)
         try:
             query = parse(text, mode=mode)
