@@ -1,76 +1,71 @@
-"""An OpenAPI document: read from a file or a URL, its local references followed."""
+"""An OpenAPI document and the files it is spread over, as one: references lead through all."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, cast
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
-import httpx2
-import yaml
-
-from ....errors import SourceError
-from ..mcp.guard import client
-from ..mcp.servers import is_address
-from ..yamlevents import Loader
-
-_LARGEST = 64 * 1024 * 1024
-_DEEPEST = 32
+_MOST_HOPS = 32
+_MOST_GAPS = 20
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """Why a file that a document refers to could not be read."""
+
+    reason: str
+
+
+class _Broken(Exception):
+    """A reference that cannot be followed, and why."""
+
+
+@dataclass(slots=True)
 class Document:
-    """A parsed document and where it came from."""
+    """A parsed document, its files as far as they are read, and where it came from.
+
+    A reference has the form `address#pointer` here; the document itself has no address.
+    """
 
     value: Mapping[str, Any]
     place: str
+    files: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    wanted: dict[str, None] = field(default_factory=dict[str, None])
+    """The files that something refers to and that are not read yet."""
+    asked_by: str = ""
+    """On whose behalf references are followed just now."""
+    _gaps: dict[tuple[str, str], dict[str, None]] = field(
+        default_factory=dict[tuple[str, str], dict[str, None]]
+    )
 
     def resolve(self, node: Any) -> dict[str, Any]:
         """A node with its reference followed; what cannot be found is an empty one."""
-        found: Any = node
-        for _ in range(_DEEPEST):
-            if not isinstance(found, dict):
-                return {}
-            table = cast("dict[str, Any]", found)
-            reference = table.get("$ref")
-            if not isinstance(reference, str):
-                return table
-            found = self.at(reference)
-        return {}
+        try:
+            found = self._followed(node, iter(range(_MOST_HOPS)))
+        except _Broken as broken:
+            self._miss(broken)
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
     def at(self, reference: str) -> Any:
-        """What a local reference points at."""
-        if not reference.startswith("#/"):
+        """What a reference points at; nothing where it cannot be found."""
+        try:
+            return self._target(reference, iter(range(_MOST_HOPS)))
+        except _Broken as broken:
+            self._miss(broken)
             return None
-        found: Any = self.value
-        for part in reference[2:].split("/"):
-            key = part.replace("~1", "/").replace("~0", "~")
-            found = cast("dict[str, Any]", found).get(key) if isinstance(found, dict) else None
-        return found
 
-    @property
-    def elsewhere(self) -> tuple[str, ...]:
-        """The references that lead out of the document, and are not followed."""
-        found: dict[str, None] = {}
-        nodes: list[Any] = [self.value]
-        seen: set[int] = set()
-        while nodes:
-            node = nodes.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if isinstance(node, dict):
-                table = cast("dict[str, Any]", node)
-                reference = table.get("$ref")
-                if isinstance(reference, str) and not reference.startswith("#"):
-                    found[reference] = None
-                nodes += table.values()
-            elif isinstance(node, list):
-                nodes += cast("list[Any]", node)
-        return tuple(sorted(found))
+    def problems(self) -> Iterator[str]:
+        """The references that could not be followed, and who needed them."""
+        for (reference, why), names in list(self._gaps.items())[:_MOST_GAPS]:
+            shown, more = ", ".join(list(names)[:_MOST_NAMED]), len(names) - _MOST_NAMED
+            needed = f"{shown} and {more} more" if more > 0 else shown
+            yield f"{reference} cannot be followed: {why}. It is needed by {needed}."
+        if (more := len(self._gaps) - _MOST_GAPS) > 0:
+            yield f"{more} more references cannot be followed."
 
     def base_url(self, *nearer: object) -> str:
         """The address of the first server, its variables at their defaults; the nearest has it."""
@@ -82,49 +77,73 @@ class Document:
             url = url.replace(f"{{{name}}}", str(self.resolve(variable).get("default", "")))
         return urljoin(self.place, url) if urlsplit(self.place).scheme in ("http", "https") else url
 
+    def _followed(self, node: Any, hops: Iterator[int]) -> Any:
+        """What a node is after all its references; the hops are shared, so that they end."""
+        while isinstance(node, dict):
+            reference = cast("dict[str, Any]", node).get("$ref")
+            if not isinstance(reference, str):
+                break
+            if next(hops, None) is None:
+                raise _Broken(
+                    reference, f"it leads on more than {_MOST_HOPS} times, or in a circle"
+                )
+            node = self._target(reference, hops)
+        return cast("object", node)
 
-async def load(place: str, *, allows_private: bool = False) -> Document:
-    """Read a document from a path or a URL, JSON or YAML."""
-    if place.startswith(("http://", "https://")):
-        text = await _fetch(place, allows_private=allows_private)
-    else:
-        text = _read(Path(place))
-    try:
-        is_json = text.lstrip().startswith("{")
-        value: Any = json.loads(text) if is_json else yaml.load(text, Loader)  # noqa: S506 -- it is a safe one
-    except (ValueError, RecursionError, yaml.YAMLError) as error:
-        raise SourceError(f"{place} is neither JSON nor YAML: {error}.") from error
-    if not isinstance(value, dict):
-        raise SourceError(f"{place} does not hold an OpenAPI document.")
-    table = cast("dict[str, Any]", value)
-    version = str(table.get("openapi", ""))
-    if not version.startswith(("3.0", "3.1")):
-        said = f"version {version}" if version else "no version of OpenAPI"
-        raise SourceError(
-            f"{place} names {said}.", hint="OpenAPI 3.0 and 3.1 are read; convert it first."
-        )
-    return Document(table, place)
+    def _target(self, reference: str, hops: Iterator[int]) -> Any:
+        address, _, pointer = reference.partition("#")
+        found = self._file(address, reference)
+        if (pointer and not pointer.startswith("/")) or not (address or pointer):
+            raise _Broken(reference, "it is no path to a part of a document, like #/components/…")
+        for part in pointer.split("/")[1:]:
+            found = _child(self._followed(found, hops), pointed(part))
+            if found is None:
+                raise _Broken(reference, "there is nothing at that place")
+        return found
+
+    def _file(self, address: str, reference: str) -> Any:
+        if not address:
+            return self.value
+        if address not in self.files:
+            self.wanted[address] = None
+            raise _Broken(reference, "it is not read yet")
+        found = self.files[address]
+        if isinstance(found, Unread):
+            raise _Broken(reference, found.reason)
+        return found
+
+    def _miss(self, broken: _Broken) -> None:
+        reference, why = broken.args
+        self._gaps.setdefault((reference, why), {})[self.asked_by] = None
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.expanduser().read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"Cannot read {path}: {error}.") from error
+def tables(value: Any) -> Iterator[dict[str, Any]]:
+    """All objects in a value, each once, however often it is shared."""
+    nodes: list[Any] = [value]
+    seen: set[int] = set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in seen:
+            continue
+        if isinstance(node, dict):
+            seen.add(id(cast("object", node)))
+            table = cast("dict[str, Any]", node)
+            yield table
+            nodes += table.values()
+        elif isinstance(node, list):
+            seen.add(id(cast("object", node)))
+            nodes += cast("list[Any]", node)
 
 
-async def _fetch(url: str, *, allows_private: bool) -> str:
-    async def nothing(_: httpx2.Response) -> None:
-        pass
+def pointed(part: str) -> str:
+    """A part of a JSON pointer in an address, as the key it stands for."""
+    return unquote(part).replace("~1", "/").replace("~0", "~")
 
-    if not is_address(url):
-        raise SourceError(f"Cannot fetch {url}: it is not an address.")
-    try:
-        async with client(url, headers={}, allows_private=allows_private, note=nothing) as http:
-            response = await http.get(url)
-            response.raise_for_status()
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise SourceError(f"Cannot fetch {url}: {error}.") from error
-    if len(response.content) > _LARGEST:
-        raise SourceError(f"{url} is larger than {_LARGEST // 2**20} MB.")
-    return response.text
+
+def _child(node: Any, key: str) -> Any:
+    if isinstance(node, dict):
+        return cast("dict[str, Any]", node).get(key)
+    if isinstance(node, list) and key.isdecimal():
+        items = cast("list[Any]", node)
+        return items[int(key)] if int(key) < len(items) else None
+    return None

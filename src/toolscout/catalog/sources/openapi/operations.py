@@ -20,6 +20,7 @@ Place = Literal["path", "query", "header", "cookie"]
 _METHODS = ("get", "put", "post", "delete", "head", "patch", "options")
 _READ_ONLY = ("get", "head", "options")
 _JSON = re.compile(r"^application/(?:[\w.+-]+\+)?json\b")
+_IN_PATH = re.compile(r"\{([^{}]+)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
 # What a client sets itself, whatever a document says.
 _OWN_HEADERS = frozenset({"accept", "content-type", "authorization"})
@@ -92,27 +93,39 @@ def operations(
     """All wanted operations, in the document's order; each name once, a broken one told."""
     taken: set[str] = set()
     known: set[str] = set()
-    paths = document.resolve(document.value.get("paths"))
-    for path, item in paths.items():
-        table = document.resolve(item)
-        for method in _METHODS:
-            if not isinstance(table.get(method), dict):
-                continue
-            operation = cast("dict[str, Any]", table[method])
-            local = str(operation.get("operationId") or "")
-            if not local or local in known:
-                local = f"{method} {path}"
-            tags = [str(t) for t in _list(operation.get("tags"))]
-            if not filters.admits(method, local, path, *tags):
-                continue
-            try:
-                made = _Maker(document, server, method, path, table).made(local, taken)
-            except SchemaError as error:
-                problems.append(f"{local!r} is left out: {error.message}")
-                continue
+    for method, path, item in _items(document):
+        operation = cast("dict[str, Any]", item[method])
+        local = str(operation.get("operationId") or "")
+        if not local or local in known:
+            local = f"{method} {path}"
+        tags = [str(t) for t in _list(operation.get("tags"))]
+        if not filters.admits(method, local, path, *tags):
+            continue
+        document.asked_by = repr(local)
+        try:
+            made = _Maker(document, server, method, path, item).made(local, taken)
+        except SchemaError as error:
+            problems.append(f"{local!r} is left out: {error.message}")
+        except RecursionError:
+            problems.append(f"{local!r} is left out: it nests without end.")
+        else:
             taken.add(made.tool.name)
             known.add(local)
             yield made
+
+
+def _items(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """The methods of each path, with what the path has; operations elsewhere are fetched in."""
+    document.asked_by = "the paths"
+    for path, item in document.resolve(document.value.get("paths")).items():
+        document.asked_by = repr(path)
+        table = document.resolve(item)
+        for method in _METHODS:
+            node = table.get(method)
+            document.asked_by = repr(f"{method} {path}")
+            operation = document.resolve(node)
+            if isinstance(node, dict) and (operation or not node):
+                yield method, path, {**table, method: operation}
 
 
 def _list(value: Any) -> list[Any]:
@@ -185,7 +198,12 @@ class _Maker:
         own = [self._document.resolve(p) for p in _list(self._operation.get("parameters"))]
         seen = {(p.get("name"), p.get("in")) for p in own}
         shared = [self._document.resolve(p) for p in self._shared]
-        for node in (*own, *(p for p in shared if (p.get("name"), p.get("in")) not in seen)):
+        nodes = [*own, *(p for p in shared if (p.get("name"), p.get("in")) not in seen)]
+        # A path cannot be asked for without its parts, whether or not they are declared.
+        declared = {p.get("name") for p in nodes if p.get("in") == "path"}
+        named = dict.fromkeys(_IN_PATH.findall(self._path))
+        nodes += [{"name": n, "in": "path"} for n in named if n not in declared]
+        for node in nodes:
             name, place = node.get("name"), node.get("in")
             if not isinstance(name, str) or place not in ("path", "query", "header", "cookie"):
                 continue

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import PurePosixPath
 from typing import Any, cast
 
-from .document import Document
+from ....errors import SchemaError
+from .document import Document, pointed
 
-_COMPONENTS = "#/components/schemas/"
 _DROPPED = frozenset(
-    ("example", "examples", "externalDocs", "xml", "discriminator", "readOnly", "writeOnly")
+    (
+        *("example", "examples", "externalDocs", "xml", "discriminator", "readOnly", "writeOnly"),
+        # What a schema in a file of its own has; some of it would turn references elsewhere.
+        *("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"),
+    )
 )
 _MOST_DEFINITIONS = 60
+_MOST_NODES = 2_000_000
+_UNSAFE = re.compile(r"[^\w.-]+")
 
 
 class Translator:
@@ -19,7 +27,9 @@ class Translator:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._wanted: dict[str, None] = {}
+        self._names: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._nodes = 0
 
     def schema(self, node: Any) -> dict[str, Any]:
         """One schema, free of what only OpenAPI knows."""
@@ -28,16 +38,15 @@ class Translator:
     def definitions(self) -> dict[str, Any]:
         """All that was referred to, directly or not; a tangle too large ends in *anything*."""
         done: dict[str, Any] = {}
-        while len(done) < len(self._wanted):
-            name = next(n for n in self._wanted if n not in done)
-            if len(done) >= _MOST_DEFINITIONS:
-                done[name] = {}
-                continue
-            done[name] = {}
-            done[name] = self.schema(self._document.at(_COMPONENTS + name))
-        return done
+        while len(done) < min(len(self._names), _MOST_DEFINITIONS):
+            for reference, name in list(self._names.items())[len(done) : _MOST_DEFINITIONS]:
+                done[name] = self.schema(self._document.at(reference))
+        return {name: done.get(name, {}) for name in self._names.values()}
 
     def _value(self, node: Any) -> Any:
+        self._nodes += 1
+        if self._nodes > _MOST_NODES:
+            raise SchemaError("Its aliases multiply beyond measure.")
         if isinstance(node, list):
             return [self._value(item) for item in cast("list[Any]", node)]
         if not isinstance(node, dict):
@@ -50,7 +59,7 @@ class Translator:
             {
                 key: self._named(value) if key == "properties" else self._value(value)
                 for key, value in table.items()
-                if key not in _DROPPED and not key.startswith("x-")
+                if key not in _DROPPED and not str(key).startswith("x-")
             }
         )
         return _asked(translated, table.get("properties"))
@@ -63,12 +72,22 @@ class Translator:
         return {n: self._value(value) for n, value in table.items() if not is_read_only(value)}
 
     def _reference(self, reference: str, table: Mapping[str, Any]) -> Any:
-        if not reference.startswith(_COMPONENTS):
-            return self._value(self._document.resolve(table))
-        name = reference.removeprefix(_COMPONENTS)
-        self._wanted.setdefault(name)
+        if reference not in self._names:
+            self._names[reference] = self._name(reference)
         kept = {k: v for k, v in table.items() if k == "description"}
-        return {"$ref": f"#/$defs/{name}", **kept}
+        return {"$ref": f"#/$defs/{self._names[reference]}", **kept}
+
+    def _name(self, reference: str) -> str:
+        """The last word of a reference, or of its file's name; with a number if that is taken."""
+        address, _, pointer = reference.partition("#")
+        word = pointed(pointer.rpartition("/")[2]) or PurePosixPath(pointed(address)).stem
+        plain = name = _UNSAFE.sub("_", word) or "schema"
+        number = 1
+        while name in self._taken:
+            number += 1
+            name = f"{plain}_{number}"
+        self._taken.add(name)
+        return name
 
 
 def is_read_only(schema: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,14 @@ from ...result import Content, Result
 from ...tool import Tool
 from ..mcp.guard import client
 from ..mcp.servers import is_address
-from .document import Document, load
+from .document import Document
+from .files import Files
 from .operations import Filters, Operation, operations
+from .places import place_of
 from .requests import Outgoing, outgoing
 
 _LARGEST_REPLY = 10 * 1024 * 1024
 _MOST_SAID = 2_000
-_MOST_NAMED = 5
 _FIRST_FAILURE = 400
 
 
@@ -65,7 +66,8 @@ class OpenAPISource:
     def __init__(self, api: API) -> None:
         self.name = api.name
         self._api = api
-        self._document: Document | None = None
+        self._is_read = False
+        self._schemes: Mapping[str, Mapping[str, Any]] = {}
         self._operations: dict[str, Operation] = {}
         self._https: dict[str, httpx2.AsyncClient] = {}
         self.problems: tuple[str, ...] = ()
@@ -78,33 +80,15 @@ class OpenAPISource:
 
     async def tools(self) -> Sequence[Tool]:
         """Its operations as tools."""
-        if self._document is None:
+        if not self._is_read:
             api = self._api
             if api.problem:
                 raise SourceError(api.problem)
             try:
-                document = await load(api.document, allows_private=api.allows_private)
+                await self._read()
             except SourceError as error:
                 raise SourceError(api.hide(error.message), hint=api.hide(error.hint)) from error
-            problems: list[str] = []
-            try:
-                found = list(
-                    operations(document, server=api.name, filters=api.filters, problems=problems)
-                )
-            except RecursionError as error:
-                raise SourceError(f"{api.document} nests without end.") from error
-            self._operations = {o.tool.local_name: o for o in found}
-            self._document = document
-            unknown = [name for name in api.auth if name not in self._schemes()]
-            problems += [
-                f"auth has a secret for {name!r}, which is no security scheme of the document:"
-                f" {', '.join(self._schemes()) or 'there is none'}."
-                for name in unknown
-            ]
-            if outside := document.elsewhere:
-                shown = ", ".join(outside[:_MOST_NAMED])
-                problems.append(f"What stands outside the document is not read: {shown}.")
-            self.problems = tuple(problems)
+            self._is_read = True
         return tuple(o.tool for o in self._operations.values())
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
@@ -129,6 +113,33 @@ class OpenAPISource:
         """Let go of connections."""
         for http in self._https.values():
             await http.aclose()
+
+    async def _read(self) -> None:
+        """Read the document, and whatever files its operations turn out to need."""
+        api = self._api
+        place = place_of(
+            api.document, allows_private=api.allows_private, timeout_seconds=api.timeout_seconds
+        )
+        async with aclosing(place):
+            files = Files(api.document, place)
+            await files.begin()
+            while True:
+                document, problems = files.document(), list[str]()
+                found = tuple(
+                    operations(document, server=api.name, filters=api.filters, problems=problems)
+                )
+                schemes = _schemes(document)
+                if not await files.read(document.wanted):
+                    break
+        self._operations = {o.tool.local_name: o for o in found}
+        self._schemes = schemes
+        problems += [
+            f"auth has a secret for {name!r}, which is no security scheme of the document:"
+            f" {', '.join(schemes) or 'there is none'}."
+            for name in api.auth
+            if name not in schemes
+        ]
+        self.problems = tuple(api.hide(p) for p in (*problems, *document.problems()))
 
     async def _sent(self, operation: Operation, request: Outgoing) -> Result:
         query, headers = list(request.query), {**request.headers}
@@ -173,24 +184,25 @@ class OpenAPISource:
             self._https[base] = http
         return self._https[base]
 
-    def _schemes(self) -> Mapping[str, Any]:
-        assert self._document is not None
-        parts = self._document.resolve(self._document.value.get("components"))
-        return self._document.resolve(parts.get("securitySchemes"))
-
     def _sign(
         self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
     ) -> None:
         """Add what the first security need asks for that we have a secret for."""
-        assert self._document is not None
-        known = self._schemes()
         # Where saying nothing is allowed too, whoever has a secret still means it to be used.
         for need in filter(None, operation.security):
             if all(scheme in self._api.auth for scheme in need):
                 for scheme in need:
-                    table = self._document.resolve(known.get(scheme))
+                    table = self._schemes.get(scheme, {})
                     _sign_one(table, self._api.auth[scheme], query, headers)
                 return
+
+
+def _schemes(document: Document) -> Mapping[str, Mapping[str, Any]]:
+    document.asked_by = "the security schemes"
+    listed = document.resolve(
+        document.resolve(document.value.get("components")).get("securitySchemes")
+    )
+    return {name: document.resolve(scheme) for name, scheme in listed.items()}
 
 
 def _sign_one(
