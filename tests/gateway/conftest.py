@@ -84,7 +84,8 @@ def serve(tmp_path: Path) -> Serve:
         config = Config.read(home=str(home), embedder="none")
 
         def again() -> Setup:
-            options = {"start_wait_seconds": 60}
+            is_told = "start_wait_seconds" in sections.get("gateway", {})
+            options = {} if is_told else {"start_wait_seconds": 60}
             return Setup.read(path, overrides=options, config=config, variables=known)
 
         events: list[Event] = []

@@ -144,6 +144,87 @@ async def test_whatever_servers_list_the_others_work_and_each_problem_is_told(
         assert len(told["servers"]["invalid"]["problems"]) == 2
 
 
+async def opened(folder: Path) -> None:
+    """Let a server that waits at its gate go on."""
+    await asyncio.to_thread((folder / "gate").write_text, "go")
+
+
+async def configured(running: Running, server: str, client: Client) -> None:
+    """Wait until an edit has been read."""
+    async with asyncio.timeout(60):
+        while server not in running.gateway.upstreams.sources:
+            await client.list_tools(cache_mode="bypass")
+
+
+async def test_a_call_waits_for_its_server_to_start(serve: Serve, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gate")
+    async with (
+        serve({"one": small()}) as running,
+        running.client() as client,
+        running.client() as other,
+    ):
+        edit(running, {"one": small(), "shy": small("shy", str(tmp_path)), "two": small()})
+        await configured(running, "shy", other)
+        calls = [asyncio.create_task(run(client, "shy__echo", text=f"{i}")) for i in range(3)]
+        assert text(await run(other, "one__echo", text="meanwhile")) == "meanwhile"
+        assert text(await run(other, "two__echo", text="new too")) == "new too"
+        found = text(await other.call_tool("tool_search", {"query": "say it back"}))
+        assert "Not searched, still starting or out of reach: shy." in found
+        assert not any(call.done() for call in calls)
+        await opened(tmp_path)
+        assert [text(await call) for call in calls] == ["0", "1", "2"]
+        assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"] * 3
+
+
+async def test_beside_twenty_thousand_tools_other_servers_are_found_and_called(
+    serve: Serve, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    servers = {"one": small(), "vast": small("vast", str(tmp_path)), "two": small()}
+    async with serve({"one": small()}) as running, running.client() as client:
+        edit(running, servers)
+        await configured(running, "vast", client)
+        opening = asyncio.create_task(opened(tmp_path))
+        last = asyncio.create_task(run(client, "vast__tool_19999", text="the last"))
+        answers = 0
+        while not last.done():
+            assert text(await run(client, "two__echo", text="fine")) == "fine"
+            found = text(await client.call_tool("tool_search", {"query": "say it back"}))
+            assert "one__echo" in found
+            assert "two__echo" in found
+            answers += 1
+        assert answers
+        assert text(await last) == "the last"
+        await opening
+    # Now it is known from before, and does not come past its gate.
+    async with serve(servers) as running, running.client() as client:
+        found = text(await client.call_tool("tool_search", {"query": "select:vast__tool_19998"}))
+        assert "Does thing number 19998." in found
+        for name in ("one", "two"):
+            assert text(await run(client, f"{name}__echo", text="fine")) == "fine"
+
+
+async def test_pins_that_are_slow_to_read_hold_up_their_server_alone(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers = {"one": small(), "two": small()}
+    async with serve(servers) as running, running.client() as client:
+        assert not (await run(client, "one__echo", text="x")).is_error
+    pins = running.home / "state" / "pins" / "one.json"
+    # With something to mend, so that a file takes the place of the pipe.
+    kept = pins.read_text().replace('"approved"', '"approved", "note": "old"')
+    pins.unlink()
+    os.mkfifo(pins)
+    brief = {"start_wait_seconds": 0.2}
+    async with serve(servers, gateway=brief) as running, running.client() as client:
+        await until(client, "two__echo", works=True)
+        waiting = await run(client, "one__echo", text="x")
+        assert "Its server one is still starting" in text(waiting)
+        await asyncio.to_thread(pins.write_text, kept)
+        await until(client, "one__echo", works=True)
+        assert pins.is_file()
+
+
 @pytest.mark.behaviour("S25")
 async def test_a_call_brings_a_dead_server_back(serve: Serve, tmp_path: Path) -> None:
     async with serve({"frail": small("dies", str(tmp_path))}) as running:

@@ -40,6 +40,7 @@ LOOK = {**tool("look"), "annotations": {"readOnlyHint": True}}
 CHANGE = {**tool("change"), "annotations": {"destructiveHint": True}}
 LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "many": lambda: several(10_000),
+    "vast": lambda: several(20_000),
     "several": lambda: several(40),
     "huge": lambda: [tool("small"), tool("huge", schema=HUGE)],
     "cyclic": lambda: [
@@ -67,6 +68,11 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
 
 def has_more() -> bool:
     return FOLDER is not None and (FOLDER / "more.txt").exists()
+
+
+def wait(folder: Path) -> None:
+    """Opening a pipe waits for whoever writes into it."""
+    (folder / "gate").read_text()
 
 
 def note(line: str) -> None:
@@ -102,8 +108,7 @@ def misbehave(params: dict[str, Any]) -> None:
         case "late":
             time.sleep(0.3)
         case "gated" if FOLDER is not None:
-            # Opening a pipe waits for whoever writes into it.
-            (FOLDER / "gate").read_text()
+            wait(FOLDER)
         case "slow":
             sys.stdin.read()
         case "refuses":
@@ -132,6 +137,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/list" if FAULT == "listless":
             return {}
         case "tools/list":
+            if FAULT in ("shy", "vast") and FOLDER is not None:
+                wait(FOLDER)
             return {"tools": LISTS.get(FAULT, lambda: [tool("echo")])()}
         case "tools/call":
             note(params["name"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from toolscout.catalog.sources.mcp.listing import Listings
+from toolscout.catalog.sources.mcp.listing import Listing, Listings
 from toolscout.catalog.sources.mcp.servers import Limits, Server
 from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.errors import SourceError
@@ -201,6 +202,58 @@ async def test_another_configuration_does_not_use_the_old_list(tmp_path: Path) -
         await source.tools()
     async with bad("ok", tmp_path, listings=listings) as source:
         assert source.listing is None
+
+
+class SlowDisk(Listings):
+    """Keeps a listing only once it may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.asked = threading.Event()
+        self.may = threading.Event()
+
+    def save(self, name: str, digest: str, listing: Listing) -> None:
+        self.asked.set()
+        assert self.may.wait(60)
+        super().save(name, digest, listing)
+
+
+async def test_while_a_listing_is_worked_on_other_servers_are_called(tmp_path: Path) -> None:
+    disk = SlowDisk(tmp_path)
+    async with bad("many", listings=disk) as source, bad("ok") as other:
+        listed = asyncio.create_task(source.tools())
+        assert await asyncio.to_thread(disk.asked.wait, 60)
+        (tool,) = await other.tools()
+        assert (await other.call(tool, {"text": "meanwhile"})).text == "meanwhile"
+        assert not listed.done()
+        assert source.listing is None
+        disk.may.set()
+        assert len(await listed) == 10_000
+        assert source.state.tools == 10_000
+
+
+async def test_listings_of_one_server_are_taken_in_the_order_they_came(tmp_path: Path) -> None:
+    disk = SlowDisk(tmp_path / "cache")
+    seen: list[int] = []
+    limits = Limits(poll_seconds=0.05)
+    changed = asyncio.Event()
+
+    def heard(source: MCPSource) -> None:
+        seen.append(source.state.tools)
+        changed.set()
+
+    async with bad("silent", tmp_path, limits=limits, listings=disk, changed=heard) as source:
+        listed = asyncio.create_task(source.tools())
+        assert await asyncio.to_thread(disk.asked.wait, 60)
+        (tmp_path / "more.txt").touch()
+        disk.may.set()
+        assert len(await listed) in (1, 2)
+        async with asyncio.timeout(30):
+            while source.state.tools < 2:
+                changed.clear()
+                await changed.wait()
+        assert seen == [1, 2]
+    assert len((disk.load("silent", source.server.digest) or Listing()).tools) == 2
 
 
 async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:

@@ -91,17 +91,22 @@ def noted(result: Result, missing: Sequence[str]) -> Result:
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
+def awaited(name: str, upstreams: Upstreams, rule: Rule | None) -> list[str]:
+    """The server that a tool is still to come from, if the caller may know of it."""
+    return [n for n in upstreams.late(name) if rule is None or rule.admits_server(n)]
+
+
 def explained(result: Result, name: str, upstreams: Upstreams, rule: Rule | None) -> Result:
     """A refusal that knows why a tool is not there: it waits for a yes, or for its server."""
     if result.code == SourceError.code and (server := upstreams.holder(name)):
         return Result.error(str(refusal(name, server)), code=CallRefused.code)
     if result.code != UnknownTool.code:
         return result
-    unheard = [n for n in upstreams.unheard(name) if rule is None or rule.admits_server(n)]
-    upstreams.wake(*unheard)
-    if not unheard:
+    late = awaited(name, upstreams, rule)
+    upstreams.wake(*late)
+    if not late:
         return result
-    note = f"Its server {unheard[0]} is still starting or out of reach: try again later."
+    note = f"Its server {late[0]} is still starting or out of reach: try again later."
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 

@@ -24,7 +24,7 @@ from ..toolbox.box import Toolbox
 from ..toolbox.closing import let_go
 from ..toolbox.handle import Handle
 from .announcing import Announcer
-from .answering import Asked, ask_user, continued, explained, marked, noted
+from .answering import Asked, ask_user, awaited, continued, explained, marked, noted
 from .audit import Audit
 from .editing import Runs, fixed, waiting
 from .front import Front
@@ -231,7 +231,13 @@ class Gateway:
     async def _answered(self, asked: Asked, handle: Handle, front: Front) -> Result:
         tokens = (CURRENT.set(front), _HAPPENED.set(asked.happened))
         profile = self.box.profile
+        rule = self._rule(asked.caller)
         try:
+            # A name that nobody has yet may be that of a server which is just starting.
+            await self.upstreams.join(
+                *awaited(asked.inner(profile), self.upstreams, rule),
+                patience_seconds=self.setup.options.start_wait_seconds,
+            )
             result = await handle.call(asked.name, asked.arguments)
             self._rousing.answered()
         except asyncio.CancelledError:
@@ -240,7 +246,6 @@ class Gateway:
         finally:
             CURRENT.reset(tokens[0])
             _HAPPENED.reset(tokens[1])
-        rule = self._rule(asked.caller)
         result = explained(result, asked.inner(profile), self.upstreams, rule)
         if not asked.ran:
             self.savings.answered(result.text)
@@ -248,8 +253,8 @@ class Gateway:
         self.audit.note(**asked.row(profile, outcome))
         search = profile.tool_for("search")
         if search is not None and asked.name == search.name:
-            missing = self.upstreams.unlisted()
-            self.upstreams.wake(*missing)
+            self.upstreams.wake(*self.upstreams.unlisted())
+            missing = self.upstreams.missing()
             return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
         is_bridged = asked.is_bridged(profile)
         return marked(result, tool=str(asked.ran.get("tool", "")) if is_bridged else "")

@@ -113,6 +113,9 @@ def _first(offer: Offer, *, is_trusted: bool) -> Pin:
 
 
 def _again(known: Pin, offer: Offer) -> Pin:
+    is_same = known.is_open and known.digest == offer.digest != ""
+    if is_same and not (offer.shadows or known.note):
+        return known
     return _judged(replace(known, offered_digest=offer.digest, offered=offer.definition), offer)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import contextvars
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ..catalog.names import normalised
@@ -30,6 +33,26 @@ class Neighbours(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What was seen when a server's tools were last compared with its pins, and the outcome."""
+
+    ledger: Ledger
+    definitions: Mapping[str, wire.Definition] = field(default_factory=dict[str, wire.Definition])
+    borrowed: Mapping[str, str] = field(default_factory=dict[str, str])
+    stamp: int = -1
+
+    def is_of(
+        self,
+        definitions: Mapping[str, wire.Definition],
+        borrowed: Mapping[str, str],
+        stamp: int,
+    ) -> bool:
+        """Whether looking again would show the same."""
+        is_same = definitions is self.definitions and borrowed == self.borrowed
+        return is_same and stamp == self.stamp
+
+
 class Pinned:
     """A server's tools as far as its pins allow; a source like any other."""
 
@@ -48,30 +71,39 @@ class Pinned:
         self._neighbours = neighbours
         self._sink = sink
         self._trusts_first = trusts_first
-        self._ledger = Ledger(inner.name)
-        self._stamp = (-1, -1)
+        self._sight = Sight(Ledger(inner.name))
+        self._version = -1
+        self._looking: asyncio.Task[None] | None = None
         self._patience_seconds = 0.0
 
     @property
     def ledger(self) -> Ledger:
         """The pins as they were when the tools were last looked at."""
-        return self._ledger
+        return self._sight.ledger
 
     async def tools(self) -> Sequence[Tool]:
         """The tools that are open; the rest is noted and kept out."""
         await self.inner.tools()
-        self._look()
-        definitions = self.inner.definitions
-        return tuple(d.tool for d in definitions.values() if self._is_open(d.local))
+        await self._look()
+        # Only what was compared with the pins, even if there is something newer by now.
+        found = self._sight.definitions.values()
+        return tuple(d.tool for d in found if self._is_open(d.local))
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         """Run an open tool; one that has been held back since is refused."""
+        await self._look()
         name, _ = wire.origin(tool)
-        if self.is_stale:
-            self._look()
         if not self._is_open(name):
             raise refusal(tool.name, self.name)
         return await self.inner.call(tool, arguments)
+
+    def is_in(self, sources: Container[str]) -> bool:
+        """Whether what the server offers is among the sources of a catalog, if it offers any."""
+        if self.name in sources:
+            return True
+        offered = self._sight.definitions
+        is_looked_at = self.inner.listing is not None and offered is self.inner.definitions
+        return is_looked_at and not any(map(self._is_open, offered))
 
     def holds(self, tool: str) -> bool:
         """Whether the server offers a tool of this name that waits for a yes."""
@@ -89,33 +121,47 @@ class Pinned:
     @property
     def is_stale(self) -> bool:
         """Whether somebody has changed the pins, or taken a name, since the last look."""
-        return self._now() != self._stamp
-
-    def _now(self) -> tuple[int, int]:
-        return (self._pins.stamp(self.name), self._neighbours.version)
+        is_same = self._version == self._neighbours.version
+        return not (is_same and self._sight.stamp == self._pins.stamp(self.name))
 
     def _is_open(self, tool: str) -> bool:
-        pin = self._ledger.pins.get(tool)
+        pin = self.ledger.pins.get(tool)
         return pin is not None and pin.is_open
 
-    def _look(self) -> None:
-        before = self._pins.ledger(self.name)
-        after = before.met(self._offers(), trusts_first=self._trusts_first())
-        if after != before:
-            self._pins.save(after)
-            self._tell(before, after)
-        self._ledger = after
-        self._stamp = self._now()
+    async def _look(self) -> None:
+        """Compare what is offered with the pins, unless that is done; all who ask wait for one."""
+        while self.is_stale:
+            if self._looking is None:
+                # A task of its own: it goes on, whatever happens to who asked first.
+                work = self._looked()
+                self._looking = asyncio.create_task(work, context=contextvars.Context())
+                self._looking.add_done_callback(self._seen)
+            await asyncio.shield(self._looking)
 
-    def _offers(self) -> Iterator[Offer]:
+    def _seen(self, task: asyncio.Task[None]) -> None:
+        self._looking = None
+        if not task.cancelled():
+            task.exception()
+
+    async def _looked(self) -> None:
+        version, trusts_first = self._neighbours.version, self._trusts_first()
+        # Of many tools it takes a while, in which other servers are to be called.
+        before, sight = await asyncio.to_thread(self._met, trusts_first=trusts_first)
+        self._sight, self._version = sight, version
+        self._tell(before, sight.ledger)
+
+    def _met(self, *, trusts_first: bool) -> tuple[Ledger, Sight]:
+        definitions = self.inner.definitions
         borrowed = self._neighbours.shadows(self.inner)
-        for definition in self.inner.definitions.values():
-            yield Offer(
-                tool=definition.local,
-                digest=definition.digest,
-                definition=wire.plain(definition.raw),
-                shadows=borrowed.get(definition.local, ""),
-            )
+        stamp = self._pins.stamp(self.name)
+        if self._sight.is_of(definitions, borrowed, stamp):
+            return self._sight.ledger, self._sight
+        before = self._pins.ledger(self.name)
+        ledger = before.met(_offers(definitions, borrowed), trusts_first=trusts_first)
+        if ledger != before:
+            self._pins.save(ledger)
+            stamp = self._pins.stamp(self.name)
+        return before, Sight(ledger, definitions, borrowed, stamp)
 
     def _tell(self, before: Ledger, after: Ledger) -> None:
         known = {p.tool: p for p in before.held}
@@ -123,6 +169,18 @@ class Pinned:
             if known.get(pin.tool) != pin:
                 facts = {"server": self.name, "tool": pin.tool, "standing": pin.standing}
                 self._sink(Event("tool_held", facts=facts))
+
+
+def _offers(
+    definitions: Mapping[str, wire.Definition], borrowed: Mapping[str, str]
+) -> Iterator[Offer]:
+    for definition in definitions.values():
+        yield Offer(
+            tool=definition.local,
+            digest=definition.digest,
+            definition=wire.plain(definition.raw),
+            shadows=borrowed.get(definition.local, ""),
+        )
 
 
 def refusal(tool: str, server: str) -> CallRefused:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextvars
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import mcp_types as types
 
@@ -47,6 +48,8 @@ class Upstreams:
         self._apis: dict[str, API] = {}
         self.version = 0
         self._changed: Callable[[str], None] = lambda _: None
+        self._box: Toolbox | None = None
+        self._joining: dict[str, asyncio.Task[None]] = {}
         self.content = MCPContent(lambda: [s.inner for s in self._sources.values()])
 
     @property
@@ -68,9 +71,40 @@ class Upstreams:
         """The servers whose tools are not known yet."""
         return tuple(n for n, s in self._sources.items() if s.inner.listing is None)
 
-    def unheard(self, tool: str) -> tuple[str, ...]:
-        """The server that a tool's name begins with, if what it offers is not known yet."""
-        return tuple(n for n in self.unlisted() if tool.startswith(qualified(n, "")))
+    def missing(self) -> tuple[str, ...]:
+        """The servers that no search looks into yet: not listed, or not taken in so far."""
+        return self._missing(self._sources)
+
+    def late(self, tool: str) -> tuple[str, ...]:
+        """The server that a tool's name begins with, if it is still missing."""
+        return self._missing([n for n in self._sources if tool.startswith(qualified(n, ""))])
+
+    def _missing(self, names: Collection[str]) -> tuple[str, ...]:
+        taken = self._box.catalog.sources if self._box and names else ()
+        return tuple(n for n in names if not self._sources[n].is_in(taken))
+
+    async def join(self, *names: str, patience_seconds: float) -> None:
+        """Wait for missing servers, each as long as it starts and at most so long."""
+        if names:
+            await asyncio.wait([self._joined(n) for n in names], timeout=patience_seconds)
+
+    def _joined(self, name: str) -> asyncio.Task[None]:
+        """The one task that takes a server in; it goes on, whoever stops waiting for it."""
+        known = self._joining.get(name)
+        if known is not None:
+            return known
+        assert self._box is not None
+        work = self._box.refresh(name)
+        task = asyncio.create_task(work, context=contextvars.Context())
+        self._joining[name] = task
+
+        def ended(_: asyncio.Task[None]) -> None:
+            del self._joining[name]
+            if not task.cancelled():
+                task.exception()
+
+        task.add_done_callback(ended)
+        return task
 
     def holder(self, tool: str) -> str:
         """The server whose pins hold a tool of this name back; none if it is not held."""
@@ -84,6 +118,7 @@ class Upstreams:
 
     def attach(self, box: Toolbox) -> None:
         """Tell the toolbox from now on when a server lists something else."""
+        self._box = box
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()
 
@@ -113,6 +148,7 @@ class Upstreams:
             self._sources.pop(name).leave()
             await box.remove(name)
             self._sink(Event("upstream_removed", facts={"server": name}))
+        new: list[Pinned] = []
         for name, server in wanted.items():
             known = self._sources.get(name)
             if known is not None and known.inner.server == server:
@@ -121,7 +157,8 @@ class Upstreams:
                 known.leave()
             self._sources[name] = self._source(server)
             self._sink(Event("upstream_configured", facts={"server": name}))
-            await box.add(self._sources[name])
+            new.append(self._sources[name])
+        await asyncio.gather(*map(box.add, new))
         await box.refresh(self.content.name)
 
     async def _apply_apis(self, wanted: Mapping[str, API], box: Toolbox) -> None:
@@ -157,7 +194,9 @@ class Upstreams:
 
     def shadows(self, source: MCPSource) -> Mapping[str, str]:
         """Which of a server's tools have a borrowed name."""
-        return shadows(source, (s.inner for s in self._sources.values()), self._reserved)
+        # All at once: this may run in a thread while servers come and go.
+        others = tuple(self._sources.values())
+        return shadows(source, (s.inner for s in others), self._reserved)
 
     def _heard(self, source: MCPSource) -> None:
         self.version += 1

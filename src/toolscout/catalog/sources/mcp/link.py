@@ -168,12 +168,10 @@ class Link:
         return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
 
     async def _attempt(self) -> Connection:
-        limit = self._server.limits.connect_timeout_seconds
         connection = Connection(self._server, protocol=self._protocol, talks_back=self._talks_back)
         try:
-            await connection.opened(limit)
-            async with asyncio.timeout(limit):
-                await self._heard(connection)
+            await connection.opened(self._server.limits.connect_timeout_seconds)
+            await self._heard(connection)
         except asyncio.CancelledError:
             self._let_go(connection)
             raise
@@ -218,8 +216,7 @@ class Link:
     async def _look(self, connection: Connection) -> None:
         connection.changed.clear()
         try:
-            async with asyncio.timeout(self._server.limits.connect_timeout_seconds):
-                await self._heard(connection)
+            await self._heard(connection)
         except (MCPError, TimeoutError, ValueError) as error:
             log.warning("Cannot list %s again: %s", self._server.name, error)
 

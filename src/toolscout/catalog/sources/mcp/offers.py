@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 import mcp_types as types
@@ -13,6 +15,7 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from ....errors import SchemaError
+from ...names import normalised, qualified
 from . import wire
 from .exchange import CURRENT
 from .listing import Listing
@@ -48,9 +51,14 @@ class Sifter(JSONRPCDispatcher[Any]):
     ) -> dict[str, Any]:
         """Send a request as its caller's; sift the reply if it is a list."""
         reply = await super().send_raw_request(method, _signed(params), opts, **options)
-        key = _LISTS.get(method)
-        if key is None or self._fits(method, reply):
+        if method not in _LISTS:
             return reply
+        return await asyncio.to_thread(self._sifted, method, reply)
+
+    def _sifted(self, method: str, reply: dict[str, Any]) -> dict[str, Any]:
+        if self._fits(method, reply):
+            return reply
+        key = _LISTS[method]
         kept: list[Any] = []
         found: Any = reply.get(key)
         if not isinstance(found, list):
@@ -99,8 +107,9 @@ async def listing_of(session: Any, sifter: Sifter) -> Listing:
         templates = await _pages(
             session.list_resource_templates, lambda p: p.resource_templates, sifter
         )
+    usable = await asyncio.to_thread(lambda: tuple(_usable(tools, sifter.problems)))
     return Listing(
-        tools=tuple(_usable(tools, sifter.problems)),
+        tools=usable,
         prompts=tuple(prompts),
         resources=tuple(resources),
         templates=tuple(templates),
@@ -154,7 +163,30 @@ def _size(tool: types.Tool) -> int:
     return len(str(tool.input_schema)) + len(str(tool.output_schema or ""))
 
 
-def definitions(
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a listing comes to here: its tools by the names the server gives them, and problems.
+
+    `spellings` are their full names, by the one spelling that all ways to write a name share.
+    """
+
+    listing: Listing | None = None
+    definitions: Mapping[str, wire.Definition] = field(default_factory=dict[str, wire.Definition])
+    spellings: Mapping[str, str] = field(default_factory=dict[str, str])
+    problems: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, server: Server, listing: Listing | None) -> Known:
+        """Define all that a server lists; of a long list that takes a while."""
+        if listing is None:
+            return cls()
+        problems = list(listing.problems)
+        found = {d.local: d for d in _definitions(server, listing.tools, problems)}
+        names = (qualified(server.name, local) for local in found)
+        return cls(listing, found, {normalised(n): n for n in names}, tuple(problems))
+
+
+def _definitions(
     server: Server, listed: Iterable[types.Tool], problems: list[str]
 ) -> Iterable[wire.Definition]:
     """The listed tools that the configuration lets in, as the catalog will know them."""

@@ -13,7 +13,6 @@ import mcp_types as types
 
 from ....errors import SourceError
 from ....events import Sink, ignore
-from ...names import normalised, qualified
 from ...result import Result
 from ...tool import Tool
 from . import calls, offers, wire
@@ -21,6 +20,7 @@ from .calls import Call
 from .connection import Connection
 from .link import Link, Status
 from .listing import Listing, Listings
+from .offers import Known
 from .servers import Server
 
 _RENEWS_AFTER = 3
@@ -69,60 +69,60 @@ class MCPSource:
         self._slots = asyncio.Semaphore(max(1, server.limits.concurrency))
         self._turn = asyncio.Lock()
         self._timeouts = 0
-        self._listing = listings.load(server.name, server.digest) if listings else None
-        self._definitions: dict[str, wire.Definition] = {}
-        self._spellings: dict[str, str] = {}
-        self._define()
+        self._taking = asyncio.Lock()
+        listing = listings.load(server.name, server.digest) if listings else None
+        self._known = Known.of(server, listing)
         self._link = Link(
             server,
             heard=self._heard,
             clock=clock,
             sink=sink,
             talks_back=talks_back,
-            last_protocol=self._listing.protocol if self._listing else "",
+            last_protocol=listing.protocol if listing else "",
         )
 
     @property
     def listing(self) -> Listing | None:
         """What the server offers, as last heard; nothing before it was ever listed."""
-        return self._listing
+        return self._known.listing
 
     @property
     def spellings(self) -> Mapping[str, str]:
         """Its tools' full names, by the one spelling that all ways to write a name share."""
-        return self._spellings
+        return self._known.spellings
 
     @property
     def definitions(self) -> Mapping[str, wire.Definition]:
         """Its tools by the names the server gives them, each with its whole definition."""
-        return self._definitions
+        return self._known.definitions
 
     @property
     def state(self) -> State:
         """How the server is right now."""
-        listing, breaker = self._listing or Listing(), self._link.breaker
+        known, breaker = self._known, self._link.breaker
+        listing = known.listing or Listing()
         return State(
             server=self.name,
             status=self._link.status,
             reason=self.server.problem or breaker.reason,
-            tools=len(self._definitions),
+            tools=len(known.definitions),
             prompts=len(listing.prompts),
             resources=len(listing.resources) + len(listing.templates),
             protocol=listing.protocol,
-            is_listed=self._listing is not None,
+            is_listed=known.listing is not None,
             in_flight=self._link.in_flight,
             failures=breaker.failures,
             retry_seconds=round(breaker.wait_seconds(now=self._clock()), 1),
-            problems=(*listing.problems, *self._unusable),
+            problems=known.problems,
         )
 
     async def tools(self) -> Sequence[Tool]:
         """Its tools: at once as last known, or by asking a server that never listed any."""
         if self.server.is_disabled:
             return ()
-        if self._listing is None:
+        if self.listing is None:
             await self._link.connection()
-        return tuple(d.tool for d in self._definitions.values())
+        return tuple(d.tool for d in self.definitions.values())
 
     async def refresh(self) -> None:
         """Ask the server itself, waking it if it sleeps."""
@@ -231,7 +231,7 @@ class MCPSource:
         return result
 
     def _check(self, name: str, digest: str) -> None:
-        known = self._definitions.get(name)
+        known = self.definitions.get(name)
         if known is None or known.digest != digest:
             did = "changed" if known else "removed"
             raise SourceError(f"Server {self.name!r} has {did} {name!r}.", hint="Search again.")
@@ -263,20 +263,23 @@ class MCPSource:
             ) from error
 
     async def _heard(self, connection: Connection) -> None:
-        listing = await offers.listing_of(connection.session, connection.sifter)
-        if listing == self._listing:
-            return
-        self._listing = listing
-        self._define()
+        async with asyncio.timeout(self.server.limits.connect_timeout_seconds):
+            listing = await offers.listing_of(connection.session, connection.sifter)
+        async with self._taking:
+            # A long list takes seconds, in which other servers are to be heard and called.
+            known = await asyncio.to_thread(self._taken, listing)
+            if known is None:
+                return
+            # From one moment to the next: whoever judges the tools hears of it as they change.
+            self._known = known
+            if self._changed is not None:
+                self._changed(self)
+
+    def _taken(self, listing: Listing) -> Known | None:
+        """What a listing comes to, kept for the next start; nothing if it says nothing new."""
+        if listing == self._known.listing:
+            return None
+        known = Known.of(self.server, listing)
         if self._listings is not None:
             self._listings.save(self.name, self.server.digest, listing)
-        if self._changed is not None:
-            self._changed(self)
-
-    def _define(self) -> None:
-        listed = self._listing.tools if self._listing else ()
-        self._unusable: list[str] = []
-        found = offers.definitions(self.server, listed, self._unusable)
-        self._definitions = {d.local: d for d in found}
-        names = (qualified(self.name, local) for local in self._definitions)
-        self._spellings = {normalised(name): name for name in names}
+        return known
