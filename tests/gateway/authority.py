@@ -16,7 +16,7 @@ import jwt
 import uvicorn
 from cryptography.hazmat.primitives.asymmetric import rsa
 from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
-from mcp.server.auth.provider import AuthorizationCode, AuthorizationParams
+from mcp.server.auth.provider import AuthorizationCode, AuthorizationParams, RefreshToken
 from mcp.server.auth.settings import ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from pydantic import AnyUrl
@@ -28,6 +28,8 @@ from starlette.routing import Route
 PORT = int(sys.argv[1])
 BASE = f"http://127.0.0.1:{PORT}"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+RESOURCES: dict[str, str] = {}
+"""What each refresh token is for."""
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
 
@@ -53,7 +55,17 @@ class Authority(InMemoryOAuthProvider):
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         token = await super().exchange_authorization_code(client, authorization_code)
-        mine = signed(aud=authorization_code.resource or "nobody", client_id=client.client_id)
+        resource = authorization_code.resource or "nobody"
+        mine = signed(aud=resource, client_id=client.client_id)
+        RESOURCES[token.refresh_token or ""] = resource
+        return token.model_copy(update={"access_token": mine})
+
+    async def exchange_refresh_token(
+        self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
+    ) -> OAuthToken:
+        token = await super().exchange_refresh_token(client, refresh_token, scopes)
+        mine = signed(aud=RESOURCES[refresh_token.token], client_id=client.client_id)
+        RESOURCES[token.refresh_token or ""] = RESOURCES[refresh_token.token]
         return token.model_copy(update={"access_token": mine})
 
 

@@ -112,7 +112,7 @@ def test_what_only_the_client_has_is_told(user: Path, capsys: pytest.CaptureFixt
     problems = imported(capsys, "vscode")["problems"]
     assert [p.partition(" is ")[0] for p in problems] == [
         "vscode, files: envFile",
-        "vscode, web: oauth",
+        "vscode, web: its login",
     ]
 
 

@@ -30,6 +30,7 @@ COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
     "serve": Command("serve", "Put many MCP servers behind one."),
     "check": Command("check", "Look whether every MCP server works, and what its tools cost."),
+    "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "See and approve what MCP servers offer."),
     "import": Command("importing", "Take over the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),

@@ -106,7 +106,9 @@ def explained(result: Result, name: str, upstreams: Upstreams, rule: Rule | None
     upstreams.wake(*late)
     if not late:
         return result
-    note = f"Its server {late[0]} is still starting or out of reach: try again later."
+    why = upstreams.sources[late[0]].inner.state.reason
+    hope = f"cannot be used: {why}" if why else "is still starting: try again later."
+    note = f"Its server {late[0]} {hope}"
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 

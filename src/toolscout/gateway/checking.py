@@ -13,6 +13,7 @@ from jsonschema.validators import validator_for
 
 from ..catalog.catalog import Catalog
 from ..catalog.names import qualified
+from ..catalog.sources.mcp.grants import Grants
 from ..catalog.sources.mcp.listing import Listings
 from ..catalog.sources.mcp.servers import Server
 from ..catalog.sources.mcp.source import MCPSource
@@ -86,7 +87,8 @@ async def check(setup: Setup) -> Check:
     config = setup.config
     listings = Listings(config.cache_folder / "listings")
     pins = Pins(config.state_folder / "pins")
-    sources = [MCPSource(s, listings=listings) for s in setup.document.servers]
+    grants = Grants.of(config)
+    sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
     reading = asyncio.gather(*(_read(api) for api in setup.apis))
     try:
         looks = await asyncio.gather(*(_reach(s) for s in sources))

@@ -21,8 +21,9 @@ _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 _HOME = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN = ("toolscout", "toolscout.cli")
 _LEFT = {
-    "envFile": "name its variables in env, as ${NAME}, and set them where the gateway starts.",
-    "oauth": "put a token into headers, as Bearer ${NAME}.",
+    "envFile": "envFile is not taken over: name its variables in env, as ${NAME}, and set them"
+    " where the gateway starts.",
+    "oauth": "its login is not taken over: log in again with toolscout login.",
 }
 
 
@@ -134,9 +135,7 @@ def _leads_home(text: str) -> bool:
 
 def left_behind(entry: Mapping[str, Any]) -> Iterator[str]:
     """What an entry relies on that only its client has, and what to do about it."""
-    for key, remedy in _LEFT.items():
-        if entry.get(key):
-            yield f"{key} is not taken over: {remedy}"
+    yield from (remedy for key, remedy in _LEFT.items() if entry.get(key))
 
 
 def _table(value: object) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from fastmcp.server.context import Context
 
 from ..catalog.result import Result
 from ..catalog.sources.mcp.exchange import CURRENT
+from ..catalog.sources.mcp.grants import Grants
 from ..catalog.sources.mcp.listing import Listings
 from ..events import Event, Sink, ignore
 from ..offload.shelf import Shelf
@@ -71,6 +72,7 @@ class Gateway:
         self.pins = Pins(config.state_folder / "pins")
         self.upstreams = Upstreams(
             listings=Listings(config.cache_folder / "listings"),
+            grants=Grants.of(config),
             pins=self.pins,
             sink=self._hear,
             reserved=setup.reserved,

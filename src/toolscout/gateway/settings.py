@@ -10,7 +10,8 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..catalog.sources.mcp.reading import Document, expand
+from ..catalog.sources.mcp.reading import Document
+from ..catalog.sources.mcp.variables import expand
 from ..config import TABLE
 from ..errors import ConfigError
 

@@ -11,6 +11,7 @@ import mcp_types as types
 from ..catalog.names import qualified
 from ..catalog.source import Source
 from ..catalog.sources.mcp.content import MCPContent
+from ..catalog.sources.mcp.grants import Grants
 from ..catalog.sources.mcp.listing import Listings
 from ..catalog.sources.mcp.servers import Server
 from ..catalog.sources.mcp.source import MCPSource, State
@@ -34,12 +35,14 @@ class Upstreams:
         self,
         *,
         listings: Listings | None,
+        grants: Grants | None = None,
         pins: Pins,
         sink: Sink,
         reserved: Iterable[str] = (),
         trusts_first: bool = True,
     ) -> None:
         self._listings = listings
+        self._grants = grants
         self._pins = pins
         self._sink = sink
         self._reserved = tuple(reserved)
@@ -206,6 +209,7 @@ class Upstreams:
         inner = MCPSource(
             server,
             listings=self._listings,
+            grants=self._grants,
             changed=self._heard,
             sink=self._sink,
             talks_back=True,

@@ -145,9 +145,14 @@ def _api(path: Path) -> Source:
 
 
 def _servers(path: Path, rim: Rim) -> list[Source]:
+    from ..catalog.sources.mcp.grants import Grants
     from ..catalog.sources.mcp.listing import Listings
     from ..catalog.sources.mcp.reading import read
     from ..catalog.sources.mcp.source import MCPSource
 
     listings = Listings(rim.config.cache_folder / "listings")
-    return [MCPSource(s, listings=listings, changed=rim.changed) for s in read(path).servers]
+    grants = Grants.of(rim.config)
+    return [
+        MCPSource(s, listings=listings, grants=grants, changed=rim.changed)
+        for s in read(path).servers
+    ]

@@ -42,7 +42,14 @@ class Connection:
 
     sifter: Sifter
 
-    def __init__(self, server: Server, *, protocol: Protocol, talks_back: bool = False) -> None:
+    def __init__(
+        self,
+        server: Server,
+        *,
+        protocol: Protocol,
+        talks_back: bool = False,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         self.ended = asyncio.Event()
         self.changed = asyncio.Event()
         self.updated: Callable[[str], None] | None = None
@@ -53,6 +60,7 @@ class Connection:
         self._server = server
         self._protocol: Protocol = protocol
         self._talks_back = talks_back
+        self._auth = auth
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[Relay] = asyncio.get_running_loop().create_future()
         self._tail = Tail()
@@ -173,6 +181,7 @@ class Connection:
             headers={**self._server.headers, **(asked.get("headers") or {})},
             allows_private=self._server.allows_private,
             note=note,
+            auth=self._auth,
         )
 
     async def _hear(self, message: IncomingMessage) -> None:

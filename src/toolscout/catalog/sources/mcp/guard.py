@@ -22,7 +22,12 @@ Note = Callable[[httpx2.Response], Awaitable[None]]
 
 
 def client(
-    url: str, *, headers: Mapping[str, str], allows_private: bool, note: Note
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    allows_private: bool,
+    note: Note,
+    auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
     """An HTTP client for one server; a proxy of the environment does its own resolving."""
     parts = urlsplit(url)
@@ -30,11 +35,17 @@ def client(
     transport = httpx2.AsyncHTTPTransport(retries=0)
     guarded = Guarded(transport, named=parts.hostname or "")
     return httpx2.AsyncClient(
+        auth=auth,
         headers=dict(headers),
         timeout=httpx2.Timeout(_TIMEOUT_SECONDS, read=None),
         transport=guarded if is_direct and not allows_private else None,
         event_hooks={"response": [note]},
     )
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is on this very machine."""
+    return urlsplit(url).hostname in _LOCAL
 
 
 class PrivateAddress(httpx2.ConnectError):

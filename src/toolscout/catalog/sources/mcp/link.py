@@ -8,18 +8,17 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
-import httpx2
 import mcp_types as types
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import ValidationError
 
 from ....errors import SourceError
 from ....events import Event, Sink
 from .breaker import Breaker
 from .connection import Connection
-from .guard import PrivateAddress
+from .grants import Grant, Granted, Grants
+from .reasons import explain
 from .salvage import is_cut
 from .servers import Protocol, Server
 from .streams import first_of
@@ -28,7 +27,6 @@ log = logging.getLogger(__name__)
 Status = Literal["disabled", "broken", "asleep", "starting", "ready", "waiting", "closed"]
 _GIVES_UP_AFTER = 5
 _SHORT_LIFE_SECONDS = 5.0
-_FIRST_FAILURE = 400
 
 
 class Link:
@@ -42,6 +40,7 @@ class Link:
         clock: Callable[[], float],
         sink: Sink,
         talks_back: bool,
+        grants: Grants | None = None,
         last_protocol: str = "",
     ) -> None:
         self.breaker = Breaker()
@@ -51,6 +50,8 @@ class Link:
         self._clock = clock
         self._sink = sink
         self._talks_back = talks_back
+        self._grants = None if server.is_signed or not server.url else grants
+        self._tried: Grant | None = None
         self._protocol: Protocol = server.protocol
         if server.protocol == "auto" and last_protocol in HANDSHAKE_PROTOCOL_VERSIONS:
             self._protocol = "handshake"
@@ -137,7 +138,7 @@ class Link:
                 hint='Take "disabled" out of its entry to use it.',
             )
         now = self._clock()
-        if not self.breaker.may_try(now=now):
+        if not self.breaker.may_try(now=now) and self._granted() == self._tried:
             raise SourceError(
                 f"Server {name!r} is unavailable: {self.breaker.reason}",
                 hint=f"It is tried again in {self.breaker.wait_seconds(now=now):.0f} seconds.",
@@ -168,7 +169,13 @@ class Link:
         return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
 
     async def _attempt(self) -> Connection:
-        connection = Connection(self._server, protocol=self._protocol, talks_back=self._talks_back)
+        self._tried = self._granted()
+        connection = Connection(
+            self._server,
+            protocol=self._protocol,
+            talks_back=self._talks_back,
+            auth=Granted(self._grants, self._server.url) if self._grants else None,
+        )
         try:
             await connection.opened(self._server.limits.connect_timeout_seconds)
             await self._heard(connection)
@@ -180,6 +187,10 @@ class Link:
             self._let_go(connection)
             raise _Failed(reason, error) from error
         return connection
+
+    def _granted(self) -> Grant | None:
+        """What the last login gave; another than was tried is a reason to try again."""
+        return self._grants.load(self._server.url) if self._grants else None
 
     async def _keep(self, connection: Connection) -> None:
         """Watch one connection until it ends: changes, polling, idleness, revival."""
@@ -284,24 +295,3 @@ class _Failed(Exception):
 def _announces(connection: Connection) -> bool:
     has = connection.session.server_capabilities or types.ServerCapabilities()
     return bool(has.tools and has.tools.list_changed)
-
-
-def explain(error: Exception, connection: Connection, server: Server) -> str:
-    """Why a server cannot be used, in words that hold no secret."""
-    said = connection.last_words
-    tail = f" It wrote: {said[-500:]}" if said else ""
-    if isinstance(error, TimeoutError):
-        return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds.{tail}"
-    if isinstance(error, FileNotFoundError):
-        return f"there is no command {server.hide(server.command)!r} (or no such folder)."
-    if is_cut(error):
-        return f"it ended before it answered.{tail}"
-    if connection.status_code >= _FIRST_FAILURE:
-        return f"it answered with HTTP status {connection.status_code}."
-    if isinstance(error, ValidationError):
-        return f"it answered with something that is not MCP.{tail}"
-    if isinstance(error, PrivateAddress):
-        return f"it may not be reached: {server.hide(str(error))}"
-    if isinstance(error, httpx2.ConnectError):
-        return f"nothing answers at {server.place}: {server.hide(str(error))}"
-    return f"{server.hide(str(error)) or type(error).__name__}.{tail}"

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -14,23 +14,25 @@ from urllib.parse import parse_qsl, urlsplit
 
 from ....errors import ConfigError
 from .loading import load
-from .servers import Limits, Protocol, Server, Transport, is_address
+from .servers import Limits, OAuth, Protocol, Server, Transport, is_address
+from .variables import expand
 
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
 _DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
+_LAST_PORT = 65_535
 _LIMITS = tuple(f.name for f in fields(Limits))
 # What other clients keep beside a server and a gateway has no use for.
 _FOREIGN = (
     *("alwaysAllow", "autoApprove", "description", "dev", "envFile", "gallery", "icon", "note"),
-    *("instructions", "oauth", "priority", "timeout", "trust", "version"),
+    *("instructions", "priority", "timeout", "trust", "version"),
     *("startup_timeout_ms", "startup_timeout_sec", "tool_timeout_sec"),
 )
 _PLACE = ("command", "args", "env", "cwd", "url", "serverUrl", "httpUrl", "headers", "http_headers")
+_OAUTH = ("oauth", "auth")
 _CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
 _NAMES = ("prefix",)
-_KNOWN = frozenset((*_PLACE, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
+_KNOWN = frozenset((*_PLACE, *_OAUTH, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_FOREIGN))
 # The limits that 0 does not lift; of the others it means that there is none.
 _MUST = {
     "connect_timeout_seconds": "a positive number",
@@ -166,6 +168,7 @@ class _Entry:
             cwd=self.text("cwd"),
             url=url,
             headers=headers,
+            oauth=self.oauth(),
             protocol=self.protocol(),
             is_disabled=self.flag("disabled") or not self.flag("enabled", default=True),
             allow=self.texts(*_ALLOW),
@@ -187,6 +190,22 @@ class _Entry:
         parts = urlsplit(url)
         pairs = parse_qsl(parts.query)
         self.secrets += [parts.query, *(value for _, value in pairs), parts.password or ""]
+
+    def oauth(self) -> OAuth:
+        """Who we are at logins; that one logs in at all (`"auth": "oauth"`) the server says."""
+        value: object = self.entry.get("oauth")
+        table = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+        def said(*keys: str) -> str:
+            found = (self.fill(self.word("oauth", table[key])) for key in keys if key in table)
+            return next(found, "")
+
+        port = said("callback_port", "callbackPort") or "0"
+        if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
+            raise ConfigError(f"Server {self.name!r}: the callback port {port!r} is not a port.")
+        secret = said("client_secret", "clientSecret")
+        self.secrets.append(secret)
+        return OAuth(said("client_id", "clientId"), secret, int(port))
 
     def text(self, *keys: str) -> str:
         for key in keys:
@@ -273,32 +292,3 @@ def _fits(key: str, value: float) -> bool:
     if key == "concurrency" and not isinstance(value, int):
         return False
     return math.isfinite(value) and (value > 0 if key in _MUST else value >= 0)
-
-
-def expand(
-    text: str,
-    variables: Mapping[str, str],
-    *,
-    whose: str,
-    found: Callable[[str], object] | None = None,
-) -> str:
-    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty."""
-
-    def value(match: re.Match[str]) -> str:
-        name, default, foreign = cast("tuple[str | None, str | None, str | None]", match.groups())
-        if name is None:
-            raise ConfigError(
-                f"{whose} uses ${{{foreign}}}, which only another client can fill in.",
-                hint="Write ${NAME} and set that environment variable.",
-            )
-        given = variables.get(name) or default
-        if given is None:
-            raise ConfigError(
-                f"{whose} needs the environment variable {name}, which is not set.",
-                hint=f"Set {name}, or write ${{{name}:-default}}.",
-            )
-        if found is not None:
-            found(given)
-        return given
-
-    return _VARIABLE.sub(value, text)

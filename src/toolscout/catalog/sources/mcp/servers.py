@@ -36,6 +36,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class OAuth:
+    """Who we are where one logs in, for servers that do not register clients by themselves."""
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    callback_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Server:
     """One server of a configuration; a `problem` says why it cannot be used as it stands."""
 
@@ -47,6 +56,7 @@ class Server:
     cwd: str = field(default="", repr=False)
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth: OAuth = OAuth()
     protocol: Protocol = "auto"
     is_disabled: bool = False
     allow: tuple[str, ...] = ()
@@ -74,6 +84,11 @@ class Server:
             self.is_prefixed,
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the configuration itself has what the server wants to see."""
+        return any(name.lower() == "authorization" for name in self.headers)
 
     @property
     def place(self) -> str:

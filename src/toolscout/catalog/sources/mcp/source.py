@@ -18,6 +18,7 @@ from ...tool import Tool
 from . import calls, offers, wire
 from .calls import Call
 from .connection import Connection
+from .grants import Grants
 from .link import Link, Status
 from .listing import Listing, Listings
 from .offers import Known
@@ -56,6 +57,7 @@ class MCPSource:
         server: Server,
         *,
         listings: Listings | None = None,
+        grants: Grants | None = None,
         changed: Callable[[MCPSource], None] | None = None,
         sink: Sink = ignore,
         talks_back: bool = False,
@@ -78,6 +80,7 @@ class MCPSource:
             clock=clock,
             sink=sink,
             talks_back=talks_back,
+            grants=grants,
             last_protocol=listing.protocol if listing else "",
         )
 

@@ -1,0 +1,80 @@
+"""`toolscout login`: agree in a browser, once, that the gateway may use a server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..errors import ConfigError
+from .output import say
+
+if TYPE_CHECKING:
+    from ..catalog.sources.mcp.servers import Server
+    from ..gateway.setup import Setup
+
+
+@click.command(name="login")
+@click.argument("server")
+@click.option(
+    "--config",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The servers: an mcpServers JSON file, or TOML.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address to open.")
+@click.option("--forget", is_flag=True, help="Drop what an earlier login gave.")
+def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
+    """Log in to a server that asks for it (OAuth).
+
+    The gateway uses what the login gives from then on, and has it renewed by itself.
+    """
+    from ..catalog.sources.mcp.grants import Grants
+    from ..catalog.sources.mcp.login import log_in
+    from ..gateway.setup import Setup
+
+    setup = Setup.read(path)
+    wanted = _wanted(setup, server)
+    grants = Grants.of(setup.config)
+    if forget:
+        was_there = grants.forget(wanted.url)
+        say(
+            f"Logged out of {wanted.name}." if was_there else f"No login for {wanted.name} is kept."
+        )
+        return
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # what fails is told below
+
+    def show(url: str) -> None:
+        click.echo(f"Agree here that Toolscout may use {wanted.name}:\n{url}")
+        if not no_browser:
+            webbrowser.open(url)
+
+    grants.save(asyncio.run(log_in(wanted, show=show)))
+    say(f"Logged in to {wanted.name}.", style="green")
+
+
+def _wanted(setup: Setup, name: str) -> Server:
+    """The server of that name, if one can log in to it."""
+    servers = {s.name: s for s in setup.document.servers}
+    if name not in servers:
+        known = ", ".join(s.name for s in servers.values() if s.url) or "none"
+        raise ConfigError(f"There is no server {name!r}.", hint=f"Servers with a url: {known}.")
+    server = servers[name]
+    if server.problem:
+        raise ConfigError(server.problem)
+    if not server.url:
+        raise ConfigError(
+            f"Server {name!r} is a local command: it is given what it needs in its env."
+        )
+    if server.is_signed:
+        raise ConfigError(
+            f"Server {name!r} has an Authorization header, which is sent in place of a login.",
+            hint="Take it out of its headers first.",
+        )
+    return server
