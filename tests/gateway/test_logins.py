@@ -29,6 +29,12 @@ from toolscout.errors import SourceError
 AUTHORITY = str(Path(__file__).parent / "authority.py")
 PROTECTED = str(Path(__file__).parent.parent / "upstreams" / "protected.py")
 
+NO_SERVER = """
+import sys, uvicorn
+from starlette.applications import Starlette
+uvicorn.run(Starlette(), host="127.0.0.1", port=int(sys.argv[1]))
+"""
+
 
 @pytest.fixture(scope="module")
 def authority() -> Iterator[str]:
@@ -170,6 +176,15 @@ async def test_whoever_declines_is_told_so(url: str) -> None:
 
     with pytest.raises(SourceError, match="denied"):
         await log_in(reached(url), show=declines)
+
+
+async def test_a_server_that_is_not_there_is_told_so() -> None:
+    with pytest.raises(SourceError, match="nothing answers at"):
+        await log_in(reached(f"http://127.0.0.1:{free_port()}/mcp"), show=agrees)
+
+    port = free_port()
+    with running("-c", NO_SERVER, str(port)), pytest.raises(SourceError, match="status 404"):
+        await log_in(reached(f"http://127.0.0.1:{port}/mcp"), show=agrees)
 
 
 async def test_a_server_that_asks_for_no_login_needs_none(talker: dict[str, str]) -> None:

@@ -10,7 +10,9 @@ from contextlib import suppress
 from urllib.parse import urljoin, urlsplit
 
 import anyio
+import httpx2
 from fastmcp.client.oauth_callback import OAuthCallbackResult, create_oauth_callback_server
+from mcp import MCPError
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import (
     AuthorizationCodeResult,
@@ -24,6 +26,7 @@ from ....errors import SourceError
 from .connection import Connection
 from .grants import Grant
 from .guard import is_local
+from .reasons import explain
 from .servers import Server
 
 PATIENCE_SECONDS = 300.0
@@ -45,8 +48,10 @@ async def log_in(
             return visit.grant()
         except TimeoutError as error:
             raise _failed(server, f"nobody agreed within {patience_seconds:g} seconds.") from error
-        except (OAuthFlowError, RuntimeError) as error:
+        except OAuthFlowError as error:
             raise _failed(server, server.hide(str(error))) from error
+        except (httpx2.HTTPError, MCPError, OSError, RuntimeError, ValueError) as error:
+            raise _failed(server, explain(error, connection, server)) from error
         finally:
             await connection.close()
             await visit.leave()
