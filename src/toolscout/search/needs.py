@@ -12,6 +12,9 @@ from .ranking import Fused, Ranking, Request, is_parted
 
 SHARE = 0.5
 SERVED = 3.0
+_ONE_NEED = 2
+"""Of so few clauses one is mostly a remark on the other; with more, more of them are needs."""
+
 _DEPTH = 40
 
 
@@ -21,14 +24,15 @@ def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused
     The best hit stays the best. After it, a tool that mainly serves a clause which has been served
     already falls back by what it would lose if that clause were not there.
     """
-    if len(request.clauses) < 2 or len(fused.slots) < 3:
+    share = SHARE * min(1.0, (len(request.clauses) - _ONE_NEED) / _ONE_NEED)
+    if share <= 0 or len(fused.slots) < 3:
         return fused
     slots, scores = fused.slots[:_DEPTH], fused.scores[:_DEPTH]
     parts = [r.parts(slots) for r in rankings if is_parted(r)]
     if not parts:
         return fused
     fits = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
-    turn = _turns(scores.tolist(), fits.T.tolist(), min(request.limit, len(slots)))
+    turn = _turns(scores.tolist(), fits.T.tolist(), min(request.limit, len(slots)), share)
     if turn == list(range(len(turn))):
         return fused
     slots, scores = slots.take(turn), np.minimum.accumulate(scores.take(turn))
@@ -38,7 +42,9 @@ def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused
     return Fused(slots, scores)
 
 
-def _turns(scores: Sequence[float], fits: Sequence[Sequence[float]], count: int) -> list[int]:
+def _turns(
+    scores: Sequence[float], fits: Sequence[Sequence[float]], count: int, share: float
+) -> list[int]:
     """The order in which tools come once so many places are given by how they fit each clause.
 
     No tool is worth more than its score, so the search for the next one ends there; nor does it
@@ -64,6 +70,6 @@ def _turns(scores: Sequence[float], fits: Sequence[Sequence[float]], count: int)
             if worths[place] <= highest:
                 continue
             fit = fits[place]
-            worth = worths[place] = score - SHARE * (max(fit) - max(map(sub, fit, served)))
+            worth = worths[place] = score - share * (max(fit) - max(map(sub, fit, served)))
             if worth > highest:
                 highest, chosen = worth, place
