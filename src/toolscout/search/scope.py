@@ -47,7 +47,7 @@ def narrowed(index: Index, query: Query, mask: Mask) -> Mask:
 
 def _grouped(known: dict[str, int], numbers: np.ndarray, wanted: Iterable[str]) -> Mask:
     names = set[str]().union(*(_spellings(w) for w in wanted if len(w) <= LONGEST_NAME))
-    chosen = [n for name, n in list(known.items()) if not names.isdisjoint(_spellings(name))]
+    chosen = [known[n] for n in list(known) if not names.isdisjoint(_spellings(n))]
     return np.isin(numbers, np.array(chosen, np.int32))
 
 

@@ -125,12 +125,12 @@ def _beginning(request: Request, word: str) -> list[int]:
     start = normalised(word)
     if not start:
         return []
-    spellings = list(request.index.shared.spellings.items())
+    spellings = request.index.shared.spellings
     found = {
         slot
-        for name, slots in spellings
+        for name in list(spellings)  # which an update may be adding to: the names in one step
         if name.startswith(start)
-        for slot in slots
+        for slot in spellings.get(name, ())
         if slot < len(request.allowed) and request.allowed[slot]
     }
     return sorted(found, key=lambda s: request.index.tool(s).name)[: request.depth]
