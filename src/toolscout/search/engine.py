@@ -40,6 +40,7 @@ class Snapshot:
     catalog: Catalog
     index: Index
     masks: dict[Allow, Mask] = field(default_factory=dict[Allow, Mask])
+    met: dict[int, tuple[Allow, Mask]] = field(default_factory=dict[int, tuple[Allow, Mask]])
 
     def mask(self, allow: Allow | None) -> Mask:
         """The slots that a rule allows; rules that can be told apart are worked out once."""
@@ -47,6 +48,16 @@ class Snapshot:
             return self.index.alive
         if not (callable(allow) or isinstance(allow, frozenset)):
             return allowed(self.index, allow)
+        if (again := self.met.get(id(allow))) is not None:
+            return again[1]
+        mask = self._worked_out(allow)
+        if len(self.met) >= _MASKS:
+            self.met.clear()
+        self.met[id(allow)] = allow, mask  # the rule is kept, so that its id stays its own
+        return mask
+
+    def _worked_out(self, allow: Allow) -> Mask:
+        """The same, for a rule that is not the very one met before: telling takes its while."""
         try:
             known = self.masks.get(allow)
         except TypeError:  # it has no hash
