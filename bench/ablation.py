@@ -1,6 +1,6 @@
 """What each part of the default ranking is worth: one part changed at a time, on labelled sets.
 
-    python bench/ablation.py [--sets azure_mcp,bfcl] [--limit 500]
+    python bench/ablation.py [--sets azure_mcp,bfcl] [--limit 500] [--only "words alone"]
 
 Prints a Markdown table: the difference to the default in points of recall@5 and nDCG@10, with the
 95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
@@ -64,6 +64,7 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
         "values kept in the request": arms(Exact(), BM25F(), Dense(use, view=str)),
         "no turns for several needs": part(fusion=summed),
+        "turns from two clauses on": part(fusion=every_clause_a_need),
         "no share of the server": part(fusion=no_server_share),
         "without text 1 (description)": part(read=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
@@ -74,6 +75,10 @@ def engines(cache: VectorCache) -> dict[str, Make]:
 
 def no_server_share(request: Request, rankings: Sequence[Ranking]) -> Fused:
     return spread(request, rankings, summed(request, rankings, server_share=0.0))
+
+
+def every_clause_a_need(request: Request, rankings: Sequence[Ranking]) -> Fused:
+    return spread(request, rankings, summed(request, rankings), one_need=1)
 
 
 def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
@@ -110,6 +115,7 @@ def main() -> None:
     options.add_argument(
         "--limit", type=int, help="about so many queries of each set, evenly spread"
     )
+    options.add_argument("--only", action="append", help="this change; may be repeated")
     chosen = options.parse_args()
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
@@ -118,7 +124,10 @@ def main() -> None:
     print("| recall@5 / nDCG@10 | " + " | ".join(names) + " |")
     print("|---|" + "---|" * len(names))
     default: dict[str, Figures] = {}
+    wanted = {"default", *(chosen.only or engines(cache))}
     for label, make in engines(cache).items():
+        if label not in wanted:
+            continue
         cells: list[str] = []
         for name in names:
             print(f"{label}: {name} …", file=sys.stderr)

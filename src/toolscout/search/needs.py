@@ -12,19 +12,21 @@ from .ranking import Fused, Ranking, Request, is_parted
 
 SHARE = 0.5
 SERVED = 3.0
-_ONE_NEED = 2
+ONE_NEED = 2
 """Of so few clauses one is mostly a remark on the other; with more, more of them are needs."""
 
 _DEPTH = 40
 
 
-def spread(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Fused:
+def spread(
+    request: Request, rankings: Sequence[Ranking], fused: Fused, *, one_need: int = ONE_NEED
+) -> Fused:
     """Order the best so that each clause of a request has its tool near the top.
 
     The best hit stays the best. After it, a tool that mainly serves a clause which has been served
     already falls back by what it would lose if that clause were not there.
     """
-    share = SHARE * min(1.0, (len(request.clauses) - _ONE_NEED) / _ONE_NEED)
+    share = SHARE * min(1.0, len(request.clauses) / one_need - 1)
     if share <= 0 or len(fused.slots) < 3:
         return fused
     slots, scores = fused.slots[:_DEPTH], fused.scores[:_DEPTH]
