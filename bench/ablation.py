@@ -1,9 +1,11 @@
 """What each part of the default ranking is worth: one part changed at a time, on labelled sets.
 
-    python bench/ablation.py [--sets azure_mcp,bfcl] [--limit 500] [--only "words alone"]
+    python bench/ablation.py [--sets azure_mcp,bfcl] [--limit 500] [--only LABEL] [--together]
 
 Prints a Markdown table: the difference to the default in points of recall@5 and nDCG@10, with the
 95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
+With `--together` every query is asked of all public catalogs at once, which is many enough for
+vectors to be scanned; some names are then right for reasons that the labels do not know.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from toolscout.search.fields import texts
 from toolscout.search.fusion import summed
 from toolscout.search.needs import spread
 from toolscout.search.rankers.bm25f import BM25F
-from toolscout.search.rankers.dense import Dense
+from toolscout.search.rankers.dense import WIDER, Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
@@ -62,6 +64,9 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "words doubted faster": arms(Exact(), BM25F(blindness=2), Dense(use)),
         "vectors of the whole alone": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
         "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
+        "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
+        "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, wider=1e6)),
+        "an eighth compared exactly": arms(Exact(), BM25F(), Dense(use, wider=WIDER / 8)),
         "values kept in the request": arms(Exact(), BM25F(), Dense(use, view=str)),
         "no turns for several needs": part(fusion=summed),
         "turns from two clauses on": part(fusion=every_clause_a_need),
@@ -71,6 +76,13 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "without text 3 (bare name)": part(read=partial(but_one_text, 2)),
         "without text 4 (required parameters)": part(read=partial(but_one_text, 3)),
     }
+
+
+class ClauseApart(Dense):
+    """Encodes a single clause beside the whole, with the values that it mentions."""
+
+    def read(self, request: Request) -> tuple[str, ...]:
+        return (self.view(request.query.words), *request.clauses)
 
 
 def no_server_share(request: Request, rankings: Sequence[Ranking]) -> Fused:
@@ -85,10 +97,17 @@ def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
     return [pair for place, pair in enumerate(texts(tool)) if place != number]
 
 
-def measured(make: Make, name: str, *, limit: int | None) -> Figures:
+def catalog(*names: str) -> Catalog:
+    """The tools of some sets; of several with one name the first."""
+    tools: dict[str, Tool] = {}
+    for name in names:
+        for tool in read_tools(DATA / name / "tools.jsonl").tools:
+            tools.setdefault(tool.name, tool)
+    return Catalog(tools.values())
+
+
+def measured(engine: Engine, name: str, *, limit: int | None) -> Figures:
     """Recall@5 and nDCG@10 of every query of a set."""
-    engine = make(Catalog(read_tools(DATA / name / "tools.jsonl").tools))
-    engine.fill()
     found: Figures = []
     labelled = rows(DATA / name / "queries.jsonl")
     for row in labelled[:: max(1, len(labelled) // (limit or len(labelled)))]:
@@ -115,11 +134,13 @@ def main() -> None:
     options.add_argument(
         "--limit", type=int, help="about so many queries of each set, evenly spread"
     )
+    options.add_argument("--together", action="store_true", help="ask all public catalogs at once")
     options.add_argument("--only", action="append", help="this change; may be repeated")
     chosen = options.parse_args()
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
     names = chosen.sets.split(",")
+    all_names = sorted(path.parent.name for path in DATA.glob("*/tools.jsonl"))
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     print("| recall@5 / nDCG@10 | " + " | ".join(names) + " |")
     print("|---|" + "---|" * len(names))
@@ -129,9 +150,12 @@ def main() -> None:
         if label not in wanted:
             continue
         cells: list[str] = []
+        all_at_once = make(catalog(*all_names)) if chosen.together else None
         for name in names:
             print(f"{label}: {name} …", file=sys.stderr)
-            figures = measured(make, name, limit=chosen.limit)
+            engine = all_at_once or make(catalog(name))
+            engine.fill()
+            figures = measured(engine, name, limit=chosen.limit)
             before = default.setdefault(name, figures)
             means = [sum(column) / len(figures) for column in zip(*figures, strict=True)]
             plain = " / ".join(f"{mean:.3f}" for mean in means)

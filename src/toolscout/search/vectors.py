@@ -24,9 +24,10 @@ def one_thread() -> AbstractContextManager[object]:
     return _blas.limit(limits=1, user_api="blas")
 
 
-EXACT_UP_TO = 20_000
-LEADING = 128
-_SAMPLE = 8_000
+EXACT_UP_TO = 5_000
+SINGLE_UP_TO = 20_000
+LEADING = 96
+ANEW = 4
 _BLOCK = 512
 # How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
 # small to tell by itself is judged by.
@@ -39,9 +40,10 @@ _PRIOR_VARIANCE = 0.01
 class Vectors:
     """A snapshot of the vectors of slots `0..size`; growing shares the buffers with older ones.
 
-    `rows` has them all, in single precision while few and in half precision when many; `lead` has
-    their leading principal directions then, for a scan at a quarter of the cost. `total` and `gram`
-    are sums over the living, from which the mean and spread of any query's scores follow.
+    `rows` has them all, in single precision while few and in half precision when many. `lead` has
+    them along the `basis` of their leading principal directions, for a scan at a quarter of the
+    cost, once they are worth it; that was worked out when there were `fitted` of them. `total` and
+    `gram` are sums over the living, from which the mean and spread of any query's scores follow.
     """
 
     dimensions: int
@@ -53,6 +55,7 @@ class Vectors:
     count: int = 0
     basis: Floats | None = None
     lead: Floats | None = None
+    fitted: int = 0
 
     @classmethod
     def empty(cls, dimensions: int) -> Vectors:
@@ -78,8 +81,6 @@ class Vectors:
             after = replace(after, rows=_grown(self.rows, room))
             if self.lead is not None:
                 after = replace(after, lead=_grown(self.lead, room))
-        if after.lead is None and size > EXACT_UP_TO and after.count > EXACT_UP_TO // 2:
-            after = after._reduced()
         return after
 
     def put(self, slots: Ints, vectors: Floats) -> Vectors:
@@ -98,9 +99,9 @@ class Vectors:
             gram=gram,
             count=self.count + len(slots),
         )
-        if after.lead is None and after.count > EXACT_UP_TO:
-            return after._reduced()
-        return after
+        if after.count > max(EXACT_UP_TO, ANEW * after.fitted):
+            after = after._led()
+        return after._halved() if after.count > SINGLE_UP_TO else after
 
     def drop(self, slots: Ints) -> Vectors:
         """Forget slots; their rows stay where they are, unseen."""
@@ -163,19 +164,24 @@ class Vectors:
             scores = scores[chosen] if len(chosen) < self.size else scores
         return chosen.astype(np.int32), scores
 
-    def _reduced(self) -> Vectors:
-        """Move to half precision and leading directions."""
-        known = np.flatnonzero(self.present)
-        step = max(1, len(known) // _SAMPLE)
-        sample = self.rows[known[::step]].astype(np.float64)
+    def _led(self) -> Vectors:
+        """Work out the leading directions of what there is now."""
         with one_thread():
-            _, vectors = np.linalg.eigh(sample.T @ sample)
-            basis = np.ascontiguousarray(vectors[:, ::-1][:, :LEADING], dtype=np.float32)
+            _, directions = np.linalg.eigh(self.gram)
+            basis = np.ascontiguousarray(directions[:, ::-1][:, :LEADING], dtype=np.float32)
             lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
-            lead[: self.size] = self.rows[: self.size] @ basis
+            for start in range(0, self.size, _BLOCK):
+                some = slice(start, min(start + _BLOCK, self.size))
+                lead[some] = self.rows[some].astype(np.float32, copy=False) @ basis
+        return replace(self, basis=basis, lead=lead, fitted=self.count)
+
+    def _halved(self) -> Vectors:
+        """Move to half precision."""
+        if self.rows.dtype == np.float16:
+            return self
         half = np.zeros(self.rows.shape, np.float16)
         half[: self.size] = self.rows[: self.size]
-        return replace(self, rows=half, basis=basis, lead=lead)
+        return replace(self, rows=half)
 
 
 def _gram(vectors: Floats) -> npt.NDArray[np.float64]:

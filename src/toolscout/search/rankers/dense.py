@@ -17,14 +17,15 @@ from ..vectors import Vectors, one_thread
 from .exact import is_called
 
 _REMEMBERED = 512
-_WIDER = 4
+WIDER = 4.0
 
 
 class Dense:
-    """One embedder's arm: the whole request, and the best of its clauses.
+    """One embedder's arm: the whole request, and the best of its clauses if it has several.
 
     `view` is how the whole is read, by default without the values it mentions; `clause_share` is
-    how much of the arm's word is the best clause's.
+    how much of the arm's word is the best clause's. Where vectors are many, `wider` times as many
+    as are offered are compared exactly.
     """
 
     def __init__(
@@ -34,11 +35,13 @@ class Dense:
         weight: float = 1.0,
         clause_share: float = 0.5,
         view: Callable[[str], str] = without_values,
+        wider: float = WIDER,
     ) -> None:
         self.embedder = embedder
         self.weight = weight
         self.clause_share = clause_share
         self.view = view
+        self.wider = wider
         self._encode = lru_cache(maxsize=_REMEMBERED)(self._views)
 
     def rank(self, request: Request) -> Meaning | None:
@@ -50,19 +53,24 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
-        views = self._encode((self.view(text), *(request.clauses or (text,))))
+        views = self._encode(self.read(request))
         if views.shape[1] != vectors.dimensions:
             raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
         with one_thread():
             near, closeness = vectors.scan(views[0], request.allowed, count=request.depth)
             if vectors.lead is not None:  # a scan along leading directions is only nearly right
-                near = request.leading(near, closeness, _WIDER * request.depth)
+                near = request.leading(near, closeness, int(self.wider * request.depth))
                 closeness = vectors.similarity(views[:1], near)[:, 0]
             near = request.leading(near, closeness, request.depth)
             mean, deviation = vectors.spread(views)
         return Meaning(
             vectors, views, mean, deviation, self.clause_share, candidates=near, trust=trust
         )
+
+    def read(self, request: Request) -> tuple[str, ...]:
+        """The texts that stand for a request: the whole, then its clauses; one is as the whole."""
+        whole = self.view(request.query.words)
+        return (whole, *(request.clauses if len(request.clauses) > 1 else (whole,)))
 
     def _views(self, texts: tuple[str, ...]) -> Floats:
         """A row a text, each different one encoded once."""
