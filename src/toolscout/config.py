@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
+from inspect import getsource
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Self, cast
 
@@ -21,9 +25,7 @@ TABLE = "settings"
 class Config(BaseModel):
     """Every setting, read once and never changed; `docs/settings.md` has the same table."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     home: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
     """Folder for all state and caches; unset means the XDG state and cache folders."""
@@ -108,8 +110,27 @@ def settings_table() -> str:
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, info in Config.model_fields.items():
         default = "unset" if info.default is None else f"`{_plain(info.default)}`"
-        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {info.description} |")
+        lines.append(
+            f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {_meanings().get(name, '')} |"
+        )
     return "\n".join(lines)
+
+
+@cache
+def _meanings() -> dict[str, str]:
+    """What stands under each setting above; read when asked for, since few starts need it."""
+    try:
+        source = getsource(Config)
+    except OSError:  # installed without its source
+        return {}
+    [settings] = ast.parse(source).body
+    assert isinstance(settings, ast.ClassDef)
+    return {
+        setting.target.id: str(below.value.value)
+        for setting, below in pairwise(settings.body)
+        if isinstance(setting, ast.AnnAssign) and isinstance(setting.target, ast.Name)
+        if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+    }
 
 
 def _plain(value: object) -> str:
@@ -174,7 +195,7 @@ def _told(error: ValidationError, origins: Mapping[str, str], config: type[Confi
     name = str(first["loc"][0]) if first["loc"] else ""
     origin = origins.get(name, "the defaults")
     _known(name, origin, config)
-    meaning = config.model_fields[name].description or ""
+    meaning = _meanings().get(name, "")
     return ConfigError(
         f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
         hint=f"What it means: {meaning}",
