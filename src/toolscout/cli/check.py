@@ -8,17 +8,11 @@ from pathlib import Path
 import click
 
 from .output import json_option, print_json, print_table, say
+from .servers import servers_option
 
 
 @click.command(name="check")
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The servers: an mcpServers JSON file, or TOML.",
-)
+@servers_option(is_required=True)
 @click.option("--profile", metavar="NAME", help="Count what this profile shows.")
 @json_option
 def command(*, path: Path, profile: str | None, is_json: bool) -> int:

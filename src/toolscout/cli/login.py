@@ -12,6 +12,7 @@ import click
 
 from ..errors import ConfigError
 from .output import say
+from .servers import servers_option
 
 if TYPE_CHECKING:
     from ..catalog.sources.mcp.servers import Server
@@ -20,14 +21,7 @@ if TYPE_CHECKING:
 
 @click.command(name="login")
 @click.argument("server")
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The servers: an mcpServers JSON file, or TOML.",
-)
+@servers_option(is_required=True)
 @click.option("--no-browser", is_flag=True, help="Only print the address to open.")
 @click.option("--forget", is_flag=True, help="Drop what an earlier login gave.")
 def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:

@@ -15,6 +15,7 @@ import click
 
 from ..config import Config
 from .output import warn
+from .servers import servers_option
 
 if TYPE_CHECKING:
     from ..gateway.setup import Setup
@@ -61,13 +62,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command(name="serve")
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="The servers: an mcpServers JSON file, or TOML.",
-)
+@servers_option(is_required=False)
 @click.option("--example", "is_example", is_flag=True, help="Serve the embedded example.")
 @click.option("--stdio", "is_stdio", is_flag=True, help="Serve one client over stdin and stdout.")
 @click.option(
