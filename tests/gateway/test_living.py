@@ -23,8 +23,8 @@ async def run(client: Client, tool: str, **arguments: Any) -> Any:
     return await client.call_tool("call_tool", {"name": tool, "arguments": arguments})
 
 
-def edit(running: Running, servers: dict[str, Any]) -> None:
-    running.path.write_text(json.dumps({"mcpServers": servers}))
+def edit(running: Running, servers: dict[str, Any], **others: Any) -> None:
+    running.path.write_text(json.dumps({"mcpServers": servers, **others}))
 
 
 def statuses(running: Running) -> set[str]:
@@ -174,6 +174,45 @@ async def test_a_call_waits_for_its_server_to_start(serve: Serve, tmp_path: Path
         await opened(tmp_path)
         assert [text(await call) for call in calls] == ["0", "1", "2"]
         assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"] * 3
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("describe_tools", {"names": ["one__echo", "shy__echo"]}),
+        ("tool_search", {"query": "select:shy__echo"}),
+    ],
+)
+async def test_a_tool_asked_for_by_name_is_waited_for_while_its_server_starts(
+    serve: Serve, tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    options = {"gateway": {"start_wait_seconds": 60}}
+    async with serve({"one": small()}, **options) as running, running.client() as client:
+        edit(running, {"one": small(), "shy": small("shy", str(tmp_path))}, **options)
+        await configured(running, "shy", client)
+        asked = asyncio.create_task(client.call_tool(tool, arguments))
+        assert text(await run(client, "one__echo", text="meanwhile")) == "meanwhile"
+        assert not asked.done()
+        await opened(tmp_path)
+        found = text(await asked)
+        assert "shy__echo" in found
+        assert "no tool" not in found.lower()
+        assert "still starting" not in found
+
+
+async def test_what_cannot_be_described_yet_is_not_said_to_be_missing_for_good(
+    serve: Serve,
+) -> None:
+    options = {"gateway": {"start_wait_seconds": 0.1}}
+    async with (
+        serve({"one": small(), "slow": small("hangs")}, **options) as running,
+        running.client() as client,
+    ):
+        asked = {"names": ["one__echo", "slow__echo"]}
+        found = text(await client.call_tool("describe_tools", asked))
+        assert "Its server slow is still starting" in found
+        assert "one__echo" in found
 
 
 async def test_beside_twenty_thousand_tools_other_servers_are_found_and_called(

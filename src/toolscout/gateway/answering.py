@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ import mcp_types as types
 
 from ..catalog.result import Content, Result
 from ..catalog.sources.mcp.exchange import CURRENT
+from ..disclosure.asking import names_in, read_search
 from ..disclosure.profile import Profile
-from ..errors import CallRefused, SourceError, UnknownTool
+from ..errors import CallRefused, SourceError, ToolscoutError
 from ..events import Event
+from ..search.query import parse_all
 from ..toolbox.approval import Answer, Approval
 from .audit import shape
 from .policies import Rule
@@ -50,6 +53,19 @@ class Asked:
         """The name of the tool that was meant."""
         named = self.arguments.get("name") if self.is_bridged(profile) else None
         return str(named or self.name)
+
+    def named(self, profile: Profile) -> tuple[str, ...]:
+        """The tools that a call is about, as far as it names them: to be run, described, found."""
+        tool = next((m for m in profile.metatools if m.name == self.name), None)
+        if tool is None or tool.role == "call":
+            return (self.inner(profile),)
+        with suppress(ToolscoutError):  # what is wrong with the arguments is told by the call
+            if tool.role in ("describe", "load"):
+                return names_in(tool, self.arguments)
+            if tool.role == "search":
+                queries = parse_all(read_search(profile, tool, self.arguments).queries)
+                return tuple(name for query in queries for name in query.select)
+        return ()
 
     def row(self, profile: Profile, outcome: str) -> dict[str, Any]:
         """The line of the audit log: always the inner tool, never the bridge to it."""
@@ -91,25 +107,27 @@ def noted(result: Result, missing: Sequence[str]) -> Result:
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
-def awaited(name: str, upstreams: Upstreams, rule: Rule | None) -> list[str]:
-    """The server that a tool is still to come from, if the caller may know of it."""
-    return [n for n in upstreams.late(name) if rule is None or rule.admits_server(n)]
+def awaited(names: Sequence[str], upstreams: Upstreams, rule: Rule | None) -> list[str]:
+    """The servers that tools are still to come from, as far as the caller may know of them."""
+    late = dict.fromkeys(server for name in names for server in upstreams.late(name))
+    return [n for n in late if rule is None or rule.admits_server(n)]
 
 
-def explained(result: Result, name: str, upstreams: Upstreams, rule: Rule | None) -> Result:
+def explained(
+    result: Result, names: Sequence[str], upstreams: Upstreams, rule: Rule | None
+) -> Result:
     """A refusal that knows why a tool is not there: it waits for a yes, or for its server."""
-    if result.code == SourceError.code and (server := upstreams.holder(name)):
-        return Result.error(str(refusal(name, server)), code=CallRefused.code)
-    if result.code != UnknownTool.code:
-        return result
-    late = awaited(name, upstreams, rule)
+    if result.code == SourceError.code:
+        held = [(name, server) for name in names if (server := upstreams.holder(name))]
+        return Result.error(str(refusal(*held[0])), code=CallRefused.code) if held else result
+    late = awaited(names, upstreams, rule)
     upstreams.wake(*late)
-    if not late:
-        return result
-    why = upstreams.sources[late[0]].inner.state.reason
-    hope = f"cannot be used: {why}" if why else "is still starting: try again later."
-    note = f"Its server {late[0]} {hope}"
-    return replace(result, content=(*result.content, Content(text=note)), raw=None)
+    notes: list[Content] = []
+    for server in late:
+        why = upstreams.sources[server].inner.state.reason
+        hope = f"cannot be used: {why}" if why else "is still starting: try again later."
+        notes.append(Content(text=f"Its server {server} {hope}"))
+    return replace(result, content=(*result.content, *notes), raw=None) if notes else result
 
 
 def marked(result: Result, *, tool: str = "") -> Result:

@@ -234,10 +234,11 @@ class Gateway:
         tokens = (CURRENT.set(front), _HAPPENED.set(asked.happened))
         profile = self.box.profile
         rule = self._rule(asked.caller)
+        names = asked.named(profile)
         try:
             # A name that nobody has yet may be that of a server which is just starting.
             await self.upstreams.join(
-                *awaited(asked.inner(profile), self.upstreams, rule),
+                *awaited(names, self.upstreams, rule),
                 patience_seconds=self.setup.options.start_wait_seconds,
             )
             result = await handle.call(asked.name, asked.arguments)
@@ -248,13 +249,15 @@ class Gateway:
         finally:
             CURRENT.reset(tokens[0])
             _HAPPENED.reset(tokens[1])
-        result = explained(result, asked.inner(profile), self.upstreams, rule)
+        search = profile.tool_for("search")
+        is_search = search is not None and asked.name == search.name
+        if not is_search:  # a search tells itself where it could not look
+            result = explained(result, names, self.upstreams, rule)
         if not asked.ran:
             self.savings.answered(result.text)
         outcome = (result.code or "error") if result.is_error else "ok"
         self.audit.note(**asked.row(profile, outcome))
-        search = profile.tool_for("search")
-        if search is not None and asked.name == search.name:
+        if is_search:
             self.upstreams.wake(*self.upstreams.unlisted())
             missing = self.upstreams.missing()
             return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
