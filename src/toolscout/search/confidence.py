@@ -28,9 +28,9 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
     for ranking in rankings:
         match ranking:
             case Meaning():
-                closest = float(ranking.similarity(best).max())
+                closest, standard = ranking.judged(slot)
                 similarity = max(closest, similarity or 0.0)
-                meaning = max(meaning, float(ranking.at(best)[0]))
+                meaning = max(meaning, standard)
             case Words() if ranking.coverage > coverage:  # foreign words, where they know more
                 words = ranking.score(slot)
                 coverage = ranking.coverage

@@ -185,7 +185,9 @@ class Engine:
             if found:
                 rows, slots = zip(*found, strict=True)
                 places = np.array(slots, np.int32)
-                index = now.index.with_vectors(embedder.id, places, vectors[list(rows)])
+                if len(rows) < len(vectors):
+                    vectors = vectors[list(rows)]
+                index = now.index.with_vectors(embedder.id, places, vectors)
                 self._now = replace(now, index=index)
 
     def unlearnt(self, embedder: Embedder) -> Mapping[str, str]:

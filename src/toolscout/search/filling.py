@@ -52,7 +52,7 @@ def batches_for(
     known = _fitting(cache.get(keys)) if cache is not None else {}
     ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
     if ready:
-        yield Batch([t for t, _ in ready], np.stack([v for _, v in ready]))
+        yield Batch([t for t, _ in ready], _rows([v for _, v in ready]))
     rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
     yield from _made(rest, embedder, read)
 
@@ -64,7 +64,7 @@ def vectors_of(
     keys = {word: key(embedder.id, ((word, 1.0),)) for word in words}
     known = _fitting(cache.get(tuple(keys.values()))) if cache is not None else {}
     if ready := [word for word in keys if keys[word] in known]:
-        yield ready, np.stack([known[keys[word]] for word in ready])
+        yield ready, _rows([known[keys[word]] for word in ready])
     rest = [word for word in keys if keys[word] not in known]
     for start in range(0, len(rest), _WORDS):
         some = rest[start : start + _WORDS]
@@ -114,6 +114,11 @@ def encode(tools: Sequence[Tool], embedder: Embedder, *, read: Texts = texts) ->
     rows = dict(zip(flat, encoded(embedder, flat), strict=True))
     sums = np.stack([sum(np.float32(w) * rows[t] for t, w in part) for part in parts])
     return unit(sums).astype(np.float16).astype(np.float32)
+
+
+def _rows(vectors: Sequence[Floats]) -> Floats:
+    """Vectors of one length as a matrix; thousands of them sooner than by stacking."""
+    return np.concatenate(vectors).reshape(len(vectors), -1)
 
 
 def _fitting(known: dict[bytes, Floats]) -> dict[bytes, Floats]:

@@ -94,10 +94,19 @@ class Meaning:
 
     def at(self, slots: Ints) -> Floats:
         """Standardised similarity; zero, which is neutral, where a vector is still missing."""
-        standard = (self.similarity(slots) - self.mean) / self.deviation
-        share = np.float32(self.clause_share)
-        score = (1 - share) * standard[:, 0] + share * standard[:, 1:].max(axis=1)
+        score = self._standard(self.similarity(slots))
         return np.where(self.vectors.present[slots], score, np.float32(0)).astype(np.float32)
+
+    def judged(self, slot: int) -> tuple[float, float]:
+        """How close one slot is to the nearest view, and its score."""
+        similarity = self.similarity(np.array([slot], np.int32))
+        score = float(self._standard(similarity)[0]) if self.vectors.present[slot] else 0.0
+        return float(similarity.max()), score
+
+    def _standard(self, similarity: Floats) -> Floats:
+        standard = (similarity - self.mean) / self.deviation
+        share = np.float32(self.clause_share)
+        return (1 - share) * standard[:, 0] + share * standard[:, 1:].max(axis=1)
 
     def parts(self, slots: Ints) -> Floats:
         """How each clause alone sees some slots."""
