@@ -98,3 +98,20 @@ def test_vectors_of_another_kind_that_come_later_are_scanned_as_well() -> None:
     for wanted in range(EXACT_UP_TO + 1, len(rows), 997):
         found, closeness = known.scan(rows[wanted], everything, count=100)
         assert (closeness >= closeness[found == wanted]).sum() <= 100
+
+
+def test_a_catalog_that_gave_way_to_another_is_scanned_by_what_it_has_now() -> None:
+    width = 2 * LEADING
+    kinds = np.zeros((2, EXACT_UP_TO + 1, width), np.float32)
+    some = np.random.default_rng(8).normal(size=(2, EXACT_UP_TO + 1, LEADING - 4))
+    kinds[0, :, : LEADING - 4], kinds[1, :, LEADING + 4 :] = some
+    kinds /= np.linalg.norm(kinds, axis=2, keepdims=True)
+    slots = np.arange(EXACT_UP_TO + 1, dtype=np.int32)
+
+    known = Vectors.empty(width).sized(len(slots)).put(slots, kinds[0])
+    known = known.drop(slots[10:]).kept(slots[:10]).sized(len(slots) + 10)
+    known = known.put(slots + 10, kinds[1])
+    everything = np.ones(len(slots) + 10, np.bool_)
+    for wanted in range(0, len(slots), 499):
+        found, closeness = known.scan(kinds[1, wanted], everything, count=100)
+        assert (closeness >= closeness[found == wanted + 10]).sum() <= 100

@@ -28,6 +28,8 @@ EXACT_UP_TO = 5_000
 SINGLE_UP_TO = 20_000
 LEADING = 96
 ANEW = 4
+_SPARE = 16
+_ROUNDS = 4
 _BLOCK = 512
 # How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
 # small to tell by itself is judged by.
@@ -130,7 +132,8 @@ class Vectors:
         if lead is not None and self.lead is not None:
             lead[: len(slots)] = self.lead[slots]
         present = self.present[slots]
-        return replace(self, size=len(slots), present=present, rows=rows, lead=lead)
+        fitted = min(self.fitted, self.count)  # what comes later may be of another kind
+        return replace(self, size=len(slots), present=present, rows=rows, lead=lead, fitted=fitted)
 
     def spread(self, queries: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each query's similarity to the catalog's tools."""
@@ -167,8 +170,7 @@ class Vectors:
     def _led(self) -> Vectors:
         """Work out the leading directions of what there is now."""
         with one_thread():
-            _, directions = np.linalg.eigh(self.gram)
-            basis = np.ascontiguousarray(directions[:, ::-1][:, :LEADING], dtype=np.float32)
+            basis = _leading(self.gram)
             lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
             for start in range(0, self.size, _BLOCK):
                 some = slice(start, min(start + _BLOCK, self.size))
@@ -182,6 +184,19 @@ class Vectors:
         half = np.zeros(self.rows.shape, np.float16)
         half[: self.size] = self.rows[: self.size]
         return replace(self, rows=half)
+
+
+def _leading(gram: npt.NDArray[np.float64]) -> Floats:
+    """The directions that lead in a sum of squares, nearly: a few rounds, however long vectors are.
+
+    All directions would take seconds where an embedder's vectors have thousands of numbers.
+    """
+    shape = len(gram), min(len(gram), LEADING + _SPARE)
+    basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal(shape))
+    for _ in range(_ROUNDS):
+        basis, _ = np.linalg.qr(gram @ basis)
+    _, turned = np.linalg.eigh(basis.T @ gram @ basis)
+    return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :LEADING], dtype=np.float32)
 
 
 def _gram(vectors: Floats) -> npt.NDArray[np.float64]:
