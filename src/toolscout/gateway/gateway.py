@@ -234,7 +234,8 @@ class Gateway:
         tokens = (CURRENT.set(front), _HAPPENED.set(asked.happened))
         profile = self.box.profile
         rule = self._rule(asked.caller)
-        names = asked.named(profile)
+        is_whole = not self.upstreams.missing()
+        names = (asked.inner(profile),) if is_whole else asked.named(profile)
         try:
             # A name that nobody has yet may be that of a server which is just starting.
             await self.upstreams.join(
