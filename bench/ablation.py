@@ -4,8 +4,8 @@
 
 Prints a Markdown table: the difference to the default in points of recall@5 and nDCG@10, with the
 95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
-With `--together` every query is asked of all public catalogs at once, which is many enough for
-vectors to be scanned; some names are then right for reasons that the labels do not know.
+With `--together` every query is asked of all public catalogs at once, which have enough tools for
+vectors to be scanned; some tools are then right that the labels do not know of.
 """
 
 from __future__ import annotations
