@@ -380,3 +380,39 @@ async def test_results_go_back_under_the_names_the_model_used() -> None:
     assert run.steps[0].ran[0].result.text == "odd indeed"
     assert run.used[0] != wire
     assert json.dumps(wire).isascii()
+
+
+async def test_used_are_the_tools_that_ran_and_no_call_that_did_not() -> None:
+    async def before_call(call: Call, _: Progress) -> Result | None:
+        return Result.of("from the program") if call.name == "strange" else None
+
+    async def after_call(_: Call, result: Result) -> Result:
+        return Result.of(f"retold: {result.text}")
+
+    model = ScriptedModel(
+        [
+            calls(
+                ("send_emial", {"to": "a"}),
+                ("send_email", {"to": "a"}),
+                ("find_contact", '{"name": '),
+                ("delete_account", {"name": "Ann"}),
+                "strange",
+                "fail",
+                "rate",
+            ),
+            "Done.",
+        ]
+    )
+    hooks = Hooks(before_call=before_call, after_call=after_call)
+    async with open_office(Office(), profile="everything") as box:
+        run = await Agent(box, model=model, hooks=hooks).run("Go")
+    assert run.used == ("fail", "rate")
+    assert [ran.is_run for ran in run.steps[0].ran] == [False] * 5 + [True] * 2
+
+
+async def test_a_call_that_was_broken_off_counts_as_used_since_it_may_have_had_an_effect() -> None:
+    model = ScriptedModel([calls("hang")])
+    async with open_office(Office(), profile="everything") as box:
+        run = await Agent(box, model=model, limits=Limits(seconds=0.2)).run("Go")
+    assert run.stopped_by == "a limit of 0.2 seconds"
+    assert run.used == ("hang",)

@@ -288,6 +288,17 @@ async def test_by_default_a_conversation_is_cut_when_it_outgrows_the_context_win
     assert model.requests[-1].messages[0].text.startswith("Question 0")
 
 
+async def test_rules_of_ones_own_leave_the_limit_of_steps_and_a_limit_replaces_it() -> None:
+    turns = [calls(("find_contact", {"name": str(i)})) for i in range(99)]
+    never = when(lambda _: False, reason="never")
+    ends = []
+    for stops in ([], [never], [never, after_steps(20)]):
+        async with open_office(Office(), profile=EVERYTHING) as box:
+            run = await Agent(box, model=ScriptedModel(turns), stops=stops).run("Go")
+        ends.append((len(run.steps), run.stopped_by))
+    assert ends == [(15, "15 steps"), (15, "15 steps"), (20, "20 steps")]
+
+
 @pytest.mark.behaviour("E111")
 async def test_everything_is_told_as_it_happens_in_order() -> None:
     model = ScriptedModel(

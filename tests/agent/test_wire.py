@@ -113,6 +113,42 @@ async def test_broken_arguments_are_told_and_the_next_try_is_taken(
     assert (run.text, len(office.done)) == ("Sent.", 1)
 
 
+@pytest.mark.parametrize(
+    "subject",
+    ['"\\ud83d"', '"\\ude00 \\ud83d\\ude00"', "NaN", "1e999"],
+    ids=["half a pair", "a half and a pair", "no number", "beyond all bounds"],
+)
+async def test_what_json_cannot_carry_back_leaves_the_conversation_usable(
+    service: tuple[Wire, Model], subject: str
+) -> None:
+    wire, model = service
+    mail = ("send_email", f'{{"to": "ann", "subject": {subject}}}')
+    wire.then(Say(calls=(mail,)), Say("Sent."), Say("Still here."))
+    async with open_office(Office(), profile="everything") as box:
+        agent = Agent(box, model=model, backoff=QUICK)
+        assert (await agent.run("Mail Ann", session="s")).text == "Sent."
+        assert (await agent.run("Are you there?", session="s")).text == "Still here."
+    sent = json.dumps(wire.seen[-1].body, ensure_ascii=False)
+    assert sent.encode()
+    assert "NaN" not in sent or "unreadable" in sent
+
+
+async def test_a_request_that_cannot_be_written_is_told_as_such_and_not_tried_again(
+    service: tuple[Wire, Model],
+) -> None:
+    wire, model = service
+    wire.then(Say("Read."))
+    async with open_office(Office()) as box:
+        agent = Agent(box, model=model, instructions="Half \ud83d", backoff=QUICK)
+        if model.provider == "gemini":  # whose SDK writes escapes
+            assert (await agent.run("Hi")).text == "Read."
+            return
+        with pytest.raises(ModelError, match="cannot be written") as caught:
+            await agent.run("Hi")
+    assert not caught.value.is_transient
+    assert wire.seen == []
+
+
 async def test_claude_loads_what_our_search_finds_by_reference() -> None:
     office = Office()
     async with Wire() as wire, open_office(office, profile=NATIVE) as box:

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from ..catalog.clean import encodable
+from ..errors import ToolscoutError
 from ..models.model import Model
 from ..models.retrying import Backoff, Retrying
 from ..models.spec import open_model
@@ -21,8 +23,9 @@ from .happenings import Happening
 from .hooks import Hooks
 from .loop import Loop, Settings, target_of
 from .steps import Run
-from .stops import Stop, after_steps
+from .stops import Stop, limited
 from .trimming import Trimmer, by_tokens
+from .turns import turn
 
 _SHARE = 0.6
 _NO_HOOKS = Hooks()
@@ -33,9 +36,10 @@ class Agent:
     """Runs a model over a toolbox, any number of conversations at a time.
 
     `model` is a client or `provider:name`. `instructions` stand before what the toolbox says of
-    its tools. `stops` end a run that the model does not end itself. Without `trim`, conversations
-    are shortened when they outgrow their share of the model's context window. `approver` asks
-    whoever decides about calls that need a yes.
+    its tools. `stops` end a run that the model does not end itself; where none of them is
+    `after_steps`, 15 steps are the most. Without `trim`, conversations are shortened when they
+    outgrow their share of the model's context window. `approver` asks whoever decides about calls
+    that need a yes.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class Agent:
         *,
         model: Model | str,
         instructions: str = "",
-        stops: Sequence[Stop] = (after_steps(),),
+        stops: Sequence[Stop] = (),
         hooks: Hooks = _NO_HOOKS,
         limits: Limits = _LIMITS,
         trim: Trimmer | None = None,
@@ -52,6 +56,7 @@ class Agent:
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        _check_box(box)
         opened = (
             open_model(model, count=default_counter().count) if isinstance(model, str) else model
         )
@@ -62,7 +67,7 @@ class Agent:
             box=box,
             model=Retrying(opened, backoff=backoff),
             instructions=instructions,
-            stops=tuple(stops),
+            stops=limited(stops),
             hooks=hooks,
             limits=limits,
             trim=trim or _trimmer(box),
@@ -87,6 +92,7 @@ class Agent:
     async def run(self, text: str, *, session: str = "", allow: Allow | None = None) -> Run:
         """Answer a message and say how it went; without a session id, in a new conversation.
 
+        Runs of one conversation wait for each other, in the order they were asked for.
         Raises ModelError when the model service fails for good. The conversation is then as it
         was after the last whole step, and can be gone on with.
         """
@@ -115,13 +121,37 @@ class Agent:
     async def _run(
         self, text: str, session: str, allow: Allow | None, tell: Callable[[Happening], None]
     ) -> Run:
-        name = session or uuid4().hex
-        handle = await self._settings.box.session(name, allow=allow, approver=self._approver)
-        return await Loop(settings=self._settings, handle=handle, tell=tell).go(text)
+        said = _checked(text)
+        box, name = self._settings.box, session or uuid4().hex
+        async with turn(box, name):
+            handle = await box.session(name, allow=allow, approver=self._approver)
+            return await Loop(settings=self._settings, handle=handle, tell=tell).go(said)
 
 
 def _unheard(_: Happening) -> None:
     """Nobody watches."""
+
+
+def _check_box(box: object) -> None:
+    if not isinstance(box, Toolbox):
+        raise ToolscoutError(
+            f"An agent works with a toolbox, and a {type(box).__name__} is none.",
+            hint="Write: async with Toolbox([…]) as box: Agent(box, model=…).",
+        )
+
+
+def _checked(text: object) -> str:
+    """What the user says, as it can be sent; what is no message is refused before it is kept."""
+    if not isinstance(text, str):
+        raise ToolscoutError(
+            f"A {type(text).__name__} is not a message.", hint="Give what the user says as text."
+        )
+    if not text.strip():
+        raise ToolscoutError(
+            "An empty message gives a model nothing to answer.",
+            hint="Give what the user says; to have the model go on, say so: run('Go on.').",
+        )
+    return encodable(text)
 
 
 def _trimmer(box: Toolbox) -> Trimmer:

@@ -9,6 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from ..catalog.result import Result
 from ..disclosure.view import View
+from ..errors import (
+    CallRefused,
+    InvalidArguments,
+    NotLoaded,
+    SchemaError,
+    SourceError,
+    UnknownTool,
+)
 from ..models.messages import Call, CallResult, Message, Part, answered
 from ..toolbox.handle import Handle
 from .happenings import Called, Calling, Happening, Loaded
@@ -18,6 +26,8 @@ from .repeats import REFUSED_AT, Repeats, refusal
 from .steps import Progress, Ran
 
 _SHOWN = 500
+_ENDED_BEFORE = (UnknownTool, InvalidArguments, NotLoaded, CallRefused, SchemaError, SourceError)
+_NOT_RUN = frozenset(error.code for error in _ENDED_BEFORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +57,7 @@ class Batch:
     _repeats: Repeats = field(init=False)
     _meant: tuple[Call, ...] = field(init=False)
     _bridges: dict[str, str] = field(default_factory=dict[str, str])
+    _begun: set[str] = field(default_factory=set[str])
     loaded: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -72,7 +83,8 @@ class Batch:
     def ran(self) -> tuple[Ran, ...]:
         """Every call, in the order asked for; those that did not finish say so."""
         return tuple(
-            self._ran.get(call.id) or Ran(call, _unfinished(call.name)) for call in self._meant
+            self._ran.get(c.id) or Ran(c, _unfinished(c.name), is_run=c.id in self._begun)
+            for c in self._meant
         )
 
     @property
@@ -116,6 +128,8 @@ class Batch:
         asked = await self.hooks.call(call, self.progress)
         made = call if isinstance(asked, Result) else replace(asked, id=call.id)
         answer = asked if isinstance(asked, Result) else await self._called(made)
+        if answer.code in _NOT_RUN:
+            self._begun.discard(call.id)
         result = await self.hooks.result(made, answer)
         self._finish(made, result, is_discovery=is_discovery)
 
@@ -123,6 +137,8 @@ class Batch:
         size = len(call.arguments)
         if size > self.limits.argument_chars:
             return _too_large(call.name, size, self.limits.argument_chars)
+        if not self._is_discovery(call):
+            self._begun.add(call.id)
         if bridge := self._bridges.get(call.id):
             call = wrapped(call, bridge)
         return await self.handle.call(call.name, call.arguments)
@@ -137,7 +153,7 @@ class Batch:
     def _finish(
         self, call: Call, result: Result, *, is_discovery: bool = False, is_repeat: bool = False
     ) -> None:
-        ran = Ran(call, result, is_discovery, is_repeat)
+        ran = Ran(call, result, is_discovery, is_repeat, call.id in self._begun)
         self._ran[call.id] = ran
         self.tell(Called(ran))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
+from ..catalog.clean import encodable
 from ..disclosure.discovery import role_of
 from ..disclosure.metatools import Role
 from ..disclosure.providers import provider
@@ -191,9 +192,9 @@ class Loop:
     def _watch(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self.tell(Said(text))
+                self.tell(Said(encodable(text)))
             case ThoughtDelta(text):
-                self.tell(Thought(text))
+                self.tell(Thought(encodable(text)))
             case Restart(attempt, reason, wait):
                 self.handle.emit("model_retry", attempt=attempt, why=reason, wait_seconds=wait)
                 self.tell(Retried(attempt, reason, wait))

@@ -14,13 +14,14 @@ class Ran:
     """A call and what came of it.
 
     `is_discovery` marks searches and other looking around, `is_repeat` a call that was not made
-    because it had been made before to no effect.
+    because it had been made before to no effect, `is_run` one whose tool really ran, well or not.
     """
 
     call: Call
     result: Result
     is_discovery: bool = False
     is_repeat: bool = False
+    is_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +57,8 @@ class Progress:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The tools called in this run, discovery left out, in order, each once."""
-        ran = (r for step in self.steps for r in step.ran if not r.is_discovery)
+        """The tools that ran in this run, well or not, in order, each once."""
+        ran = (r for step in self.steps for r in step.ran if r.is_run)
         return tuple(dict.fromkeys(r.call.name for r in ran))
 
 
@@ -84,5 +85,5 @@ class Run:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """The tools called in this run, discovery left out, in order, each once."""
+        """The tools that ran in this run, well or not, in order, each once."""
         return Progress(session=self.session, steps=self.steps).used

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..models.deltas import Usage
@@ -23,13 +23,26 @@ Stop = Callable[[Progress], Halt | None]
 STEPS = 15
 
 
-def after_steps(most: int = STEPS) -> Stop:
+@dataclass(frozen=True, slots=True)
+class StepLimit:
     """At most so many requests of the model."""
 
-    def stop(progress: Progress) -> Halt | None:
-        return Halt(f"{most} steps") if len(progress.steps) >= most else None
+    most: int
 
-    return stop
+    def __call__(self, progress: Progress) -> Halt | None:
+        """The end, once all steps are used up."""
+        return Halt(f"{self.most} steps") if len(progress.steps) >= self.most else None
+
+
+def after_steps(most: int = STEPS) -> Stop:
+    """At most so many requests of the model."""
+    return StepLimit(most)
+
+
+def limited(stops: Sequence[Stop]) -> tuple[Stop, ...]:
+    """The conditions, and the usual limit of steps where none of them is such a limit."""
+    is_limited = any(isinstance(stop, StepLimit) for stop in stops)
+    return tuple(stops) if is_limited else (*stops, after_steps())
 
 
 def on_call(name: str) -> Stop:

@@ -32,6 +32,25 @@ _LOOSE_JOINER = re.compile(
     f"[{_JOINERS}]"
 )
 
+# An escaped backslash and a whole pair are taken as they stand, so that what is left is a half.
+_ESCAPED_HALF = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+def encodable(text: str) -> str:
+    """The text as UTF-8 can carry it: halves of a pair are joined, and one alone is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def encodable_json(text: str) -> str:
+    """The same of JSON text, read or not, where a half may also be written as an escape."""
+    return _ESCAPED_HALF.sub(lambda m: r"\ufffd" if m[1] else m[0], encodable(text))
+
 
 def without_hidden(text: str) -> str:
     """The text without what a reader cannot see; joiners stay where a script needs them."""

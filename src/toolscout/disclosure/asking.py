@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 
+from ..catalog.clean import encodable_json
 from ..errors import InvalidArguments
 from .metatools import Metatool
 from .profile import Profile
@@ -84,8 +85,11 @@ def mapping(tool: Metatool, value: object) -> dict[str, Any]:
 
 
 def decoded(text: str) -> object:
-    """What JSON text says; NaN and numbers beyond all bounds are none, and no tool takes them."""
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    """What JSON text of a model says, in characters that can be sent on.
+
+    NaN and numbers beyond all bounds are none in JSON, and no tool takes them.
+    """
+    return json.loads(encodable_json(text), parse_constant=_finite, parse_float=_finite)
 
 
 def _finite(text: str) -> float:

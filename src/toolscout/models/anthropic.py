@@ -20,7 +20,7 @@ from .deltas import (
     Usage,
     UsageDelta,
 )
-from .failures import cut, failed, key
+from .failures import cut, failed, key, sending
 from .messages import Call, CallResult, Message, Native, Part, Text
 from .model import Request, transport_to
 
@@ -84,7 +84,8 @@ class AnthropicModel:
         """Ask, and translate the events of the stream."""
         reader = _Reader()
         try:
-            stream = await self._client.messages.create(**self._body(request), stream=True)
+            with sending(_SERVICE):
+                stream = await self._client.messages.create(**self._body(request), stream=True)
             async with stream:
                 async for event in stream:
                     for delta in reader.read(event.type, event):

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..catalog.result import Result
 from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, ThoughtDelta, Usage, UsageDelta
-from .failures import cut
+from .failures import cut, sending
 from .messages import Call, CallResult, Message
 from .model import Request
 from .openai import OpenAIClient
@@ -32,7 +32,9 @@ class ChatModel(OpenAIClient):
         reader = _Reader()
         async with self._endpoint.failures():
             create = self._endpoint.client.chat.completions.create
-            async with await create(**self._body(request), stream=True) as stream:
+            with sending(self._endpoint.service):
+                stream = await create(**self._body(request), stream=True)
+            async with stream:
                 async for chunk in stream:
                     for delta in reader.read(chunk):
                         yield delta

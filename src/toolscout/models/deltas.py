@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..catalog.clean import encodable, encodable_json
 from .messages import Call, Message, Native, Part, Text
 
 Reason = Literal["stop", "calls", "length", "refused", "paused"]
@@ -118,7 +119,7 @@ class _Draft:
             case CallDelta():
                 self._call(delta)
             case NativeDelta(provider, block):
-                self.parts.append(Native(provider, block))
+                self.parts.append(Native(provider, encodable_json(block)))
             case UsageDelta(usage):
                 self.usage = usage
             case Finish(reason):
@@ -156,7 +157,7 @@ class _OpenText:
     pieces: list[str] = field(default_factory=list[str])
 
     def closed(self) -> Text:
-        return Text("".join(self.pieces))
+        return Text(encodable("".join(self.pieces)))
 
 
 @dataclass(slots=True)
@@ -167,7 +168,8 @@ class _OpenCall:
     pieces: list[str] = field(default_factory=list[str])
 
     def closed(self) -> Call:
-        return Call(self.id, self.name, "".join(self.pieces) or "{}", self.echo)
+        arguments = encodable_json("".join(self.pieces))
+        return Call(self.id, encodable(self.name), arguments or "{}", self.echo)
 
 
 def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
@@ -184,7 +186,10 @@ def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def collect(deltas: Iterable[Delta]) -> Reply:
-    """Fold the pieces of one reply; the result is the same however finely it was cut."""
+    """Fold the pieces of one reply; the result is the same however finely it was cut.
+
+    A model can write half a surrogate pair, which no request could carry back: here it is mended.
+    """
     draft = _Draft()
     for delta in deltas:
         draft.take(delta)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 
 from ..errors import ConfigError, ModelError
@@ -28,7 +29,8 @@ def key(service: str, given: str | None, *variables: str) -> str:
             return value
     raise ConfigError(
         f"No key for {service}.",
-        hint=f"Set {variables[0]}, or use --model scripted:FILE to run offline.",
+        hint=f"Set {variables[0]}, give the client its api_key, or play a script with the model "
+        "scripted:FILE, which needs none.",
     )
 
 
@@ -55,6 +57,18 @@ def failed(
         is_transient=is_transient,
         wait_seconds=wait_seconds(headers or {}),
     )
+
+
+@contextmanager
+def sending(service: str) -> Generator[None]:
+    """What goes wrong before a request is on its way is wrong with the request itself."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ModelError(
+            f"The request to {service} cannot be written: {error}.",
+            hint="Mend the messages, the tools or the options; trying again will not help.",
+        ) from error
 
 
 def cut(service: str) -> ModelError:

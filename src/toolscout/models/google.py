@@ -22,7 +22,7 @@ from .deltas import (
     Usage,
     UsageDelta,
 )
-from .failures import cut, failed, key
+from .failures import cut, failed, key, sending
 from .messages import Call, CallResult, Message, Native, Part, Text
 from .model import Request, transport_to
 from .pump import pumped
@@ -80,11 +80,12 @@ class GoogleModel:
         """Ask, and translate the chunks of the stream."""
         reader = _Reader()
         try:
-            stream: AsyncIterable[Any] = await self._client.aio.models.generate_content_stream(
-                model=self.name,
-                contents=dialogue(request.messages),
-                config=self._config(request),
-            )
+            with sending(_SERVICE):
+                stream: AsyncIterable[Any] = await self._client.aio.models.generate_content_stream(
+                    model=self.name,
+                    contents=dialogue(request.messages),
+                    config=self._config(request),
+                )
             async with aclosing(pumped(stream)) as chunks:
                 async for chunk in chunks:
                     for delta in reader.read(chunk):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..catalog.result import Result
+from ..disclosure.asking import decoded
 from ..errors import StoreError
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -42,7 +43,7 @@ class Call:
         if not self.arguments.strip():
             return {}
         try:
-            value = json.loads(self.arguments)
+            value = decoded(self.arguments)
         except (ValueError, RecursionError):
             return None
         return cast("dict[str, Any]", value) if isinstance(value, dict) else None

@@ -18,7 +18,7 @@ from .deltas import (
     Usage,
     UsageDelta,
 )
-from .failures import cut
+from .failures import cut, sending
 from .messages import Call, CallResult, Message, Native, Part, Text
 from .model import Request
 from .openai import Endpoint, OpenAIClient
@@ -36,7 +36,9 @@ class ResponsesModel(OpenAIClient):
         reader = _Reader(self._endpoint)
         async with self._endpoint.failures():
             create = self._endpoint.client.responses.create
-            async with await create(**self._body(request), stream=True) as stream:
+            with sending(self._endpoint.service):
+                stream = await create(**self._body(request), stream=True)
+            async with stream:
                 async for event in stream:
                     for delta in reader.read(event.type, event):
                         yield delta
