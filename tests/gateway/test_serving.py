@@ -39,6 +39,17 @@ async def test_clients_of_both_generations_search_and_call(serve: Serve, mode: s
         assert text(await run(client, "one__echo", text="hello")) == "hello"
 
 
+@pytest.mark.parametrize("mode", GENERATIONS)
+async def test_a_client_that_was_shown_nothing_is_given_every_definition_it_asks_for(
+    serve: Serve, mode: str
+) -> None:
+    async with serve({"one": SMALL, "two": SMALL}) as running, running.client(mode) as client:
+        query = {"query": "select:one__echo,two__echo"}
+        found = text(await client.call_tool("tool_search", query))
+        assert found.count('"properties"') == 2
+        assert "Shown before" not in found
+
+
 async def test_what_exists_is_in_the_instructions_and_with_the_search_tool(serve: Serve) -> None:
     async with serve({"one": SMALL, "two": SMALL}) as running:
         for mode in ("legacy", "auto"):

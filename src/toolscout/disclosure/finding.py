@@ -32,6 +32,7 @@ class Finding:
 
 def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Finding:
     """Match every query, load what the profile loads, and gather the answer's parts."""
+    scope = _as_viewed(profile, scope)
     answers = _answers(profile, asked, scope, engine)
     tools = _interleaved(answers)
     sent = read(scope.session) or Snapshot()
@@ -60,6 +61,15 @@ def find(profile: Profile, asked: Asked, scope: Scope, engine: Engine) -> Findin
         hint=Hint() if tools else _hint(profile, asked, scope),
     )
     return _with_news(profile, found, scope, session)
+
+
+def _as_viewed(profile: Profile, scope: Scope) -> Scope:
+    """The scope as a view has it: behind a dispatcher no catalog is so small as to be shown whole.
+
+    It matters where nothing was viewed yet, and for callers who come once and are not known again.
+    """
+    is_dispatched = surface_of(profile, scope.session) == "dispatch"
+    return replace(scope, was_small=False) if is_dispatched else scope
 
 
 def _chosen(profile: Profile, answers: Sequence[Matches], surface: Surface) -> tuple[str, ...]:
