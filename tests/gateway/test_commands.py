@@ -86,6 +86,29 @@ def test_check_of_a_bad_file_is_a_usage_error(
 
 
 @pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ({"auth": "oauth"}, "The setting auth is wrong"),
+        ({"auth": {"tokens": "x"}}, "The setting auth.tokens is wrong"),
+        ({"gateway": {"audit": "~nosuchuser/a.jsonl"}}, "The setting gateway.audit is wrong"),
+        ({"gateway": json.loads('{"a":' * 600 + "1" + "}" * 600)}, "nested more than"),
+    ],
+)
+def test_tables_of_the_wrong_kind_are_a_usage_error_also_beside_a_token_of_the_environment(
+    home: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    table: dict[str, Any],
+    says: str,
+) -> None:
+    monkeypatch.setenv("TOOLSCOUT_TOKEN", "0123456789abcdef0")
+    (home / "bad.json").write_text(json.dumps({"mcpServers": {}, **table}))
+    for command in ("check", "serve"):
+        assert run([command, "--config", "bad.json"]) == 2
+        assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' twice"),

@@ -15,6 +15,7 @@ import httpx2
 import pytest
 from mcp import Client
 from tests.gateway.conftest import Running, Serve, small, text
+from tests.gateway.test_access import ALICE, as_
 
 from toolscout.gateway.upstreams import AT_ONCE
 
@@ -81,6 +82,32 @@ async def test_a_broken_edit_is_told_and_the_old_configuration_stays(serve: Serv
             while "problems" not in (health := (await http.get(f"{base}/health")).json()):
                 pass
         assert "not valid JSON" in health["problems"][0]
+        assert not (await run(client, "one__echo", text="x")).is_error
+        edit(running, {"one": small(), "two": small()})
+        await until(client, "two__echo", works=True)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"auth": "oauth"},
+        {"gateway": {"audit": "~nosuchuser/a.jsonl"}},
+        {"gateway": {"profile": "zzz"}, "policies": {"all": {"deny": ["*"]}}},
+    ],
+)
+async def test_no_edit_ends_the_watching_and_none_is_taken_in_part(
+    serve: Serve, table: dict[str, Any]
+) -> None:
+    variables = {**os.environ, "TOOLSCOUT_TOKEN": ALICE}
+    async with (
+        serve({"one": small()}, variables=variables) as running,
+        as_(running, ALICE) as client,
+    ):
+        await until(client, "one__echo", works=True)
+        edit(running, {"one": small()}, **table)
+        async with asyncio.timeout(30):
+            while not running.gateway.complaint:
+                await client.list_tools(cache_mode="bypass")
         assert not (await run(client, "one__echo", text="x")).is_error
         edit(running, {"one": small(), "two": small()})
         await until(client, "two__echo", works=True)

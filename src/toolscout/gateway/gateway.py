@@ -134,8 +134,8 @@ class Gateway:
 
     async def apply(self, setup: Setup) -> None:
         """Take over an edited configuration without a restart; what cannot be is told."""
-        before, self.setup = self.setup, setup
         late = waiting(self._fixed, setup)
+        before, self.setup = self.setup, setup
         self.complaint = (
             f"Edited, but used only after a restart: {', '.join(late)}." if late else ""
         )

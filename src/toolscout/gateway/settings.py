@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeGuard, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ..catalog.sources.mcp.reading import Document
 from ..catalog.sources.mcp.variables import expand
@@ -16,6 +16,7 @@ from ..config import TABLE
 from ..errors import ConfigError
 
 SHORTEST_TOKEN = 16
+_DEEPEST = 64
 _ALIKE = 0.7
 # What clients keep at the top of a file beside their servers, and what editors put there.
 _OF_CLIENTS = ("$schema", "inputs")
@@ -57,6 +58,18 @@ class Options(_Table):
 
     allowed_origins: tuple[str, ...] = ()
     """Browser origins that may call the gateway."""
+
+    @field_validator("audit")
+    @classmethod
+    def _is_path(cls, value: str) -> str:
+        """Refuse what can be no file, while the configuration is read."""
+        try:
+            Path(value).expanduser()
+        except RuntimeError as error:
+            raise ValueError(f"{value!r} begins with the home folder of nobody here") from error
+        if "\0" in value:
+            raise ValueError("a path has no null character")
+        return value
 
 
 class Policy(_Table):
@@ -146,14 +159,23 @@ def settings_of(document: Document, *, variables: Mapping[str, str] | None = Non
     apis, unfilled = _apis(known.pop("openapi", {}), variables)
     filled = {**cast("dict[str, Any]", _filled(known, variables)), "openapi": apis}
     if token := variables.get("TOOLSCOUT_TOKEN"):
-        auth = filled.setdefault("auth", {})
-        auth.setdefault("tokens", {}).setdefault("default", token)
+        filled["auth"] = _with_token(filled.get("auth", {}), token)
     try:
         settings = Settings.model_validate(filled)
     except ValidationError as error:
         raise _told(error) from error
     check_tokens(settings.auth)
     return settings.model_copy(update={"openapi": {**settings.openapi, **unfilled}})
+
+
+def _with_token(auth: Any, token: str) -> Any:
+    """The table with one more token; what is no table is left for the check to refuse."""
+    tokens: object = auth.get("tokens", {}) if _is_table(auth) else None
+    return {**auth, "tokens": {"default": token, **tokens}} if _is_table(tokens) else auth
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
 
 
 def _apis(tables: Any, variables: Mapping[str, str]) -> tuple[Any, dict[str, Unfilled]]:
@@ -210,14 +232,22 @@ def _told(error: ValidationError) -> ConfigError:
     return ConfigError(f"There is no setting {where}.", hint=hint)
 
 
-def _filled(value: Any, variables: Mapping[str, str], where: str = "") -> Any:
+def _filled(value: Any, variables: Mapping[str, str], where: str = "", *, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise ConfigError(
+            f"The setting {where.partition('.')[0]} is nested more than {_DEEPEST} levels deep.",
+            hint="No setting needs that: look for a bracket that is never closed.",
+        )
     if isinstance(value, str):
         return expand(value, variables, whose=f"The setting {where}")
     if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        return {k: _filled(v, variables, f"{where}.{k}".lstrip(".")) for k, v in table.items()}
+        return {
+            k: _filled(v, variables, f"{where}.{k}".lstrip("."), depth=depth + 1)
+            for k, v in cast("dict[str, Any]", value).items()
+        }
     if isinstance(value, list):
-        return [_filled(v, variables, where) for v in cast("list[Any]", value)]
+        items = cast("list[Any]", value)
+        return [_filled(v, variables, where, depth=depth + 1) for v in items]
     return value
 
 

@@ -48,6 +48,7 @@ class Setup:
         if given:
             options = Options.model_validate({**settings.gateway.model_dump(), **given})
             settings = settings.model_copy(update={"gateway": options})
+        named_profile(settings.gateway.profile)  # an unknown one is told now, not in the middle
         is_toml = path.suffix == ".toml"
         own = document.rest.get(TABLE)
         if not is_toml and isinstance(own, Mapping) and own.keys() & Config.model_fields.keys():
