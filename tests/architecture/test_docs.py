@@ -17,6 +17,8 @@ import pytest
 import yaml
 from scripts.pages import PAGES as WRITTEN
 from scripts.pages import PIECE, written
+from tests.wire.aside import aside
+from tests.wire.turns import Say
 
 from toolscout.catalog.sources.mcp.reading import read
 from toolscout.catalog.sources.mcp.servers import Limits, Server
@@ -24,7 +26,7 @@ from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
 from toolscout.events import KINDS, Event
 from toolscout.gateway import status
-from toolscout.gateway.clients import CLIENTS, Client, document, entries, is_gateway
+from toolscout.gateway.clients import CLIENTS, Client, entries, is_gateway
 from toolscout.gateway.gateway import Gateway
 from toolscout.gateway.settings import JWT, Auth, Options, Policy, Settings, Spec
 from toolscout.gateway.setup import Setup
@@ -53,8 +55,21 @@ def examples() -> list[object]:
     return found
 
 
+@pytest.fixture
+def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Model services within reach of examples that talk to one."""
+    mail = ("send_email", '{"to": "Ann", "subject": "Invoice"}')
+    with aside(Say(calls=(mail,)), Say("The invoice is on its way.")) as wire:
+        for name, path in (("ANTHROPIC", ""), ("OPENAI", "/v1")):
+            monkeypatch.setenv(f"{name}_API_KEY", "key-of-the-test")
+            monkeypatch.setenv(f"{name}_BASE_URL", wire.url + path)
+        yield
+
+
 @pytest.mark.parametrize(("page", "line", "code"), examples())
-def test_an_example_runs(page: Path, line: int, code: str, tmp_path, monkeypatch):
+def test_an_example_runs(page: Path, line: int, code: str, tmp_path, monkeypatch, request):
+    if re.search(r"(AsyncAnthropic|AsyncOpenAI)\(\)", code):
+        request.getfixturevalue("services")
     monkeypatch.chdir(tmp_path)
     padded = "\n" * line + code  # so that a failure names the line of the page
     exec(compile(padded, str(page), "exec"), {"__name__": "__main__"})
@@ -121,7 +136,8 @@ def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(client: Clien
     for kind, block in blocks:
         path = tmp_path / f"theirs.{kind}"
         path.write_text(block, encoding="utf-8")
-        imported = dict(entries(client, document(path, client.kind)))
+        found = entries(client, path, home=tmp_path, folder=tmp_path)
+        imported = {server.name: server.entry for server in found}
         ways.append(is_gateway(imported["toolscout"], name="toolscout"))
         ours = tmp_path / "mcp.json"
         ours.write_text(json.dumps({"mcpServers": imported}), encoding="utf-8")

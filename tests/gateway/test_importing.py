@@ -12,6 +12,7 @@ import pytest
 from toolscout.catalog.sources.mcp.reading import read
 from toolscout.cli.app import run
 from toolscout.gateway.pins import Ledger, Offer, Pins
+from toolscout.gateway.setup import Setup
 
 
 @pytest.fixture(autouse=True)
@@ -247,3 +248,182 @@ def test_a_client_is_not_pointed_at_its_own_file(
     assert run(["import", "claude-code", "--into", ".mcp.json", "--apply", "--point"]) == 2
     assert "--into" in capsys.readouterr().err
     assert path.read_text() == before
+
+
+def test_names_that_the_gateway_reads_as_one_are_kept_apart(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desktop = user / ".config/Claude/claude_desktop_config.json"
+    put(desktop, {"mcpServers": {"My Files": {"command": "x"}, "same": {"command": "s"}}})
+    put(user / ".cursor/mcp.json", {"mcpServers": {"My_Files": {"command": "y"}}})
+    found = imported(capsys, "claude-desktop", "cursor", "--apply")
+    assert [(s["action"], s["name"]) for s in found["steps"]] == [
+        ("add", "My Files"),
+        ("add", "same"),
+        ("rename", "My_Files-2"),
+    ]
+    assert [s.name for s in read("mcp.json").servers] == ["My_Files", "same", "My_Files-2"]
+    again = imported(capsys, "claude-desktop", "cursor")
+    assert {s["action"] for s in again["steps"]} == {"same"}
+
+
+def test_names_are_compared_with_all_that_the_target_has(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {name: {"command": name} for name in ("k", "pets", "free")}
+    put(user / ".cursor/mcp.json", {"mcpServers": servers})
+    document = put(user / "pets.json", {"openapi": "3.1.0", "paths": {}})
+    target = put(
+        Path("gateway.json"),
+        {
+            "mcpServers": {"a": {"command": "a"}},
+            "servers": {"k": {"command": "other"}},
+            "openapi": {"pets": {"document": str(document)}},
+        },
+    )
+    imported(capsys, "cursor", "--into", str(target), "--apply")
+    names = [s.name for s in Setup.read(target).document.servers]
+    assert names == ["a", "k-2", "pets-2", "free", "k"]
+
+
+def test_a_file_behind_a_link_is_written_and_the_link_stays(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = put(user / "dotfiles/cursor.json", {"mcpServers": {"a": {"command": "x"}}})
+    link = user / ".cursor/mcp.json"
+    link.parent.mkdir()
+    link.symlink_to(real)
+    (backup,) = imported(capsys, "cursor", "--apply", "--point")["backups"]
+    assert link.is_symlink()
+    assert list(json.loads(real.read_text())["mcpServers"]) == ["toolscout"]
+    assert Path(backup).parent == link.parent
+    assert list(json.loads(Path(backup).read_text())["mcpServers"]) == ["a"]
+
+
+def test_an_entry_that_is_none_is_told_and_the_others_are_taken(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "number": {"command": "x", "args": 5},
+        "list": [1],
+        "empty": {},
+        "good": {"command": "y"},
+    }
+    put(user / ".cursor/mcp.json", {"mcpServers": servers})
+    put(user / ".codex/config.toml", '[mcp_servers.odd]\ncommand = "x"\nenv_vars = 5')
+    found = imported(capsys, "cursor", "codex", "--apply")
+    assert [s["server"] for s in found["steps"]] == ["good", "odd"]
+    assert [p.partition(", so")[0] for p in found["problems"]] == [
+        "cursor, number: its 'args' is not a list",
+        "cursor, list: its entry is not an object",
+        "cursor, empty: it has neither a command nor a url",
+    ]
+
+
+@pytest.mark.parametrize("projects", [[1], "x", {"/x": "str"}, {"/x": {"mcpServers": 1}}])
+def test_projects_of_any_shape_stop_no_pointing(
+    user: Path, capsys: pytest.CaptureFixture[str], projects: object
+) -> None:
+    servers = {"k": {"command": "x"}}
+    path = put(user / ".claude.json", {"mcpServers": servers, "projects": projects})
+    imported(capsys, "claude-code", "--apply", "--point")
+    assert list(json.loads(path.read_text())["mcpServers"]) == ["toolscout"]
+
+
+@pytest.mark.parametrize("table", [[1], "x"])
+def test_a_target_whose_servers_are_no_object_is_named_and_left(
+    user: Path, capsys: pytest.CaptureFixture[str], table: object
+) -> None:
+    put(user / ".cursor/mcp.json", {"mcpServers": {"k": {"command": "x"}}})
+    target = put(Path("gateway.json"), {"mcpServers": table})
+    before = target.read_text()
+    assert run(["import", "cursor", "--into", str(target), "--apply"]) == 2
+    assert "mcpServers must be an object of servers by name" in capsys.readouterr().err
+    assert target.read_text() == before
+
+
+def test_a_plan_tells_what_each_server_is_and_where_it_stands_without_secrets(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secrets = [f"hush-{number}" for number in range(6)]
+    servers = {
+        "git": {"command": "npx", "args": ["-y", "@scope/git", "--token", secrets[0], "--depth"]},
+        "key": {"command": "run", "args": [f"--api-key={secrets[1]}", f"KEY={secrets[2]}"]},
+        "env": {"command": "run", "args": ["--name", secrets[3]], "env": {"NAME": secrets[3]}},
+        "web": {"url": f"https://ann:{secrets[4]}@example.com/mcp?key={secrets[5]}"},
+        "far": {
+            "command": "npx",
+            "args": ["mcp-remote", f"https://far.example/mcp?k={secrets[0]}"],
+        },
+        "variable": {"command": "run", "args": ["--token", "${TOKEN}"]},
+        "pasted": {"command": "run", "args": ["ghp_16C7e42F292c6912E7710c838347Ae178B4a"]},
+    }
+    path = put(user / ".cursor/mcp.json", {"mcpServers": servers})
+    assert run(["import", "cursor"]) == 0
+    told = capsys.readouterr().out
+    rows = {row[1]: row for line in told.splitlines() if len(row := line.split("\t")) > 1}
+    assert {name: row[4] for name, row in rows.items()} == {
+        "git": "npx -y @scope/git --token ••• --depth",
+        "key": "run --api-key=••• KEY=•••",
+        "env": "run --name •••",
+        "web": "https://example.com/mcp",
+        "far": "npx mcp-remote https://far.example/mcp",
+        "variable": "run --token ${TOKEN}",
+        "pasted": "run •••",
+    }
+    assert {row[-1] for row in rows.values()} == {str(path)}
+
+
+def test_a_refused_codex_file_is_told_how_to_mend_once(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(user / ".codex/config.toml", 'mcp_servers.a.command = "x"\n')
+    assert run(["import", "codex", "--apply", "--point"]) == 2
+    assert capsys.readouterr().err.count("[mcp_servers.toolscout]") == 1
+
+
+def test_servers_in_the_settings_of_vs_code_are_taken_and_pointed(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = {"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"a": {"command": "x"}}}}
+    path = put(user / ".config/Code/User/settings.json", settings)
+    imported(capsys, "vscode", "--apply", "--point")
+    assert [s.name for s in read("mcp.json").servers] == ["a"]
+    written = json.loads(path.read_text())
+    assert list(written["mcp"]["servers"]) == ["toolscout"]
+    assert written["editor.fontSize"] == 12
+
+
+def test_what_the_user_switched_off_in_claude_code_stays_off(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here = Path.cwd()
+    servers = {name: {"command": name} for name in ("on", "off", "local_off")}
+    put(Path(".mcp.json"), {"mcpServers": servers})
+    put(Path(".claude/settings.local.json"), {"disabledMcpjsonServers": ["local_off", 5]})
+    project = {
+        "mcpServers": {"mine": {"command": "mine"}},
+        "disabledMcpServers": ["mine"],
+        "disabledMcpjsonServers": ["off"],
+    }
+    put(user / ".claude.json", {"projects": {str(here): project}})
+    imported(capsys, "claude-code", "--apply")
+    states = {s.name: s.is_disabled for s in read("mcp.json").servers}
+    assert states == {"mine": True, "on": False, "off": True, "local_off": True}
+
+
+def test_servers_of_a_project_start_where_their_files_are(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(Path("tools/server.py"), "")
+    servers = {
+        "script": {"command": "python", "args": ["tools/server.py"]},
+        "binary": {"command": "./bin/server"},
+        "placed": {"command": "./bin/server", "cwd": "/elsewhere"},
+        "global": {"command": "npx", "args": ["-y", "server"]},
+    }
+    put(Path(".cursor/mcp.json"), {"mcpServers": servers})
+    imported(capsys, "cursor", "--apply")
+    here = str(Path.cwd())
+    places = {s.name: s.cwd for s in read("mcp.json").servers}
+    assert places == {"script": here, "binary": here, "placed": "/elsewhere", "global": ""}

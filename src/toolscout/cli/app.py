@@ -98,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except ToolscoutError as error:
         position = error.position if isinstance(error, QueryError) else None
-        message = error.message if is_json else str(error).removesuffix(error.hint).strip()
+        message = error.message if is_json else str(error).removesuffix(error.hint.rstrip()).strip()
         tell_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
         return USAGE
     return code if isinstance(code, int) else 0

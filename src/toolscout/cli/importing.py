@@ -11,7 +11,7 @@ from .output import json_option, print_json, print_table, say
 
 _SAYS = {
     "add": "add",
-    "rename": "add under another name: the target has a different one",
+    "rename": "add under another name: that one is taken",
     "same": "already there",
     "own": "leave out: it is the gateway",
 }
@@ -59,8 +59,19 @@ def command(
         print_json({**row, "pointed": [str(path) for _, path in files]})
         return
     print_table(
-        ("client", "server", "what", "as", "needs"),
-        [(s.client, s.server, _SAYS[s.action], s.name, " ".join(s.variables)) for s in found.steps],
+        ("client", "server", "what", "as", "command or address", "needs", "file"),
+        [
+            (
+                s.client,
+                s.server,
+                _SAYS[s.action],
+                s.name,
+                s.place,
+                " ".join(s.variables),
+                str(s.path),
+            )
+            for s in found.steps
+        ],
     )
     for problem in found.problems:
         say(problem, style="yellow")
@@ -78,6 +89,7 @@ def _row(found: Any, *, backups: list[str], is_applied: bool) -> dict[str, Any]:
             "server": s.server,
             "action": s.action,
             "name": s.name,
+            "place": s.place,
             "needs": list(s.variables),
         }
         for s in found.steps

@@ -1,4 +1,4 @@
-"""Where MCP clients keep their servers, and how each of them writes one down."""
+"""Where MCP clients keep their servers, and what of them can be taken over."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,15 +16,24 @@ from typing import Any, Literal, cast
 
 from ..catalog.sources.mcp.loading import plain_json
 from ..errors import ConfigError
+from .dialects import list_of, table_of, written_by
 
 Kind = Literal["json", "toml"]
-_INPUT = re.compile(r"\$\{input:([^}]+)\}")
 _HOME = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN = ("toolscout", "toolscout.cli")
 _LEFT = {
     "envFile": "envFile is not taken over: name its variables in env, as ${NAME}, and set them"
     " where the gateway starts.",
     "oauth": "its login is not taken over: log in again with toolscout login.",
+}
+_SHAPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "command": (str, "a text"),
+    "url": (str, "a text"),
+    "serverUrl": (str, "a text"),
+    "httpUrl": (str, "a text"),
+    "args": (list, "a list"),
+    "env": (dict, "an object"),
+    "headers": (dict, "an object"),
 }
 
 
@@ -39,6 +49,24 @@ class Client:
     keys_by_project: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One server of a client's file, as the gateway reads it; or what is wrong with it."""
+
+    name: str
+    entry: Mapping[str, Any]
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Servers by name, the project they are for, and which of them the user has switched off."""
+
+    servers: Any
+    project: Path | None = None
+    off: frozenset[str] = frozenset()
+
+
 _SUPPORT = {
     "darwin": "~/Library/Application Support",
     "win32": "${APPDATA}",
@@ -50,7 +78,15 @@ CLIENTS: tuple[Client, ...] = (
     Client("claude-code", "Claude Code", ("~/.claude.json", ".mcp.json"), keys_by_project=True),
     Client("cursor", "Cursor", ("~/.cursor/mcp.json", ".cursor/mcp.json")),
     Client(
-        "vscode", "VS Code", (f"{_SUPPORT}/Code/User/mcp.json", ".vscode/mcp.json"), key="servers"
+        "vscode",
+        "VS Code",
+        (
+            f"{_SUPPORT}/Code/User/mcp.json",
+            f"{_SUPPORT}/Code/User/settings.json",
+            ".vscode/mcp.json",
+            ".vscode/settings.json",
+        ),
+        key="servers",
     ),
     Client(
         "windsurf",
@@ -97,7 +133,7 @@ def document(path: Path, kind: Kind) -> dict[str, Any]:
     try:
         text = path.read_text(encoding="utf-8-sig")
         found: object = tomllib.loads(text) if kind == "toml" else json.loads(plain_json(text))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read: {error}.", hint="Mend it, or leave this client out."
         ) from error
@@ -106,16 +142,92 @@ def document(path: Path, kind: Kind) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def entries(client: Client, found: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The servers in a client's file, in the form that the gateway reads; names may repeat."""
-    tables = [found.get(client.key)]
+def keys(client: Client, path: Path) -> tuple[str, ...]:
+    """Where in a client's file its servers are: in general settings they have a table above."""
+    return ("mcp", client.key) if path.name == "settings.json" else (client.key,)
+
+
+def entries(client: Client, path: Path, *, home: Path, folder: Path) -> Iterator[Found]:
+    """The servers in a client's file; names may repeat."""
+    for table in _tables(client, path, home=home, folder=folder):
+        for name, entry in table_of(table.servers).items():
+            if entry is not None:
+                yield _found(client, name, entry, table)
+
+
+def _tables(client: Client, path: Path, *, home: Path, folder: Path) -> Iterator[_Table]:
+    found = document(path, client.kind)
+    servers: Any = found
+    for key in keys(client, path):
+        servers = table_of(servers).get(key)
+    is_of_project = folder != home and any(path == folder / p for p in client.places)
+    yield _Table(
+        servers,
+        folder if is_of_project else None,
+        frozenset(_refused(home, folder)) if path.name == ".mcp.json" else frozenset(),
+    )
     if client.keys_by_project:
-        projects = _table(found.get("projects"))
-        tables += [_table(p).get(client.key) for p in projects.values()]
-    for table in tables:
-        for name, entry in _table(table).items():
-            if isinstance(entry, dict):
-                yield name, _WRITERS.get(client.name, _same)(cast("dict[str, Any]", entry))
+        for place, project in table_of(found.get("projects")).items():
+            off = frozenset(_names(table_of(project).get("disabledMcpServers")))
+            yield _Table(table_of(project).get(client.key), Path(place), off)
+
+
+def _refused(home: Path, folder: Path) -> Iterator[str]:
+    """The servers of a project's `.mcp.json` that the user does not want in Claude Code."""
+    for path in (
+        home / ".claude/settings.json",
+        folder / ".claude/settings.json",
+        folder / ".claude/settings.local.json",
+    ):
+        with suppress(ConfigError):
+            yield from _names(document(path, "json").get("disabledMcpjsonServers"))
+    with suppress(ConfigError):
+        projects = table_of(document(home / ".claude.json", "json").get("projects"))
+        yield from _names(table_of(projects.get(str(folder))).get("disabledMcpjsonServers"))
+
+
+def _names(value: object) -> list[str]:
+    return [n for n in list_of(value) if isinstance(n, str)]
+
+
+def _found(client: Client, name: str, entry: object, table: _Table) -> Found:
+    if not isinstance(entry, dict):
+        return Found(name, {}, "its entry is not an object")
+    written = written_by(client.name, cast("dict[str, Any]", entry))
+    if flaw := _flaw(written):
+        return Found(name, written, flaw)
+    if table.project is not None and _is_relative(written, table.project):
+        written.setdefault("cwd", str(table.project))
+    if name in table.off:
+        written["disabled"] = True
+    return Found(name, written)
+
+
+def _flaw(entry: Mapping[str, Any]) -> str:
+    """Why no gateway could use an entry, however it is reached."""
+    for key, (shape, must) in _SHAPES.items():
+        if entry.get(key) is not None and not isinstance(entry[key], shape):
+            return f"its {key!r} is not {must}"
+    if not any(entry.get(key) for key in ("command", "url", "serverUrl", "httpUrl")):
+        return "it has neither a command nor a url"
+    return ""
+
+
+def _is_relative(entry: Mapping[str, Any], folder: Path) -> bool:
+    """Whether a command names files from where its client starts it: in the project's folder."""
+    command = str(entry.get("command") or "")
+    words = [command if "/" in command else "", *map(str, entry.get("args") or ())]
+    return any(
+        w.startswith(("./", "../")) or (w and not w.startswith("-") and _is_in(folder, w))
+        for w in words
+    )
+
+
+def _is_in(folder: Path, word: str) -> bool:
+    try:
+        return not Path(word).is_absolute() and (folder / word).exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it
+        return False
 
 
 def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
@@ -136,56 +248,3 @@ def _leads_home(text: str) -> bool:
 def left_behind(entry: Mapping[str, Any]) -> Iterator[str]:
     """What an entry relies on that only its client has, and what to do about it."""
     yield from (remedy for key, remedy in _LEFT.items() if entry.get(key))
-
-
-def _table(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _same(entry: dict[str, Any]) -> dict[str, Any]:
-    return dict(entry)
-
-
-def _from_vscode(entry: dict[str, Any]) -> dict[str, Any]:
-    """What VS Code would ask for becomes a variable of the environment."""
-    return cast("dict[str, Any]", _without_inputs(entry))
-
-
-def _without_inputs(value: Any) -> Any:
-    if isinstance(value, str):
-        return _INPUT.sub(lambda m: f"${{{re.sub(r'[^A-Za-z0-9]+', '_', m[1]).upper()}}}", value)
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        return {k: _without_inputs(v) for k, v in table.items()}
-    if isinstance(value, list):
-        return [_without_inputs(v) for v in cast("list[Any]", value)]
-    return value
-
-
-def _from_codex(entry: dict[str, Any]) -> dict[str, Any]:
-    """Codex names variables in place of values, and seconds by other names."""
-    entry = dict(entry)
-    headers = {**_table(entry.pop("http_headers", None))}
-    headers |= {h: f"${{{v}}}" for h, v in _table(entry.pop("env_http_headers", None)).items()}
-    if variable := entry.pop("bearer_token_env_var", None):
-        headers["Authorization"] = f"Bearer ${{{variable}}}"
-    env = {**_table(entry.pop("env", None))}
-    for variable in entry.pop("env_vars", ()):
-        # Newer versions say where it comes from, too: {name = "KEY", source = "local"}.
-        name = str(_table(variable).get("name") or variable)
-        env[name] = f"${{{name}}}"
-    if isinstance(limit := entry.pop("startup_timeout_ms", None), int | float):
-        entry.setdefault("startup_timeout_sec", limit / 1_000)
-    for theirs, ours in (
-        ("startup_timeout_sec", "connect_timeout_seconds"),
-        ("tool_timeout_sec", "call_timeout_seconds"),
-    ):
-        if theirs in entry:
-            entry[ours] = entry.pop(theirs)
-    return entry | ({"headers": headers} if headers else {}) | ({"env": env} if env else {})
-
-
-_WRITERS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "vscode": _from_vscode,
-    "codex": _from_codex,
-}

@@ -11,13 +11,25 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from ..catalog.sources.mcp.reading import identifier
 from ..errors import ConfigError
-from .clients import Client, document, entries, is_gateway, left_behind, places
+from .clients import (
+    Client,
+    Found,
+    document,
+    entries,
+    is_gateway,
+    keys,
+    left_behind,
+    places,
+)
+from .glance import glance
 
 Action = Literal["add", "same", "rename", "own"]
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+_TABLES = ("mcpServers", "servers", "mcp_servers")
 _SECTION = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+\s*(?:#.*)?$")
 
 
@@ -33,6 +45,11 @@ class Step:
     entry: Mapping[str, Any]
 
     @property
+    def place(self) -> str:
+        """Its command or address, as it may be shown to anybody."""
+        return glance(self.entry)
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that it needs."""
         return tuple(dict.fromkeys(_VARIABLE.findall(json.dumps(self.entry))))
@@ -45,7 +62,6 @@ class Plan:
     target: Path
     steps: tuple[Step, ...]
     problems: tuple[str, ...] = ()
-    servers: Mapping[str, Any] | None = None
 
     @property
     def added(self) -> tuple[Step, ...]:
@@ -53,67 +69,90 @@ class Plan:
         return tuple(s for s in self.steps if s.action in ("add", "rename"))
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The gateway's configuration to write into, as it is."""
+
+    document: Mapping[str, Any]
+    key: str
+    taken: Mapping[str, tuple[str, object]]
+    """Who has each name that tools may carry: the label in the file, and the entry."""
+
+    @classmethod
+    def read(cls, path: Path) -> Target:
+        """What is there already; a file that the gateway could not read is an error."""
+        if path.suffix == ".toml":
+            raise ConfigError(
+                f"{path} is TOML, which is not written here.",
+                hint="Import into a JSON file, and copy from there what you want.",
+            )
+        found = document(path, "json") if path.exists() else {}
+        taken: dict[str, tuple[str, object]] = {}
+        for key in (*_TABLES, "openapi"):
+            table: object = found.get(key) or {}
+            if not isinstance(table, dict):
+                raise ConfigError(
+                    f"{path}: {key} must be an object of servers by name.",
+                    hint="Mend it, or give another file with --into.",
+                )
+            for label, entry in cast("dict[str, object]", table).items():
+                taken.setdefault(identifier(label), (label, entry))
+        return cls(found, next((k for k in _TABLES if k in found), _TABLES[0]), taken)
+
+
 def plan(clients: Iterable[Client], target: Path, *, home: Path, folder: Path) -> Plan:
     """Look through clients' files and compare them with the target."""
-    servers = _servers(target)
+    there = Target.read(target)
+    taken = dict(there.taken)
     steps: list[Step] = []
     problems: list[str] = []
     for client in clients:
         for path in places(client, home=home, folder=folder):
             try:
-                found = list(entries(client, document(path, client.kind)))
+                found = list(entries(client, path, home=home, folder=folder))
             except ConfigError as error:
                 problems.append(str(error))
                 continue
-            for name, entry in found:
-                step = _step(client, path, name, entry, servers)
+            for server in found:
+                if server.flaw:
+                    told = f"{server.flaw}, so it is left out."
+                    problems.append(f"{client.name}, {server.name}: {told} See {path}.")
+                    continue
+                step = _step(client, path, server, taken)
                 steps.append(step)
                 if step.action in ("add", "rename"):
-                    servers[step.name] = dict(entry)
-                    problems += [f"{client.name}, {name}: {why}" for why in left_behind(entry)]
-    return Plan(target, tuple(steps), tuple(problems), servers)
-
-
-def _servers(target: Path) -> dict[str, Any]:
-    if not target.exists():
-        return {}
-    if target.suffix == ".toml":
-        raise ConfigError(
-            f"{target} is TOML, which is not written here.",
-            hint="Import into a JSON file, and copy from there what you want.",
-        )
-    return dict(document(target, "json").get(_key(target)) or {})
-
-
-def _key(target: Path) -> str:
-    """Where the target has its servers: under the key it already uses."""
-    found = document(target, "json") if target.exists() else {}
-    return next((k for k in ("mcpServers", "servers", "mcp_servers") if k in found), "mcpServers")
+                    taken[identifier(step.name)] = (step.name, step.entry)
+                    told = [f"{client.name}, {server.name}: {w}" for w in left_behind(step.entry)]
+                    problems += told
+    return Plan(target, tuple(steps), tuple(problems))
 
 
 def _step(
-    client: Client, path: Path, name: str, entry: dict[str, Any], servers: Mapping[str, Any]
+    client: Client, path: Path, server: Found, taken: Mapping[str, tuple[str, object]]
 ) -> Step:
-    def step(action: Action, as_: str = name) -> Step:
-        return Step(client.name, path, name, action, as_, entry)
+    def step(action: Action, as_: str = server.name) -> Step:
+        return Step(client.name, path, server.name, action, as_, server.entry)
 
-    if is_gateway(entry, name=name):
+    if is_gateway(server.entry, name=server.name):
         return step("own")
-    if name not in servers:
-        return step("add")
-    number = 2
-    as_ = name
-    while as_ in servers:
-        if servers[as_] == entry:
-            return step("same", as_)
-        as_, number = f"{name}-{number}", number + 1
-    return step("rename", as_)
+    as_, number = server.name, 2
+    # Two names are one where the gateway would give their tools the same.
+    while known := taken.get(identifier(as_)):
+        label, entry = known
+        if entry == server.entry:
+            return step("same", label)
+        as_, number = f"{server.name}-{number}", number + 1
+    return step("add" if as_ == server.name else "rename", as_)
 
 
 def apply(plan: Plan, *, now: float | None = None) -> Path | None:
     """Write the target with all that was planned; the backup's path, if there was something."""
-    kept = document(plan.target, "json") if plan.target.exists() else {}
-    whole = {**kept, _key(plan.target): plan.servers or {}}
+    there = Target.read(plan.target)
+    servers: dict[str, Any] = {
+        **(there.document.get(there.key) or {}),
+        **{s.name: s.entry for s in plan.added},
+    }
+    whole = {**there.document, there.key: servers}
     return _write(plan.target, json.dumps(whole, ensure_ascii=False, indent=2) + "\n", now=now)
 
 
@@ -140,11 +179,15 @@ def pointed(client: Client, path: Path, gateway: Path) -> str:
     if client.kind == "toml":
         return _toml(path, client.key, args)
     found = document(path, "json")
-    found[client.key] = {"toolscout": {"command": own_command(), "args": args}}
-    if client.keys_by_project:
-        projects: Mapping[str, Any] = found.get("projects") or {}
-        for project in filter(None, projects.values()):
-            project.pop(client.key, None)
+    *above, last = keys(client, path)
+    servers = found
+    for key in above:
+        servers = servers[key]
+    servers[last] = {"toolscout": {"command": own_command(), "args": args}}
+    projects: object = found.get("projects") if client.keys_by_project else None
+    for project in cast("dict[str, Any]", projects).values() if isinstance(projects, dict) else ():
+        if isinstance(project, dict):
+            cast("dict[str, Any]", project).pop(client.key, None)
     return json.dumps(found, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -175,17 +218,19 @@ def _toml(path: Path, key: str, args: list[str]) -> str:
 
 
 def _write(path: Path, text: str, *, now: float | None) -> Path | None:
+    """Write a file at one stroke, where a link to it leads; what it was is kept beside the link."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
     backup = path.with_name(f"{path.name}.{stamp}.bak") if path.exists() else None
     try:
         if backup is not None:
             backup.write_bytes(path.read_bytes())
             backup.chmod(path.stat().st_mode)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{path.name}.new")
+        real = path.resolve()
+        real.parent.mkdir(parents=True, exist_ok=True)
+        temporary = real.with_name(f".{real.name}.new")
         temporary.write_text(text, encoding="utf-8")
-        temporary.chmod(path.stat().st_mode if path.exists() else 0o600)
-        temporary.replace(path)
+        temporary.chmod(real.stat().st_mode if real.exists() else 0o600)
+        temporary.replace(real)
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error}.") from error
     return backup
