@@ -300,3 +300,64 @@ def test_secrets_written_into_a_header_or_an_address_are_hidden_wherever_they_co
     said = server.hide("refused: literal-token, key-in-url, pass-word at /mcp?apiKey=key-in-url")
     assert "refused" in said
     assert not any(secret in said for secret in ("literal-token", "key-in-url", "pass-word"))
+
+
+def test_ordinary_settings_stay_readable_in_what_a_server_says(tmp_path: Path) -> None:
+    (server,) = written(
+        tmp_path,
+        {
+            "s": {
+                "command": "run",
+                "args": ["--root", "/srv/data", "${HOME}/site", "--max-tokens", "4096"],
+                "env": {
+                    "NODE_ENV": "production",
+                    "HOST": "localhost",
+                    "ROOT": "/srv/data",
+                    "DEBUG": "${DEBUG}",
+                    "TEAM": "${TEAM:-docs}",
+                    "TOKENIZERS_PARALLELISM": "false",
+                },
+            }
+        },
+        DEBUG="true",
+        HOME="/home/ann",
+    ).servers
+    said = "/home/ann/site: production.users on localhost, /srv/data, docs, 4096, true or false"
+    assert server.hide(said) == said
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"env": {"GITHUB_PAT": "swordfish"}},
+        {"env": {"dbPassword": "swordfish"}},
+        {"env": {"NAME": "${ANY}"}},
+        {"env": {"URL": "postgres://me:swordfish@db/site"}},
+        {"args": ["--api-key", "swordfish"]},
+        {"args": ["--token=swordfish"]},
+        {"headers": {"X-Team": "swordfish"}},
+        {"url": "https://swordfish@example.com/mcp"},
+        {"url": "https://example.com/mcp?secret=swordfish"},
+    ],
+)
+def test_what_is_named_or_given_as_a_secret_is_hidden(
+    tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    (server,) = written(tmp_path, {"s": {"command": "x", **entry}}, ANY="swordfish").servers
+    assert server.hide("it was swordfish") == "it was •••"
+
+
+@pytest.mark.parametrize(
+    "value", ["sk-ant-api03-Ab12Cd34Ef56Gh78Ij90", "6f1c2d3e-4b5a-6978-8a9b-0c1d2e3f4a5b"]
+)
+@pytest.mark.parametrize("place", ["env", "args", "path"])
+def test_what_looks_like_a_key_is_hidden_wherever_it_stands(
+    tmp_path: Path, value: str, place: str
+) -> None:
+    entries: dict[str, dict[str, Any]] = {
+        "env": {"command": "x", "env": {"WHO": value}},
+        "args": {"command": "x", "args": [value]},
+        "path": {"url": f"https://example.com/{value}/mcp"},
+    }
+    (server,) = written(tmp_path, {"s": entries[place]}).servers
+    assert value not in server.hide(f"no such user {value}") + server.place

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, cast, get_args
-from urllib.parse import parse_qsl, urlsplit
 
 from ....errors import ConfigError
+from . import secrecy
 from .loading import load
 from .servers import Limits, OAuth, Protocol, Server, Transport, is_address
 from .variables import expand
@@ -147,9 +147,9 @@ class _Entry:
     def server(self) -> Server:
         env = self.table("env")
         headers = self.table("headers") or self.table("http_headers")
-        self.secrets += [*env.values(), *headers.values()]
-        # What a header says after the word "Bearer", and what a server may repeat without it.
-        self.secrets += [value.partition(" ")[2] for value in headers.values()]
+        args = self.texts("args")
+        self.secrets += [*secrecy.in_table(env), *secrecy.in_headers(headers)]
+        self.secrets += secrecy.in_arguments(args)
         command, url = self.text("command"), self.text("url", "serverUrl", "httpUrl")
         transport = self.transport(is_remote=bool(url))
         if not (url if transport != "stdio" else command):
@@ -163,7 +163,7 @@ class _Entry:
             name=self.name,
             transport=transport,
             command=command,
-            args=self.texts("args"),
+            args=args,
             env=env,
             cwd=self.text("cwd"),
             url=url,
@@ -177,8 +177,13 @@ class _Entry:
             is_prefixed=self.flag("prefix", default=True),
             allows_private=self.flag("allow_private"),
             limits=self.limits(),
-            secrets=tuple(dict.fromkeys(filter(None, self.secrets))),
+            secrets=self.hidden(),
         )
+
+    def hidden(self) -> tuple[str, ...]:
+        """The secrets, without what only looks like one since it came from a variable."""
+        given = dict.fromkeys(filter(None, self.secrets))
+        return tuple(v for v in given if not secrecy.is_ordinary(v, self.variables))
 
     def check(self, url: str) -> None:
         """Refuse what is no address, and remember the secrets that an address carries."""
@@ -187,9 +192,7 @@ class _Entry:
                 f"Server {self.name!r}: its url is not an address.",
                 hint="Write it as https://HOST/PATH, with a port from 1 to 65535 if it needs one.",
             )
-        parts = urlsplit(url)
-        pairs = parse_qsl(parts.query)
-        self.secrets += [parts.query, *(value for _, value in pairs), parts.password or ""]
+        self.secrets += secrecy.in_address(url)
 
     def oauth(self) -> OAuth:
         """Who we are at logins; that one logs in at all (`"auth": "oauth"`) the server says."""

@@ -18,7 +18,10 @@ def expand(
     whose: str,
     found: Callable[[str], object] | None = None,
 ) -> str:
-    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty."""
+    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty.
+
+    `found` hears the values that came from the environment: a default stands in the file.
+    """
 
     def value(match: re.Match[str]) -> str:
         name, default, foreign = cast("tuple[str | None, str | None, str | None]", match.groups())
@@ -27,14 +30,15 @@ def expand(
                 f"{whose} uses ${{{foreign}}}, which only another client can fill in.",
                 hint="Write ${NAME} and set that environment variable.",
             )
-        given = variables.get(name) or default
+        given = variables.get(name)
+        if given and found is not None:
+            found(given)
+        given = given or default
         if given is None:
             raise ConfigError(
                 f"{whose} needs the environment variable {name}, which is not set.",
                 hint=f"Set {name}, or write ${{{name}:-default}}.",
             )
-        if found is not None:
-            found(given)
         return given
 
     return _VARIABLE.sub(value, text)
