@@ -247,7 +247,7 @@ async def test_what_the_output_tool_answers_is_never_kept_aside_again(bench: Ben
 async def test_half_a_surrogate_pair_does_not_break_keeping(bench: Bench):
     shelf = bench.shelf(threshold_tokens=3)
     body = "a \ud83d b c d e"
-    await shelf.keep("ann", tool(), Result.of(body))
+    await shelf.keep("ann", tool(), Result((Content(text=body),)))
     (path,) = bench.files()
     back = await ask(shelf, filename=path.name, operation="read", start=1, end=len(body))
     assert back.text == body

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import names, profile
 from toolscout.disclosure.session import Session
-from toolscout.errors import ConfigError, StoreError, ToolscoutError
+from toolscout.errors import ConfigError, SourceError, StoreError, ToolscoutError
 from toolscout.store.sqlite import SqliteStore
 from toolscout.toolbox.box import Toolbox
 
@@ -229,6 +229,33 @@ async def test_what_says_nothing_of_tools_allows_nothing(open_box: Any, allow: A
             attempt()
     with pytest.raises(ConfigError, match="which tools are allowed"):
         await box.session("s", allow=allow)
+
+
+@pytest.mark.parametrize("sources", [None, 5, object()])
+def test_what_is_no_source_and_no_list_of_them_is_refused(sources: Any):
+    with pytest.raises(SourceError, match="is not a source of tools"):
+        Toolbox(sources)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "told"),
+    [
+        (None, {}, "A NoneType is not a query"),
+        (5, {}, "A int is not a query"),
+        (["mail", None], {}, "A NoneType is not a query"),
+        (b"mail", {}, "A bytes is not a query"),
+        ("mail", {"limit": -1}, "a limit of 0 or more"),
+        ("mail", {"limit": "many"}, "a limit of 0 or more"),
+        ("mail", {"mode": "zzz"}, "no search mode 'zzz'.*Choose from: auto"),
+    ],
+)
+async def test_what_no_search_can_be_asked_is_refused_in_words(
+    open_box: Any, query: Any, options: Any, told: str
+):
+    box = await open_box()
+    with pytest.raises(ToolscoutError, match=told):
+        box.search(query, **options)
+    assert box.search([], limit=0).names == ()
 
 
 @pytest.mark.parametrize("store", [5, {}, ["sqlite"], object()])

@@ -90,6 +90,21 @@ async def test_another_spelling_of_one_tool_is_that_tool(open_box: Any, name: st
     assert session.state.uses == ("send_email",)
 
 
+async def test_a_search_is_advised_only_where_one_is_in_view(open_box: Any, office: Any):
+    for sources, profile, is_there in (
+        (office, "default", True),
+        (office[:3], "default", False),
+        (office[:3], replace(DEFAULT, surface="dispatch"), True),
+        (office, "everything", False),
+    ):
+        session = await (await open_box(*sources, profile=profile)).session("s")
+        for _ in range(2):
+            result = await session.call("paint_a_wall", {})
+            assert result.code == "unknown_tool"
+            assert ("a search" in result.text) == is_there
+            assert any("search" in name for name in names(session.view())) == is_there
+
+
 async def test_a_spelling_that_several_tools_have_is_asked_back(open_box: Any):
     tools = (Tool(name=f"{server}__list", server=server) for server in ("github", "gitlab"))
     session = await (await open_box(*tools)).session("s")
@@ -165,6 +180,12 @@ async def test_arguments_that_are_no_object_are_refused_in_words(open_box: Any, 
     result = await session.call("send_email", arguments)
     assert (result.is_error, result.code) == (True, "invalid_arguments")
     assert "one JSON object" in result.text
+    assert "to: string" in result.text
+    assert "The address it goes to" in result.text
+    search = await session.call("tool_search", arguments)
+    assert search.code == "invalid_arguments"
+    assert "query" in search.text
+    assert (await session.call("no_such_tool", arguments)).code == "unknown_tool"
 
 
 async def test_a_tool_with_a_schema_that_is_none_says_so_and_others_work(open_box: Any):
@@ -327,6 +348,42 @@ async def test_a_refusal_is_told_with_its_reason_and_nothing_runs(open_box: Any)
     assert (result.is_error, result.code) == (True, "refused")
     assert "that page is the home page" in result.text
     assert session.state.uses == ()
+
+
+async def fail(approval: Approval) -> bool:
+    raise RuntimeError("the desk is closed")
+
+
+async def shrug(approval: Approval) -> Any:
+    return None
+
+
+async def mumble(approval: Approval) -> Any:
+    return "yes"
+
+
+async def hang_up(approval: Approval) -> bool:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("approver", [fail, shrug, mumble, hang_up, lambda _: 1])
+async def test_an_approver_that_gives_no_answer_has_not_said_yes(open_box: Any, approver: Any):
+    heard: list[Event] = []
+    session = await (await open_box(approver=approver, sink=heard.append)).session("s")
+    result = await session.call("delete_page", {"page": 3})
+    assert (result.is_error, result.code) == (True, "refused")
+    assert "delete_page was not run: it needs approval, and" in result.text
+    assert "desk" not in result.text
+    assert [e.facts["approved"] for e in heard if e.kind == "approval"] == [False]
+
+
+async def test_an_approver_may_be_a_plain_function(open_box: Any):
+    box = await open_box(approver=lambda approval: approval.arguments["page"] != 1)
+    session = await box.session("s")
+    assert (await session.call("delete_page", {"page": 3})).text == "page 3 is gone"
+    assert (await session.call("delete_page", {"page": 1})).code == "refused"
+    told = await box.session("s", approver=lambda _: Answer(is_approved=False, reason="not today"))
+    assert "not today" in (await told.call("delete_page", {"page": 3})).text
 
 
 async def test_nobody_is_asked_about_a_call_that_cannot_run_anyway(open_box: Any):

@@ -115,6 +115,26 @@ async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stand
     assert (await session.call("search_large_output", asked)).is_error
 
 
+async def test_a_result_beyond_all_bounds_stays_out_of_the_context_without_any_setting(
+    open_box: Any,
+):
+    def export(rows: int) -> str:
+        """Export rows."""
+        return "\n".join(f"row {n} of the export" for n in range(rows))
+
+    box = await open_box(export)
+    session = await box.session("s")
+    most = await session.call("export", {"rows": 15_000})
+    assert most.text.endswith("row 14999 of the export")
+    huge = await session.call("export", {"rows": 60_000})
+    assert not huge.is_error
+    assert "too large to show" in huge.text
+    assert "row 0 of" in huge.text
+    assert "row 59999 of" in huge.text
+    assert len(huge.text) < 5_000
+    assert names(session.view()) == ["export"]
+
+
 async def test_a_feature_says_itself_what_is_wrong_with_its_arguments(
     open_box: Any, tmp_path: Path
 ):

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.result import Result
+from toolscout.catalog.sources.functions import FunctionSource
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.disclosure.profiles import DEFAULT
 from toolscout.errors import SourceError, ToolscoutError
 from toolscout.events import Event
+from toolscout.offload.shelf import Shelf
 from toolscout.toolbox.box import Toolbox
 
 LOADING = replace(DEFAULT, name="loading", surface="load")
@@ -107,6 +109,110 @@ async def test_a_source_of_a_known_name_replaces_it_and_the_old_one_is_closed(op
     await box.add(new)
     assert set(box.catalog.tools) == {"notes__read", "notes__find"}
     assert (old.closed, new.closed) == (1, 0)
+
+
+async def test_functions_added_one_by_one_stand_beside_those_that_are_there(open_box: Any):
+    def greet(name: str) -> str:
+        """Greet somebody."""
+        return f"Hello {name}"
+
+    def shred(page: int) -> str:
+        """Destroy a page."""
+        return f"Page {page} is gone"
+
+    box = await open_box(greet)
+    session = await box.session("s")
+    session.view()
+    await asyncio.gather(box.add(shred), box.add(Tool(name="paper")), box.add(Tool(name="ink")))
+    assert set(box.catalog.tools) == {"greet", "shred", "paper", "ink"}
+    assert (await session.call("greet", {"name": "Ann"})).text == "Hello Ann"
+    assert (await session.call("shred", {"page": 3})).text == "Page 3 is gone"
+    assert box.search("greet somebody").names[0] == "greet"
+
+
+async def test_a_function_of_a_known_name_replaces_only_that_one(open_box: Any):
+    def greet() -> str:
+        """Greet in English."""
+        return "Hello"
+
+    def part() -> str:
+        """Say goodbye."""
+        return "Bye"
+
+    box = await open_box(greet, part, Tool(name="paper", description="Old"), Tool(name="ink"))
+
+    def again() -> str:
+        """Greet in French."""
+        return "Bonjour"
+
+    again.__name__ = "greet"
+    await box.add(again, Tool(name="paper", description="New"))
+    assert set(box.catalog.tools) == {"greet", "part", "paper", "ink"}
+    assert box.catalog["paper"].description == "New"
+    session = await box.session("s")
+    assert (await session.call("greet", {})).text == "Bonjour"
+    assert (await session.call("part", {})).text == "Bye"
+    await box.add(FunctionSource([again], name="mine"))
+    await box.add(FunctionSource([part], name="mine"))
+    assert box.catalog.resolve("greet") == ("greet",)
+
+
+# A toolbox from its beginning to its end
+
+
+async def test_a_toolbox_that_nobody_entered_says_so_and_does_not_look_empty(office: Any):
+    box = Toolbox(office, store="memory")
+    with pytest.raises(ToolscoutError, match="async with"):
+        box.search("send an email")
+    with pytest.raises(ToolscoutError, match="async with"):
+        await box.session("s")
+    async with box:
+        assert box.search("send an email").names
+    assert box.search("send an email").names
+
+
+async def test_a_toolbox_is_entered_once(office: Any):
+    box = Toolbox(office, store="memory")
+    async with box:
+        with pytest.raises(ToolscoutError, match="open already"):
+            await box.__aenter__()
+        assert await box.session("s")
+    with pytest.raises(ToolscoutError, match=r"has been closed.*another Toolbox"):
+        await box.__aenter__()
+    with pytest.raises(ToolscoutError, match="has been closed"):
+        await box.session("s")
+
+
+async def test_a_toolbox_without_sources_has_nothing_to_wait_for(file: Any):
+    box = Toolbox(store=file)
+    assert await box.sessions() == ()
+    assert box.search("anything").names == ()
+    await box.close()
+
+
+# Names that are taken
+
+
+async def test_a_tool_that_nobody_can_call_is_a_problem_of_its_source(open_box: Any, tmp_path: Any):
+    def tool_search(query: str) -> str:
+        """Search the shed for a tool."""
+        return query
+
+    def search_large_output() -> str:
+        """Search."""
+        return ""
+
+    box = await open_box(tool_search, search_large_output, offload=Shelf(tmp_path))
+    why = box.problems["functions"]
+    assert "tool_search cannot be called, since the profile default has" in why
+    assert "search_large_output cannot be called, since a feature" in why
+    health = await box.health()
+    assert health.parts["catalog"].status == "degraded"
+    assert health.parts["catalog"].facts["problems"] == {"functions": why}
+    plain = await open_box(tool_search, profile="everything")
+    assert plain.problems == {}
+    session = await plain.session("s")
+    assert (await session.call("tool_search", {"query": "saw"})).text == "saw"
 
 
 @pytest.mark.behaviour("C30", "C41")

@@ -52,6 +52,18 @@ async def test_an_unknown_session_is_a_new_and_empty_one(open_box: Any):
     assert session.state.loaded == session.state.searches == session.state.uses == ()
 
 
+async def test_sessions_that_are_opened_at_once_are_kept_in_one_store(open_box: Any):
+    box = await open_box()
+    opened = await asyncio.gather(*(box.session(f"user {n}") for n in range(8)))
+    for session in opened:
+        await session.load("send_email")
+    assert len(await box.sessions()) == 8
+    del opened, session
+    gc.collect()
+    again = [(await box.session(f"user {n}")).state.loaded for n in range(8)]
+    assert again == [("send_email",)] * 8
+
+
 @pytest.mark.parametrize("key", ["", "x" * 600, "a\0b", "\udcff", None, 42, b"s", ["s"]])
 async def test_an_impossible_id_is_an_error_with_what_would_do(open_box: Any, key: Any):
     box = await open_box()

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Literal, cast
 
+from pydantic_core import to_json
+
+from .clean import encodable, encodable_json
+
 Kind = Literal["text", "image", "audio", "resource", "link"]
+_KINDS: Mapping[str, Kind] = {"image": "image", "audio": "audio"}
+# How the files begin that a tool is likely to return.
+_MARKS = tuple(
+    (re.compile(mark, re.DOTALL), mime)
+    for mark, mime in (
+        (rb"\x89PNG\r\n\x1a\n", "image/png"),
+        (rb"\xff\xd8\xff", "image/jpeg"),
+        (rb"GIF8[79]a", "image/gif"),
+        (rb"RIFF.{4}WEBP", "image/webp"),
+        (rb"RIFF.{4}WAVE", "audio/wav"),
+        (rb"ID3|\xff[\xfb\xf3\xf2]", "audio/mpeg"),
+        (rb"OggS", "audio/ogg"),
+        (rb"fLaC", "audio/flac"),
+        (rb"%PDF-", "application/pdf"),
+        (rb"PK\x03\x04", "application/zip"),
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,35 +77,79 @@ class Result:
 
     @classmethod
     def of(cls, value: object) -> Result:
-        """Wrap whatever a tool returned: a result, content, text, nothing, or any other value."""
+        """Wrap whatever a tool returned: a result, content, text, bytes, nothing, or any value.
+
+        This is the border: what comes out of here can be encoded, whatever went in.
+        """
         if isinstance(value, Result):
-            return value
+            return value._encodable()
         if value is None:
             return cls(content=(Content(text=""),))
         if isinstance(value, str):
-            return cls(content=(Content(text=value),))
+            return cls(content=(Content(text=encodable(value)),))
         if pieces := _pieces(value):
-            return cls(content=pieces)
-        try:
-            text = json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
-        except (ValueError, TypeError, RecursionError):
-            return cls(content=(Content(text=str(value)),))
+            return cls(content=pieces)._encodable()
+        text = _json(value)
+        if text is None:
+            return cls(content=(Content(text=encodable(str(value))),))
+        text = encodable(text)
         return cls(content=(Content(text=text),), structured=text)
 
     @classmethod
     def error(cls, message: str, *, code: str = "") -> Result:
         """A failure, told in words that say what to do next."""
-        return cls(content=(Content(text=message),), is_error=True, code=code)
+        return cls(content=(Content(text=encodable(message)),), is_error=True, code=code)
+
+    def _encodable(self) -> Result:
+        content = tuple(_encodable(piece) for piece in self.content)
+        structured = self.structured and encodable_json(self.structured)
+        if content == self.content and structured == self.structured:
+            return self
+        return replace(self, content=content, structured=structured)
+
+
+def _encodable(piece: Content) -> Content:
+    return Content(piece.type, *(encodable(part) for part in astuple(piece)[1:]))
 
 
 def _pieces(value: object) -> tuple[Content, ...]:
-    """The pieces of content that a tool made itself."""
+    """The pieces of content that a tool made itself, with what it returned among them."""
     if isinstance(value, Content):
         return (value,)
-    if isinstance(value, list | tuple):
-        pieces = tuple(p for p in cast("Iterable[object]", value) if isinstance(p, Content))
-        return pieces if len(pieces) == len(cast("list[object]", value)) else ()
-    return ()
+    if isinstance(value, bytes | bytearray):
+        return (_of_bytes(bytes(value)),)
+    items = cast("Sequence[object]", value if isinstance(value, list | tuple) else ())
+    if not any(isinstance(item, Content) for item in items):
+        return ()
+    return tuple(piece for item in items for piece in Result.of(item).content)
+
+
+def _of_bytes(data: bytes) -> Content:
+    """Bytes as what they begin like, else as text, else as data of no known type."""
+    mime = next((mime for mark, mime in _MARKS if mark.match(data)), "")
+    if not mime:
+        try:
+            return Content(text=data.decode())
+        except UnicodeDecodeError:
+            mime = "application/octet-stream"
+    kind = _KINDS.get(mime.partition("/")[0], "resource")
+    # What few models can be shown is at least named.
+    text = "" if kind == "image" else f"[{mime}, {len(data):,} bytes]"
+    return Content(kind, text, data=base64.b64encode(data).decode(), mime=mime)
+
+
+def _json(value: object) -> str | None:
+    """A value as JSON, odd keys and numbers in it as words; None where that cannot be."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        if isinstance(value, float):
+            return None
+    try:
+        text = to_json(value, fallback=_plain, inf_nan_mode="strings", bytes_mode="base64")
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _plain(value: object) -> object:

@@ -14,7 +14,7 @@ from .native import is_hosted
 from .profile import Profile
 from .scope import Scope, is_allowed
 from .session import Session
-from .snapshot import Snapshot, read
+from .snapshot import read
 from .spelling import meant, nearest
 
 
@@ -44,7 +44,7 @@ def resolve(
         return Resolution(session, refusal=Result.error(text, code=UnknownTool.code))
     tool = next(iter(tools), None)
     if tool is None:
-        return Resolution(session, refusal=_refusal(name, scope, read(session), engine))
+        return Resolution(session, refusal=_refusal(profile, name, scope, engine))
     if scope.stand(tool) or profile.hiding == "prompt":
         return Resolution(session, tool)
     shown = read(session)
@@ -75,8 +75,9 @@ def _unloaded(profile: Profile, tool: Tool, session: Session) -> Resolution:
             return Resolution(session, refusal=Result.error(text, code=NotLoaded.code))
 
 
-def _refusal(name: str, scope: Scope, snapshot: Snapshot | None, engine: Engine) -> Result:
+def _refusal(profile: Profile, name: str, scope: Scope, engine: Engine) -> Result:
     """Why nothing of that name can be run: its server is away, or there is no such tool."""
+    snapshot = read(scope.session)
     gone = snapshot.get(name) if snapshot else None
     if gone is not None and is_allowed(gone, scope.allow):
         server = f"Its server {gone.server} is" if gone.server else "It is"
@@ -88,7 +89,7 @@ def _refusal(name: str, scope: Scope, snapshot: Snapshot | None, engine: Engine)
             f"away; try later, or another tool.{_instead(name, scope, engine)}"
         )
         return Result.error(text, code=SourceError.code)
-    return Result.error(unknown(name, scope, engine), code=UnknownTool.code)
+    return Result.error(unknown(profile, name, scope, engine), code=UnknownTool.code)
 
 
 def _instead(name: str, scope: Scope, engine: Engine) -> str:

@@ -231,7 +231,7 @@ def _describe(ask: Ask) -> Outcome:
         found = meant(name, ask.scope, aliases=ask.profile.aliases)
         tools |= {t.name: t for t in found}
         if not found:
-            missing.append(unknown(name, ask.scope, ask.engine))
+            missing.append(unknown(ask.profile, name, ask.scope, ask.engine))
     session = ask.session.load(*tools, at_most=ask.profile.limits.loaded)
     text = "\n\n".join([*([ask.profile.describe([*tools.values()])] if tools else []), *missing])
     result = Result.of(text) if tools else Result.error(text)
@@ -247,11 +247,14 @@ def _call(ask: Ask) -> Outcome:
     return replace(ask.answer(Result.of("")), call=inner)
 
 
-def unknown(name: str, scope: Scope, engine: Engine) -> str:
-    """Says that there is no such tool, with the nearest names."""
+def unknown(profile: Profile, name: str, scope: Scope, engine: Engine) -> str:
+    """Says that there is no such tool, with the nearest names and the way to find others."""
     near = nearest(name, scope, engine)
     also = f" Nearest names: {', '.join(near)}." if near else ""
-    return f"{UNKNOWN}{name[:100]!r}.{also} Look for others with a search."
+    # Where everything is in view, no search is.
+    is_whole = scope.is_small and profile.surface != "dispatch"
+    look = " Look for others with a search." if profile.tool_for("search") and not is_whole else ""
+    return f"{UNKNOWN}{name[:100]!r}.{also}{look}"
 
 
 def _lines(*groups: tuple[str, list[str]]) -> str:

@@ -73,7 +73,8 @@ class Shelf:
 
     async def keep(self, session: str, tool: Tool, result: Result, *, age_turns: int = 0) -> Result:
         """Put a result aside if it is too large for the context; else give it back as it is."""
-        threshold = self._limits.threshold(tool.name, age_turns=age_turns)
+        limits = self._limits
+        threshold = limits.threshold(tool.name, age_turns=age_turns) if self.is_enabled else None
         return await self._keep(result, Case(session, tool.name, threshold))
 
     async def keep_turn(
@@ -82,11 +83,14 @@ class Shelf:
         """The same for all results of one turn, so that together they fit as well."""
         kept = [await self.keep(session, tool, result) for tool, result in results]
         # No text has more tokens than bytes, so what is small need not be counted.
-        if sum(4 * len(result.text) for result in kept) <= self._limits.turn_tokens:
+        if (
+            not self.is_enabled
+            or sum(4 * len(result.text) for result in kept) <= self._limits.turn_tokens
+        ):
             return tuple(kept)
         costs = [self._counter.count(result.text) for result in kept]
         for index in sorted(range(len(kept)), key=lambda i: -costs[i]):
-            if sum(costs) <= self._limits.turn_tokens or not self.is_enabled:
+            if sum(costs) <= self._limits.turn_tokens:
                 break
             case = Case(session, results[index][0].name, self._limits.preview_characters)
             kept[index] = await self._keep(kept[index], case)

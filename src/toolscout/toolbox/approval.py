@@ -6,12 +6,18 @@ tool of a `call_tool`, with the arguments it will really run with, from whicheve
 
 from __future__ import annotations
 
+import asyncio
+import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+from ..catalog.failure import is_cancelled
 from ..catalog.tool import Tool
 from ..errors import CallRefused
+
+_log = logging.getLogger(__name__)
 
 Verdict = Literal["run", "ask", "refuse"]
 
@@ -37,8 +43,8 @@ class Answer:
     reason: str = ""
 
 
-Approver = Callable[[Approval], Awaitable[Answer | bool]]
-"""Asks whoever decides; may take as long as it takes."""
+Approver = Callable[[Approval], Awaitable[Answer | bool] | Answer | bool]
+"""Asks whoever decides. An async one may take as long as it takes; a plain one answers at once."""
 
 
 def is_destructive(tool: Tool) -> bool:
@@ -95,8 +101,27 @@ class Consent:
             return Answer(
                 is_approved=False, reason="it needs approval and nobody is there to give it"
             )
-        answer = await self.approver(approval)
-        return Answer(answer) if isinstance(answer, bool) else answer
+        return await _asked(self.approver, approval)
+
+
+async def _asked(approver: Approver, approval: Approval) -> Answer:
+    """What an approver says; where it fails or says neither yes nor no, that is a no."""
+    try:
+        answer = cast("object", approver(approval))
+        if inspect.isawaitable(answer):
+            answer = cast("object", await answer)
+    except (Exception, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        _log.exception("The approver failed when asked about %s.", approval.tool.name)
+        return Answer(is_approved=False, reason="it needs approval, and asking for it failed")
+    if isinstance(answer, Answer):
+        return answer
+    if isinstance(answer, bool):
+        return Answer(answer)
+    kind = type(answer).__name__
+    _log.error("The approver answered with a %s, which is neither True, False nor Answer.", kind)
+    return Answer(is_approved=False, reason="it needs approval, and the answer was not a clear yes")
 
 
 def refusal(tool: Tool, answer: Answer) -> CallRefused:

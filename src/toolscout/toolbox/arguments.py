@@ -11,9 +11,12 @@ from typing import Any, cast
 from jsonschema import ValidationError
 from jsonschema.protocols import Validator
 
+from ..catalog.clean import encodable
 from ..catalog.schema import Schema
+from ..catalog.tool import Tool
 from ..disclosure.asking import decoded
 from ..disclosure.providers.keys import with_real_keys
+from ..disclosure.replies.definitions import compactly
 from ..errors import InvalidArguments
 from .checking import checking
 
@@ -24,6 +27,44 @@ _INTEGER = re.compile(r"-?(0|[1-9]\d{0,299})\Z")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?([eE][+-]?\d{1,3})?\Z")
 
 Path = tuple[str | int, ...]
+
+
+def read_arguments(tool: Tool, given: object) -> Mapping[str, Any]:
+    """The arguments of a call as an object: nothing means none, and JSON text is read."""
+    try:
+        value = _sound(decoded(given or "null") if isinstance(given, str) else given)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArguments(
+            f"The arguments of {tool.name} are not JSON: {_cut(str(error))}.",
+            hint=f"Send one JSON object. {taking(tool)}",
+        ) from error
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArguments(
+            f"The arguments of {tool.name} are a {type(value).__name__}, not an object.",
+            hint=f"Send one JSON object with the parameters by name. {taking(tool)}",
+        )
+    return cast("Mapping[str, Any]", value)
+
+
+def taking(tool: Tool) -> str:
+    """What a tool takes, for whoever sent it something else."""
+    return f"It takes:\n{compactly([tool])}"
+
+
+def _sound(value: object) -> object:
+    """The same in characters that can be sent on, whoever decoded it."""
+    match value:
+        case str():
+            return encodable(value)
+        case list():
+            return [_sound(item) for item in cast("list[object]", value)]
+        case Mapping():
+            items = cast("Mapping[object, object]", value).items()
+            return {_sound(key): _sound(item) for key, item in items}
+        case _:
+            return value
 
 
 def fitted(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any]:

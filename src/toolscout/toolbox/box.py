@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
@@ -16,8 +17,9 @@ from ..config import Config
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import profile as named_profile
 from ..disclosure.rebuild import rebuilt
-from ..errors import StoreError
+from ..errors import StoreError, ToolscoutError
 from ..events import Event, Sink, guarded, ignore
+from ..offload.shelf import Shelf
 from ..search.embedders import load
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
@@ -30,12 +32,13 @@ from .approval import Approver, Caution, Consent, careful
 from .calling import Caller
 from .closing import let_go
 from .features import Features, Guides, Keeps, Knows, Offers, Remembers
-from .given import check_messages, check_store
+from .given import check_messages, check_search, check_store
 from .handle import Handle
 from .health import Health, examine
 from .kept import Kept
 from .live import Live
 from .sources import Given, Rim, read_sources
+from .taken import taken
 
 
 class Toolbox:
@@ -73,16 +76,22 @@ class Toolbox:
         self._given = read_sources(sources, rim=self._rim)
         self._allow = rule(allow)
         self._consent = Consent(caution=caution, approver=approver)
-        self._features = Features(rules, memory, offload, tuple(offers))
+        # Without a keeper of one's own there is still the cap.
+        self._features = Features(rules, memory, offload or Shelf(None), tuple(offers))
         self._complaints: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         check_store(store)
         self._store_given = store
         self._store: Store | None = None
+        self._opening = Lock()
+        self._life: Literal["new", "open", "closed"] = "new"
         self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
         self._waiting: set[Kept] = set()
 
     async def __aenter__(self) -> Self:
+        if self._life != "new":
+            raise _over(self._life)
+        self._life = "open"
         await self._live.start(self._given, wait_seconds=self._config.start_timeout_seconds)
         return self
 
@@ -96,6 +105,7 @@ class Toolbox:
 
     async def close(self) -> None:
         """Save what is not saved, and let go of sources and of the store."""
+        self._life = "closed"
         for kept in list(self._waiting):
             await asyncio.to_thread(kept.save)
         await self._live.close()
@@ -116,8 +126,13 @@ class Toolbox:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong with sources, by name."""
-        return self._live.problems
+        """What is wrong with sources, by name: they cannot be listed, or some tool not called."""
+        found = dict(self._live.problems)
+        for source, why in taken(
+            self.catalog, profile=self._profile, features=self._features
+        ).items():
+            found[source] = "; ".join((*([found[source]] if source in found else []), why))
+        return found
 
     @property
     def profile(self) -> Profile:
@@ -133,6 +148,8 @@ class Toolbox:
         mode: Mode = "auto",
     ) -> Results:
         """The best tools for a query, or for several at once."""
+        self._check_entered()
+        check_search(query, limit, mode)
         allowed = both(self._allow, rule(allow))
         return self._live.engine.search(query, limit=limit, allow=allowed, mode=mode)
 
@@ -149,6 +166,9 @@ class Toolbox:
         One that the store does not know is rebuilt from `messages` where they are given. `allow`
         narrows what this caller may see, and `approver` asks this caller's user.
         """
+        self._check_entered()
+        if self._life == "closed":
+            raise _over(self._life)
         checked(id)
         check_messages(messages)
         kept = await self._open(id)
@@ -195,7 +215,10 @@ class Toolbox:
         return was
 
     async def add(self, *sources: Given) -> None:
-        """Add sources while others work; one of a known name replaces it."""
+        """Add sources while others work; one of a known name replaces it.
+
+        Functions and bare tools come one by one: each replaces only the one of its own name.
+        """
         for source in read_sources(sources, rim=self._rim):
             await self._live.put(source)
 
@@ -211,8 +234,20 @@ class Toolbox:
     async def health(self) -> Health:
         """How the toolbox is: catalog, sources, store and features."""
         return await examine(
-            self._live, self._features, self._opened_store, complaints=self._complaints
+            self._live,
+            self._features,
+            self._opened_store,
+            problems=self.problems,
+            complaints=self._complaints,
         )
+
+    def _check_entered(self) -> None:
+        """Refuse to look as if there were no tools, where they have only not been listed."""
+        if self._life == "new" and self._given:
+            raise ToolscoutError(
+                "This toolbox has not been entered, so none of its tools is known.",
+                hint="Write `async with Toolbox(...) as box:` and use it in there.",
+            )
 
     async def _open(self, id: str) -> Kept:  # noqa: A002 - as users say it
         store = await self._opened_store()
@@ -231,9 +266,15 @@ class Toolbox:
         return self._kept.setdefault(id, kept)
 
     async def _opened_store(self) -> Store:
-        if self._store is None:
-            self._store = await asyncio.to_thread(self._make_store)
-        return self._store
+        known = self._store
+        return known if known is not None else await asyncio.to_thread(self._the_store)
+
+    def _the_store(self) -> Store:
+        """The one store of this toolbox, opened by whoever needs it first."""
+        with self._opening:
+            if self._store is None:
+                self._store = self._make_store()
+            return self._store
 
     def _make_store(self) -> Store:
         given = self._store_given
@@ -259,6 +300,14 @@ class Toolbox:
 
     def _store_failed(self, session: str, error: StoreError) -> None:
         self._sink(Event("store_failed", session, {"why": str(error)}))
+
+
+def _over(life: str) -> ToolscoutError:
+    state = "has been closed" if life == "closed" else "is open already"
+    return ToolscoutError(
+        f"This toolbox {state}; it is entered once and used until it is closed.",
+        hint="Make another Toolbox of the same sources.",
+    )
 
 
 def _engine(config: Config) -> Engine:

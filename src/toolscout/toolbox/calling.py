@@ -12,22 +12,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
+from ..catalog.clean import encodable
 from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..disclosure.asking import decoded
 from ..disclosure.calls import Resolution, resolve
 from ..disclosure.discovery import Outcome, discover, role_of
 from ..disclosure.profile import Profile
-from ..disclosure.replies.definitions import compactly
 from ..disclosure.session import Session
 from ..errors import InvalidArguments, SchemaError, ToolscoutError, UnknownTool
 from ..events import Event, Sink
 from ..search.engine import Allow
 from ..tokens import default_counter
 from .approval import Approval, Consent, reason, refusal
-from .arguments import fitted
+from .arguments import fitted, read_arguments, taking
 from .features import MEMORY, RULES, Features, Offers
 from .kept import Kept, Move, T
 from .live import Live
@@ -54,24 +53,26 @@ class Caller:
     async def call(self, name: str, arguments: object) -> Result:
         """The answer to a call, whatever is wrong with it."""
         try:
-            return await self._call(read_name(name), read_arguments(name, arguments))
+            return await self._call(read_name(name), arguments)
         except ToolscoutError as error:
             return self._refused(name, error)
         except Exception as error:  # noqa: BLE001 - nothing raises into the loop
             _log.exception("A call of %s failed inside Toolscout.", name)
             return self._refused(name, ToolscoutError(f"{name} failed: {error!r}."))
 
-    async def _call(self, name: str, arguments: Mapping[str, Any], *, depth: int = 0) -> Result:
+    async def _call(self, name: str, arguments: object, *, depth: int = 0) -> Result:
         """Discovery tools first, then those of features, then the catalog's."""
-        if role_of(self.profile, name, self.live.catalog) and depth < _DEPTH:
-            return await self._discover(name, arguments, depth=depth)
+        role = role_of(self.profile, name, self.live.catalog)
+        own = (self.profile.tool_for(role) or self.profile.bridge()) if role else None
+        if own is not None and depth < _DEPTH:
+            return await self._discover(name, read_arguments(own.tool, arguments), depth=depth)
         if name in self.features.answered:
             feature, tool = self.features.answered[name]
-            return await self._offered(feature, tool, arguments)
+            return await self._offered(feature, tool, read_arguments(tool, arguments))
         resolution = await self._resolve(name, is_inner=depth > 0)
         if resolution.tool is None:
             return self._not_found(name, resolution)
-        return await self._run(resolution.tool, arguments)
+        return await self._run(resolution.tool, read_arguments(resolution.tool, arguments))
 
     # Discovery
 
@@ -186,7 +187,7 @@ class Caller:
         except InvalidArguments as error:
             raise InvalidArguments(
                 f"The arguments do not fit {tool.name}: {error.message}.",
-                hint=f"It takes:\n{compactly([tool])}",
+                hint=taking(tool),
             ) from error
         except SchemaError as error:
             raise SchemaError(
@@ -267,27 +268,7 @@ def read_name(name: object) -> str:
         raise UnknownTool(
             f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
         )
-    return name
-
-
-def read_arguments(name: str, arguments: object) -> Mapping[str, Any]:
-    """Arguments as an object: nothing means none, and JSON text is read."""
-    value = arguments
-    if isinstance(value, str):
-        try:
-            value = decoded(value or "null")
-        except (ValueError, RecursionError) as error:
-            raise InvalidArguments(
-                f"The arguments of {name} are not JSON: {error}.", hint="Send one JSON object."
-            ) from error
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidArguments(
-            f"The arguments of {name} are a {type(value).__name__}, not an object.",
-            hint="Send one JSON object with the parameters by name.",
-        )
-    return cast("Mapping[str, Any]", value)
+    return encodable(name)
 
 
 def _since(started: float) -> float:

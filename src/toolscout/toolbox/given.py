@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import cast, get_args
 
 from ..errors import ConfigError, ToolscoutError
+from ..search.query import Mode
 
 
 def check_messages(messages: object) -> None:
@@ -17,6 +19,25 @@ def check_messages(messages: object) -> None:
         raise ToolscoutError(
             f"A {kind} is not a list of messages.",
             hint="Give the messages of the conversation, as they were sent, in a list.",
+        )
+
+
+def check_search(query: object, limit: object, mode: object) -> None:
+    """Refuse what no search can be asked."""
+    is_many = isinstance(query, Collection) and not isinstance(query, str | bytes | Mapping)
+    items = cast("Collection[object]", query if is_many else (query,))
+    for item in items:
+        if not isinstance(item, str):
+            raise ToolscoutError(
+                f"A {type(item).__name__} is not a query.", hint="Give a text, or a list of texts."
+            )
+    if not isinstance(limit, int) or limit < 0:
+        raise ToolscoutError(
+            f"A search cannot find {limit!r} tools at most.", hint="Give a limit of 0 or more."
+        )
+    if mode not in get_args(Mode):
+        raise ToolscoutError(
+            f"There is no search mode {mode!r}.", hint=f"Choose from: {', '.join(get_args(Mode))}."
         )
 
 

@@ -56,10 +56,15 @@ async def examine(
     features: Features,
     store: Callable[[], Awaitable[Store]],
     *,
+    problems: Mapping[str, str],
     complaints: Mapping[str, Sequence[str]],
 ) -> Health:
     """Look at every part; one that cannot be looked at is an error and hides no other."""
-    parts = {"catalog": _catalog(live), "index": _index(live.engine), "store": await _store(store)}
+    parts = {
+        "catalog": _catalog(live, problems),
+        "index": _index(live.engine),
+        "store": await _store(store),
+    }
     for name, feature in features.reporting.items():
         parts[name] = _with(_reported(feature), complaints.get(name, ()))
     return Health(parts)
@@ -73,13 +78,13 @@ def _with(part: Part, problems: Sequence[str]) -> Part:
     return Part(worst, {**part.facts, "problems": [*problems]})
 
 
-def _catalog(live: Live) -> Part:
+def _catalog(live: Live, problems: Mapping[str, str]) -> Part:
     facts = {
         "tools": len(live.catalog),
         "sources": len(live.sources),
-        "problems": {**live.problems},
+        "problems": {**problems},
     }
-    return Part("degraded" if live.problems else "ok", facts)
+    return Part("degraded" if problems else "ok", facts)
 
 
 def _index(engine: Engine) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
@@ -16,6 +16,15 @@ from ..events import Event, Sink
 from ..search.engine import Engine
 
 _TOLD = 3
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A source whose tools come beside those of the one before it."""
+
+    def joined(self, before: Source) -> Source:
+        """The source that has the tools of both."""
+        ...
 
 
 class Live:
@@ -68,8 +77,10 @@ class Live:
             await asyncio.wait(self._tasks)
 
     async def put(self, source: Source) -> None:
-        """Add a source, or replace the one of its name."""
+        """Add a source, or replace the one of its name, or join it where that is its way."""
         before = self._sources.get(source.name)
+        if before is not None and isinstance(source, Joins):
+            source = source.joined(before)
         self._sources[source.name] = source
         if before is not None and before is not source:
             await before.close()

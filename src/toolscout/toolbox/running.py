@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
+from ..catalog.failure import OWN, failed
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
-from ..errors import ToolscoutError
+from ..errors import CallError, ToolscoutError
 
 
 async def run(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) -> Result:
     """Wait for a tool; failures, hanging and empty answers become results that say so."""
     try:
         async with asyncio.timeout(timeout_seconds):
-            result = await work
+            result = Result.of(await work)
     except TimeoutError:
         return Result.error(
             f"{tool.name} gave no answer within {timeout_seconds:g} seconds; what it began may"
@@ -23,8 +25,10 @@ async def run(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) ->
         )
     except ToolscoutError as error:
         return Result.error(str(error), code=error.code)
-    except Exception as error:  # noqa: BLE001 - nothing raises into the loop
-        return Result.error(f"{tool.name} failed: {type(error).__name__}: {error}", code="call")
+    except OWN as error:  # nothing raises into the loop
+        return failed(tool.name, error)
+    if result.is_error and not result.code:
+        result = replace(result, code=CallError.code)
     return told(tool.name, result)
 
 

@@ -32,12 +32,27 @@ class Rim:
     config: Config
 
 
+class Functions(FunctionSource):
+    """Functions that were given bare, each of which comes and is replaced by itself."""
+
+    def joined(self, before: Source) -> Source:
+        """These and the ones that were there before, but for those of the same name."""
+        return self.beside(before) if isinstance(before, Functions) else self
+
+
 class Listing:
     """Tools that can be found and described but not run, since they came without code."""
 
     def __init__(self, tools: Iterable[Tool], *, name: str = "described") -> None:
         self.name = name
         self._tools = tuple(tools)
+
+    def joined(self, before: Source) -> Source:
+        """These and the ones that were described before, but for those of the same name."""
+        if not isinstance(before, Listing):
+            return self
+        names = {t.name for t in self._tools}
+        return Listing((*(t for t in before._tools if t.name not in names), *self._tools))
 
     async def tools(self) -> Sequence[Tool]:
         """The tools it was made of."""
@@ -61,7 +76,7 @@ def read_sources(given: Iterable[Given] | Given, *, rim: Rim) -> list[Source]:
     tools = [i for i in items if isinstance(i, Tool)]
     sources: list[Source] = []
     if functions:
-        sources.append(FunctionSource(cast("list[Callable[..., Any]]", functions)))
+        sources.append(Functions(cast("list[Callable[..., Any]]", functions)))
     if tools:
         sources.append(Listing(tools))
     for item in items:
@@ -92,13 +107,19 @@ def _items(given: Iterable[Given] | Given) -> Iterator[Given]:
     if isinstance(given, str | Path | Tool) or _is_source(given) or _is_function(given):
         yield cast("Given", given)
         return
+    if not isinstance(given, Iterable):
+        raise _no_source(given)
     for item in cast("Iterable[Given]", given):
         if not (isinstance(item, str | Path | Tool) or _is_source(item) or _is_function(item)):
-            raise SourceError(
-                f"{item!r} is not a source of tools.",
-                hint="Give functions, tools, paths of files, or Source objects.",
-            )
+            raise _no_source(item)
         yield item
+
+
+def _no_source(item: object) -> SourceError:
+    return SourceError(
+        f"{item!r} is not a source of tools.",
+        hint="Give functions, tools, paths of files, or Source objects.",
+    )
 
 
 def _is_source(item: object) -> bool:

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
+from itertools import islice
+from typing import Any, Self, TypedDict, TypeVar, Unpack, cast, overload
 
 from pydantic import ValidationError
 
 from ...errors import CatalogError, InvalidArguments, SourceError
 from ..card import signature
 from ..clean import clean, clean_line
+from ..failure import OWN, failed
 from ..frozen import Unfreezable, frozen
-from ..result import Result
+from ..result import Content, Result
 from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
 from .arguments import Arguments, arguments_of
 from .docstrings import Docstring, read
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__toolscout__"
+MOST_YIELDED = 10_000
+"""How many items are taken of a generator, which may have no end."""
 
 
 class Options(TypedDict, total=False):
@@ -83,15 +87,52 @@ class _Callee:
             return _misfit(self.tool, error)
         try:
             return Result.of(await self._called(positional, named))
-        except Exception as error:  # noqa: BLE001  whatever a tool raises is that tool's own failure
-            return Result.error(f"{self.tool.name} failed: {type(error).__name__}: {error}")
+        except OWN as error:
+            return failed(self.tool.name, error)
 
     async def _called(self, positional: list[Any], named: dict[str, Any]) -> Any:
         if _is_async(self.function):
             value = self.function(*positional, **named)
         else:
-            value = await asyncio.to_thread(self.function, *positional, **named)
-        return await value if inspect.isawaitable(value) else value
+            value = await asyncio.to_thread(self._plainly, positional, named)
+        if inspect.isawaitable(value):
+            value = await value
+        if isinstance(value, AsyncIterator):
+            return await _drained(cast("AsyncIterator[Any]", value))
+        return await asyncio.to_thread(_listed, value) if isinstance(value, Iterator) else value
+
+    def _plainly(self, positional: list[Any], named: dict[str, Any]) -> Any:
+        """Call the function in this thread, and take there what it yields."""
+        try:
+            return _listed(self.function(*positional, **named))
+        except StopIteration as error:  # no future can carry it, so its waiter would hang
+            return failed(self.tool.name, error)
+
+
+def _listed(value: Any) -> object:
+    """What a generator yields, as the list that it stands for; anything else as it is."""
+    if not isinstance(value, Iterator):
+        return value
+    return _bounded([*islice(cast("Iterator[Any]", value), MOST_YIELDED + 1)])
+
+
+async def _drained(items: AsyncIterator[Any]) -> object:
+    """The same of one that is async."""
+    taken: list[Any] = []
+    async for item in items:
+        taken.append(item)
+        if len(taken) > MOST_YIELDED:
+            break
+    return _bounded(taken)
+
+
+def _bounded(taken: list[Any]) -> object:
+    """A list that may have no end, with a word where it was cut."""
+    if len(taken) <= MOST_YIELDED:
+        return taken
+    result = Result.of(taken[:MOST_YIELDED])
+    note = f"There is more: only the first {MOST_YIELDED:,} items were taken."
+    return replace(result, content=(*result.content, Content(text=note)))
 
 
 class FunctionSource:
@@ -122,6 +163,12 @@ class FunctionSource:
                 hint=f"It has: {', '.join(self._callees)}.",
             )
         return await callee.run(arguments)
+
+    def beside(self, others: FunctionSource) -> Self:
+        """The functions of both, under this name; of two with one name, that of this source."""
+        both = type(self)((), name=self.name)
+        both._callees = others._callees | self._callees
+        return both
 
     async def close(self) -> None:
         """Nothing to let go of."""
