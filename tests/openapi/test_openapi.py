@@ -278,6 +278,18 @@ async def test_answers_of_every_kind_are_results(
         assert result.text == said
 
 
+async def test_a_redirect_is_an_error_that_says_where_it_leads(tmp_path: Path) -> None:
+    async with shop(tmp_path, headers={"X-Key": "s3cret-key"}) as (source, seen):
+        seen.reply = b"HTTP/1.1 302 Found\r\nlocation: /v2/orders?key=s3cret-key\r\n\r\n"
+        result = await call(source, "orders/get", id="1")
+        assert result.is_error
+        assert "HTTP 302 Found: it redirects to http://127.0.0.1:" in result.text
+        assert "/v2/orders?key=•••, which is not followed" in result.text
+        assert seen.line == "GET /v1/orders/1 HTTP/1.1"
+        seen.reply = b"HTTP/1.1 304 Not Modified\r\n\r\n"
+        assert (await call(source, "orders/get", id="1")).is_error
+
+
 async def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
     async with shop(tmp_path) as (source, seen):
         seen.reply = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11_000_000
@@ -404,6 +416,33 @@ async def test_a_form_of_several_parts_carries_files_lists_and_objects(tmp_path:
         assert parts[0].get_filename() == "file"
         with pytest.raises(InvalidArguments, match="file is a file: it must be base64"):
             await call(source, "it", file="not base64!")
+
+
+@pytest.mark.parametrize(
+    ("media", "sent"),
+    [
+        ("application/json", "{}"),
+        ("application/x-www-form-urlencoded", ""),
+        ("multipart/form-data", "--MARK--\r\n"),
+    ],
+)
+async def test_a_body_that_must_be_there_is_sent_with_nothing_in_it(
+    tmp_path: Path, media: str, sent: str
+) -> None:
+    document = one(body({"type": "object", "properties": {"limit": {"type": "integer"}}}, media))
+    async with shop(tmp_path, document=document) as (source, seen):
+        await call(source, "it")
+        kind, _, mark = seen.header("content-type").partition("; boundary=")
+        assert kind == media
+        assert seen.body == sent.replace("MARK", mark)
+
+
+async def test_a_body_that_may_be_left_out_is_left_out(tmp_path: Path) -> None:
+    operation = body({"type": "object", "properties": {"limit": {"type": "integer"}}})
+    operation["requestBody"]["required"] = False
+    async with shop(tmp_path, document=one(operation)) as (source, seen):
+        await call(source, "it")
+        assert (seen.header("content-type"), seen.body) == ("", "")
 
 
 async def test_a_list_in_a_form_is_its_field_again_and_again(tmp_path: Path) -> None:

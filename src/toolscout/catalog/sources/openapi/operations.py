@@ -62,6 +62,7 @@ class Body:
     argument: str = ""
     fields: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    is_required: bool = False
 
     @property
     def is_multipart(self) -> bool:
@@ -244,12 +245,12 @@ class _Maker:
             fields = {f: v for f, v in fields.items() if not is_read_only(v)}
             for field, value in fields.items():
                 self._add(field, value, {}, is_required=is_required and field in needed)
-            return Body(media, fields=tuple(fields), files=files)
+            return Body(media, fields=tuple(fields), files=files, is_required=is_required)
         argument = "body" if "body" not in self._properties else "request_body"
         is_structured = _JSON.match(media) or "form" in media
         given = schema if is_structured else {"type": "string"}
         self._add(argument, given, node, is_required=is_required)
-        return Body(media, argument=argument, files=files)
+        return Body(media, argument=argument, files=files, is_required=is_required)
 
     def _files(self, schema: Any) -> Iterator[str]:
         """The fields of a form that are files."""

@@ -135,12 +135,11 @@ def _text(value: Any) -> str:
 
 
 def _body(body: Body, arguments: Mapping[str, Any]) -> bytes | None:
-    if body.fields:
-        given = {f: arguments[f] for f in body.fields if f in arguments}
-        if not given:
-            return None
-        return _encoded(body, given)
-    return _encoded(body, arguments[body.argument]) if body.argument in arguments else None
+    """The body's bytes; one that the API insists on is sent even with nothing in it."""
+    if body.argument:
+        return _encoded(body, arguments[body.argument]) if body.argument in arguments else None
+    given = {f: arguments[f] for f in body.fields if f in arguments}
+    return _encoded(body, given) if given or body.is_required else None
 
 
 def _items(table: Any) -> list[tuple[str, Any]]:
@@ -177,8 +176,8 @@ def _boundary(content: bytes) -> str:
 def _media(body: Body, content: bytes) -> str:
     if not body.is_multipart:
         return body.media
-    mark = content[2 : content.index(b"\r\n")].decode() if content.startswith(b"--") else ""
-    return f"{body.media}; boundary={mark}"
+    first = content[2 : content.index(b"\r\n")].decode() if content.startswith(b"--") else ""
+    return f"{body.media}; boundary={first.removesuffix('--')}"
 
 
 def _bytes(value: Any, what: str) -> bytes:

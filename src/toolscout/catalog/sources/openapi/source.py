@@ -26,7 +26,7 @@ from .requests import Outgoing, outgoing
 
 _LARGEST_REPLY = 10 * 1024 * 1024
 _MOST_SAID = 2_000
-_FIRST_FAILURE = 400
+_FIRST_FAILURE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +160,7 @@ class OpenAPISource:
         finally:
             await response.aclose()
         if response.status_code >= _FIRST_FAILURE:
-            said = self._api.hide(response.text[:_MOST_SAID])
-            return Result.error(f"HTTP {response.status_code} {response.reason_phrase}: {said}")
+            return Result.error(self._api.hide(_refusal(response)))
         return _result(response)
 
     def _base(self, operation: Operation) -> str:
@@ -220,6 +219,14 @@ def _sign_one(
             headers["Authorization"] = f"Basic {base64.b64encode(secret.encode()).decode()}"
         case _:
             headers["Authorization"] = f"Bearer {secret}"
+
+
+def _refusal(response: httpx2.Response) -> str:
+    """What an answer that is no success says."""
+    head = f"HTTP {response.status_code} {response.reason_phrase}"
+    if (there := response.next_request) is not None:
+        return f"{head}: it redirects to {str(there.url)[:_MOST_SAID]}, which is not followed."
+    return f"{head}: {response.text[:_MOST_SAID]}"
 
 
 async def _is_read(response: httpx2.Response) -> bool:
