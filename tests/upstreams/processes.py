@@ -19,7 +19,7 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(*command: str) -> Iterator[None]:
+def running(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program of uvicorn's, from when it listens until it is not needed."""
     process = subprocess.Popen(
         [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
@@ -29,7 +29,7 @@ def running(*command: str) -> Iterator[None]:
         assert line, "the server ended before it listened"
     drain = subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL)
     try:
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait()

@@ -12,7 +12,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from tests.upstreams.processes import TALKER, free_port, listening
+from tests.upstreams.processes import TALKER, free_port, listening, running
 
 from toolscout.catalog.sources.mcp.content import MCPContent
 from toolscout.catalog.sources.mcp.exchange import CURRENT
@@ -249,6 +249,21 @@ async def test_an_http_server_that_was_restarted_is_found_again() -> None:
         for i in (1, 2):
             with listening("http", port):
                 assert (await call(source, "add", a=i, b=i)).value == {"sum": 2 * i}
+
+
+async def test_a_call_that_ran_after_a_reconnection_and_was_lost_says_what_is_known_of_it() -> None:
+    port = free_port()
+    async with talker("http", f"http://127.0.0.1:{port}/mcp", "handshake") as source:
+        with listening("http", port):
+            await call(source, "add", a=1, b=1)
+        front = Front()
+        with running(TALKER, "http", str(port)) as process:
+            task = asyncio.create_task(call(source, "wait", front))
+            await front.heard()
+            process.kill()
+            with pytest.raises(SourceError, match="may or may not have taken effect") as lost:
+                await task
+        assert "twice" not in str(lost.value)
 
 
 async def test_a_refused_connection_names_the_place() -> None:

@@ -25,6 +25,7 @@ from .offers import Known
 from .servers import Server
 
 _RENEWS_AFTER = 3
+_UNSURE = "It may or may not have taken effect: look before calling again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,20 +198,25 @@ class MCPSource:
         return taken
 
     async def _ask(self, call: Call, *, digest: str = "") -> Result:
+        """Send a call, and once more if it was lost and did not run, or may run twice."""
         try:
             return await self._once(call, digest)
         except calls.Lost as lost:
             if lost.may_have_run and not call.is_repeatable:
-                raise SourceError(
-                    f"Server {self.name!r} ended while {call.name!r} ran.",
-                    hint="It may or may not have taken effect: look before calling again.",
-                ) from lost
+                raise self._lost(call, lost) from lost
         try:
             return await self._once(call, digest)
         except calls.Lost as lost:
-            raise SourceError(
-                f"Server {self.name!r} ended while {call.name!r} ran, twice."
-            ) from lost
+            raise self._lost(call, lost) from lost
+
+    def _lost(self, call: Call, lost: calls.Lost) -> SourceError:
+        if not lost.may_have_run:
+            return SourceError(
+                f"Server {self.name!r} was lost before {call.name!r} could run.",
+                hint="It has not run: try again later.",
+            )
+        again = "It may be called again." if call.is_repeatable else _UNSURE
+        return SourceError(f"Server {self.name!r} ended while {call.name!r} ran.", hint=again)
 
     async def _once(self, call: Call, digest: str) -> Result:
         async with self._place() as connection:
