@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.gateway.conftest import Serve, small
+from tests.gateway.conftest import Serve, small, text
 from tests.gateway.test_apis import HEALTH
 
 from toolscout.catalog.sources.mcp.reading import read
@@ -121,3 +121,56 @@ async def test_a_server_that_is_disabled_or_closed_says_what_to_do(home: Path) -
         await on.call(tool, {"text": "x"})
     with pytest.raises(SourceError, match=r"disabled\. Take"):
         await off.refresh()
+
+
+def tool_with(folder: Path, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """A server whose one tool takes what the schema says."""
+    (folder / name).mkdir()
+    definition = {"name": name, "description": name, "inputSchema": {"type": "object", **schema}}
+    (folder / name / "tool.json").write_text(json.dumps(definition))
+    return small("told", str(folder / name))
+
+
+LOOP = {
+    "properties": {"n": {"$ref": "#/$defs/A"}},
+    "$defs": {"A": {"allOf": [{"$ref": "#/$defs/B"}]}, "B": {"$ref": "#/$defs/A"}},
+}
+FAR = {"properties": {"n": {"$ref": "http://127.0.0.1:9/x.json"}}}
+MISSING = {"properties": {"n": {"items": {"$ref": "#/$defs/none"}}}}
+TREE = {
+    "properties": {"n": {"$ref": "#/$defs/node"}, "m": {"$ref": "#named"}},
+    "$defs": {
+        "node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}},
+        "other": {"$anchor": "named", "enum": [{"$ref": "#/nowhere"}]},
+    },
+}
+
+
+def test_tools_whose_schema_cannot_be_followed_are_named_with_the_reason(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schemas = {"loop": LOOP, "far": FAR, "missing": MISSING, "tree": TREE}
+    servers = {name: tool_with(home, name, schema) for name, schema in schemas.items()}
+    path = home / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": servers}))
+    assert run(["check", "--config", str(path), "--json"]) == 10
+    found = {s["server"]: s["problems"] for s in json.loads(capsys.readouterr().out)["servers"]}
+    assert "refers to '#/$defs/A', which leads back to itself" in found["loop"][0]
+    assert "refers to 'http://127.0.0.1:9/x.json', which cannot be followed" in found["far"][0]
+    assert "refers to '#/$defs/none', which cannot be followed" in found["missing"][0]
+    assert found["tree"] == []
+
+
+async def test_calling_a_tool_whose_schema_cannot_be_followed_says_why(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers = {n: tool_with(tmp_path, n, s) for n, s in (("loop", LOOP), ("far", FAR))}
+    async with serve(servers) as running, running.client() as client:
+        said = {}
+        for name in servers:
+            asked = {"name": f"{name}__{name}", "arguments": {"n": 1}}
+            result = await client.call_tool("call_tool", asked)
+            assert result.is_error
+            said[name] = text(result)
+    assert "its references lead in a circle" in said["loop"]
+    assert "it refers to 'http://127.0.0.1:9/x.json', which cannot be followed" in said["far"]

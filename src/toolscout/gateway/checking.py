@@ -8,9 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from jsonschema import Draft202012Validator, SchemaError
-from jsonschema.validators import validator_for
-
 from ..catalog.catalog import Catalog
 from ..catalog.names import qualified
 from ..catalog.sources.mcp.grants import Grants
@@ -25,6 +22,7 @@ from ..disclosure.view import view
 from ..errors import SourceError, StoreError
 from ..tokens import Counter, default_counter
 from .editing import Runs
+from .flaws import flaws
 from .pins import Ledger, Offer, Pins
 from .savings import Savings, cost_of
 from .setup import Setup
@@ -123,7 +121,7 @@ async def _read(api: API) -> tuple[Looked, Sequence[Tool]]:
         place=place,
         protocol="OpenAPI",
         tools=len(tools),
-        problems=source.problems,
+        problems=(*source.problems, *(p for t in tools for p in _schema_problems(t.local_name, t))),
         took_ms=took_ms,
     )
     return look, tools
@@ -150,21 +148,23 @@ async def _reach(source: MCPSource) -> Looked:
         tools=state.tools,
         prompts=state.prompts,
         resources=state.resources,
-        problems=(*state.problems, *_name_problems(server, source.definitions.values())),
+        problems=(*state.problems, *_problems(server, source.definitions.values())),
         took_ms=round((time.perf_counter() - started) * 1_000, 1),
     )
 
 
-def _name_problems(server: Server, definitions: Iterable[Definition]) -> Iterator[str]:
+def _problems(server: Server, definitions: Iterable[Definition]) -> Iterator[str]:
     for definition in definitions:
         name = definition.tool.name
         if server.is_prefixed and name != qualified(server.name, definition.local):
             yield f"{definition.local!r} has a name that not every client takes: it is {name}."
-        schema = definition.tool.parameters.value
-        try:
-            validator_for(schema, default=Draft202012Validator).check_schema(schema)
-        except SchemaError as error:
-            yield f"{definition.local!r} has a schema that is not JSON Schema: {error.message}."
+        yield from _schema_problems(definition.local, definition.tool)
+
+
+def _schema_problems(name: str, tool: Tool) -> Iterator[str]:
+    """Why calls of a tool would be refused, whatever their arguments."""
+    for flaw in flaws(tool.parameters.value):
+        yield f"{name!r} cannot be relied on: its schema {flaw}"
 
 
 def _judge(

@@ -35,11 +35,20 @@ def checking(schema: Schema) -> Generator[Validator]:
     try:
         yield _validator(schema)
     except _FLAWS as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0][:300]
         raise SchemaError(
-            f"Its schema is not valid JSON Schema: {said}.",
+            f"Its schema is not valid JSON Schema: {_said(error)}.",
             hint="The arguments cannot be checked; tell whoever offers the tool, or use another.",
         ) from error
+
+
+def _said(error: Exception) -> str:
+    match error:
+        case RecursionError():
+            return "its references lead in a circle, or it nests too deeply"
+        case Unresolvable():
+            return f"it refers to {error.ref!r}, which cannot be followed"
+        case _:
+            return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 @lru_cache(maxsize=512)
