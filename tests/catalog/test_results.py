@@ -111,6 +111,7 @@ def test_half_a_surrogate_pair_does_not_come_in_anywhere():
         Content("resource", uri="caf\ufffd.txt", name="caf\ufffd.txt"),
     )
     assert Result.of(made).value == {"a": "\ufffd"}
+    assert Result.of('{"a": "\\udce9"}').value == {"a": "\ufffd"}
 
 
 def test_two_halves_are_the_character_they_are_of():

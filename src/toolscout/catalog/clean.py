@@ -49,7 +49,10 @@ def encodable(text: str) -> str:
 
 def encodable_json(text: str) -> str:
     """The same of JSON text, read or not, where a half may also be written as an escape."""
-    return _ESCAPED_HALF.sub(lambda m: r"\ufffd" if m[1] else m[0], encodable(text))
+    text = encodable(text)
+    if r"\ud" not in text and r"\uD" not in text:
+        return text
+    return _ESCAPED_HALF.sub(lambda m: r"\ufffd" if m[1] else m[0], text)
 
 
 def without_hidden(text: str) -> str:

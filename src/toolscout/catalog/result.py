@@ -71,7 +71,7 @@ class Result:
         if self.structured is not None:
             return json.loads(self.structured)
         try:
-            return json.loads(self.text)
+            return json.loads(encodable_json(self.text))
         except (ValueError, RecursionError):
             return self.text
 
