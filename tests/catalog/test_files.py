@@ -1,4 +1,6 @@
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -515,6 +517,56 @@ def test_a_folder_gives_the_tools_of_all_its_files(tmp_path):
     loaded = read_tools(tmp_path)
     assert names(loaded) == ["a", "tool_0", "c"]
     assert [p.code for p in loaded.problems] == ["duplicate", "source"]
+
+
+def test_in_a_folder_only_files_are_read_and_the_rest_is_told(tmp_path):
+    load(tmp_path / "a.jsonl", rows(1)[0])
+    os.mkfifo(tmp_path / "b.json")
+    (tmp_path / "c.yaml").symlink_to(os.devnull)
+    (tmp_path / "d.json").symlink_to(tmp_path / "gone.json")
+    (tmp_path / "e.json").symlink_to(tmp_path / "a.jsonl")
+
+    loaded = read_tools(tmp_path)
+
+    assert names(loaded) == ["tool_0"]
+    told = [(Path(p.where.partition(":")[0]).name, p.message) for p in loaded.problems]
+    assert [name for name, _ in told] == ["b.json", "c.yaml", "d.json", "e.json"]
+    assert told[0][1] == told[1][1] == "This is a pipe, a socket or a device, and not a file."
+    assert "No such file" in told[2][1]
+    assert "there already" in told[3][1]
+
+
+def test_a_pipe_that_is_named_itself_is_read(tmp_path):
+    os.mkfifo(pipe := tmp_path / "tools.json")
+    with ThreadPoolExecutor(1) as writer:
+        writer.submit(pipe.write_text, "\n".join(rows(2)))
+        assert names(read_tools(pipe)) == ["tool_0", "tool_1"]
+
+
+@pytest.mark.parametrize("said", ["foo", "city, or latitude and longitude", '{"type": "obj'])
+def test_words_in_place_of_a_schema_are_kept_and_told(said, tmp_path):
+    row = {"name": "x", "description": "Does it.", "parameters": said}
+    loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{json.dumps(row)}")
+    assert loaded.tools[1].meta == {"arguments": said}
+    (problem,) = loaded.problems
+    assert problem.where.endswith("tools.jsonl:2")
+    assert (problem.code, problem.severity) == ("schema", "warning")
+    assert "words, no schema" in problem.message
+    write_tools(tmp_path / "again.yaml", loaded.tools)
+    assert [p.code for p in read_tools(tmp_path / "again.yaml").problems] == ["schema"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"parameters": "none"},
+        {"parameters": ""},
+        {"parameters": '{"type": "object"}'},
+        {"parameters": "a city", "inputSchema": {"type": "object"}},
+    ],
+)
+def test_words_beside_a_schema_and_words_for_nothing_are_no_problem(given, tmp_path):
+    assert load(tmp_path / "tools.json", json.dumps([{"name": "x"} | given])).problems == ()
 
 
 async def test_a_file_is_a_source_that_lists_but_cannot_run(tmp_path):

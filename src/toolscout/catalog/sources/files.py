@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+import stat
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 from ...errors import CatalogError, SourceError
 from ..problem import Problem
 from ..result import Result
+from ..schema import Schema
 from ..tool import Tool
 from .jsontext import begins_with_value, document_rows, line_rows
 from .row import Row
@@ -47,6 +49,7 @@ def read_tools(path: str | Path) -> Loaded:
     if place.is_dir():
         for file in sorted(f for f in place.rglob("*") if f.suffix.lower() in SUFFIXES):
             try:
+                _check_kind(file)
                 reader.read(file)
             except SourceError as error:
                 reader.note(str(file), error)
@@ -146,6 +149,19 @@ class _Reader:
             else:
                 self.tools[found.name] = found
                 self._places[found.name] = where
+                self._advise(found, where)
+
+    def _advise(self, tool: Tool, where: str) -> None:
+        if _is_only_in_words(tool):
+            self.problems.append(
+                Problem(
+                    where,
+                    f"{tool.name!r}: Its parameters are words, no schema: calls cannot be checked.",
+                    'Write a schema, or add it as "inputSchema" beside the words.',
+                    "warning",
+                    "schema",
+                )
+            )
 
     def _repeat(self, tool: Tool, where: str) -> None:
         first = self._places[tool.name]
@@ -161,14 +177,32 @@ class _Reader:
         )
 
 
-def _text_of(path: Path) -> tuple[str, bool]:
-    """A file's text, and whether all of it was valid."""
+def _check_kind(path: Path) -> None:
+    """Refuse what may never end: a pipe that lies in a folder has perhaps nobody to write to it."""
+    with _told(path):
+        mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SourceError(
+            "This is a pipe, a socket or a device, and not a file.",
+            hint="Take it out of the folder; to read a pipe, name it itself.",
+        )
+
+
+@contextmanager
+def _told(path: Path) -> Generator[None]:
+    """Say of what the system refuses which file it is."""
     try:
-        data = path.read_bytes()
+        yield
     except OSError as error:
         raise SourceError(
             f"Cannot read {path}: {error.strerror}.", hint="Check the path and its rights."
         ) from error
+
+
+def _text_of(path: Path) -> tuple[str, bool]:
+    """A file's text, and whether all of it was valid."""
+    with _told(path):
+        data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", errors="replace"), True
     if b"\0" in data[:4096]:
@@ -206,6 +240,14 @@ def _is_lines(text: str, suffix: str) -> bool:
     if begins_with_value(first):
         return bool(rest.strip()) or suffix in _LINES
     return suffix in _LINES and not begins_with_value(text)
+
+
+def _is_only_in_words(tool: Tool) -> bool:
+    """Whether only a reader is told what it takes; "none" says all there is to say."""
+    if tool.parameters != Schema() or "arguments" not in tool.metadata:
+        return False
+    said = tool.meta.get("arguments")
+    return isinstance(said, str) and said.strip().lower() not in ("", "none")
 
 
 def _foreign(value: object) -> str:
