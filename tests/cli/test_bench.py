@@ -130,6 +130,59 @@ def test_bad_rows_and_unknown_names_are_told_and_left_out(shell, sets: dict[str,
     assert "'nobody'" in done.err
 
 
+def test_rows_that_are_left_out_are_counted_and_named(shell, sets: dict[str, str]) -> None:
+    before = json.loads(shell(*base(sets)).out)
+    with Path(sets["queries"]).open("a") as file:
+        for query in ["", "   ", "/(a/", *[""] * 10]:
+            file.write(json.dumps({"query": query, "relevant": ["read_file"]}) + "\n")
+
+    done = shell(*base(sets))
+
+    after = json.loads(done.out)
+    assert done.code == 0
+    assert after["queries"] == 3
+    assert after["recall@1"] == before["recall@1"]
+    lines = ", ".join(str(line) for line in range(4, 17))
+    last = json.loads(done.err.splitlines()[-1])["warning"]["message"]
+    assert last == f"{sets['queries']}: rows left out: 13, on line {lines}."
+
+
+def test_one_tool_in_three_spellings_counts_once(shell, sets: dict[str, str]) -> None:
+    row = {"query": "read a file", "relevant": ["read_file", "READ-FILE", "readFile"]}
+    lines(Path(sets["queries"]), [row])
+
+    found = json.loads(shell(*base(sets)).out)
+
+    assert (found["recall@1"], found["ndcg@10"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("rows", [[], [{"query": "", "offered": ["read_file"]}], [{"id": "n"}]])
+def test_negatives_of_which_none_can_be_used_are_told(
+    shell, sets: dict[str, str], rows: list[dict[str, object]]
+) -> None:
+    lines(Path(sets["negatives"]), rows)
+
+    done = shell(*base(sets), "--negatives", sets["negatives"])
+
+    assert done.code == 0
+    assert "abstain" not in json.loads(done.out)
+    last = json.loads(done.err.splitlines()[-1])["warning"]["message"]
+    assert last == f"{sets['negatives']} has no negative that can be used: abstain is not measured."
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"description": "no name"}\n'])
+def test_without_any_tool_there_is_nothing_to_measure(
+    shell, sets: dict[str, str], content: str
+) -> None:
+    Path(sets["tools"]).write_text(content)
+
+    done = shell(*base(sets))
+
+    assert (done.code, done.out) == (2, "")
+    error = json.loads(done.err.splitlines()[-1])["error"]
+    assert "has no tool that can be read" in error["message"]
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [

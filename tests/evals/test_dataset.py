@@ -47,7 +47,7 @@ def test_every_bad_row_is_reported_with_its_line_and_the_rest_is_read(tmp_path: 
         "{not json",
         {"id": "b", "relevant": ["m"]},
         {"id": "c", "query": "x", "relevant": []},
-        {"id": "d", "query": "x", "relevant": "m"},
+        {"id": "d", "query": "x", "relevant": [None]},
         ["a list"],
         {"id": "a", "query": "again", "relevant": ["m"]},
         {"id": "e", "query": "x", "relevant": ["m"]},
@@ -60,8 +60,114 @@ def test_every_bad_row_is_reported_with_its_line_and_the_rest_is_read(tmp_path: 
     told = " ".join(p.message for p in read.problems)
     assert "query: field required" in told
     assert "at least one" in told
-    assert "relevant: input should be a valid list" in told
+    assert "relevant.0: input should be a valid string" in told
+    assert "A row must be an object" in told
+    assert "_" not in told
     assert "'a' is there already" in told
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("", "asks for nothing"),
+        (" \u200b\n", "asks for nothing"),
+        ("select:", "asks for nothing"),
+        ("/(a/", "missing )"),
+        ("re:[z-a]", "Invalid regex pattern"),
+    ],
+)
+def test_a_query_that_nobody_could_answer_is_reported_and_left_out(
+    tmp_path: Path, query: str, told: str
+) -> None:
+    rows = [
+        {"id": str(number), "query": text, "relevant": ["m"], "offered": ["m"]}
+        for number, text in enumerate(["mail", query, "/mail|post/"])
+    ]
+    file = lines(tmp_path / "rows.jsonl", *rows)
+
+    for read in (read_queries(file), read_negatives(file)):
+        assert [row.id for row in read.rows] == ["0", "2"]
+        (problem,) = read.problems
+        assert problem.where == f"{file}:2"
+        assert told in problem.message
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_rows_may_stand_in_a_list(tmp_path: Path, indent: int | None) -> None:
+    rows = [
+        {"query": "x", "relevant": ["m"]},
+        {"query": "y"},
+        {"query": "z", "relevant": ["n"], "tools": []},
+    ]
+    file = tmp_path / "queries.json"
+    file.write_text(json.dumps(rows, indent=indent), encoding="utf-8")
+
+    read = read_queries(file)
+
+    assert [(row.id, row.query) for row in read.rows] == [("row-1", "x"), ("row-3", "z")]
+    (problem,) = read.problems
+    assert problem.where.endswith("(item 2)")
+
+
+def test_a_list_on_a_line_of_its_own_is_a_bad_row_also_at_the_beginning(tmp_path: Path) -> None:
+    good = {"id": "a", "query": "x", "relevant": ["m"]}
+    file = lines(tmp_path / "queries.jsonl", [], "{not json", good)
+
+    read = read_queries(file)
+
+    assert [row.id for row in read.rows] == ["a"]
+    assert [p.where.rpartition(":")[2] for p in read.problems] == ["1", "2"]
+
+
+def test_one_name_may_stand_without_a_list(tmp_path: Path) -> None:
+    queries = lines(
+        tmp_path / "q.jsonl",
+        {"id": "a", "query": "x", "relevant": "lock_door"},
+        {"id": "b", "query": "x", "relevant_groups": ["lock_door", ["mail", "post"]]},
+    )
+    negatives = lines(tmp_path / "n.jsonl", {"query": "x", "offered": "lock_door"})
+
+    first, second = read_queries(queries).rows
+
+    assert first.groups == ({"lock_door"},)
+    assert second.groups == ({"lock_door"}, {"mail", "post"})
+    assert read_negatives(negatives).rows[0].offered == ("lock_door",)
+
+
+def test_one_tool_in_several_spellings_is_one_need(tmp_path: Path) -> None:
+    catalog = Catalog([Tool(name="home__lock_door", server="home"), Tool(name="mail")])
+    names = ["home__lock_door", "LOCK-DOOR", "lockDoor", "lockDoor"]
+    queries = lines(tmp_path / "q.jsonl", {"query": "x", "relevant": [*names, "mail"]})
+    negatives = lines(tmp_path / "n.jsonl", {"query": "x", "offered": names})
+
+    found = resolved(read_queries(queries).rows, catalog)
+    offered = resolved_negatives(read_negatives(negatives).rows, catalog)
+
+    assert found.rows[0].groups == ({"home__lock_door"}, {"mail"})
+    assert offered.rows[0].offered == ("home__lock_door",)
+
+
+def test_a_name_that_several_tools_have_says_which(tmp_path: Path) -> None:
+    catalog = Catalog([Tool(name="a__read", server="a"), Tool(name="b__read", server="b")])
+    queries = lines(tmp_path / "q.jsonl", {"query": "x", "relevant": ["read"]})
+
+    (problem,) = resolved(read_queries(queries).rows, catalog).problems
+
+    assert problem.message == "'read' may be any of a__read, b__read."
+
+
+def test_a_negative_without_any_known_tool_is_left_out(tmp_path: Path) -> None:
+    catalog = Catalog([Tool(name="mail")])
+    negatives = lines(
+        tmp_path / "n.jsonl",
+        {"id": "a", "query": "x", "offered": ["nope"]},
+        {"id": "b", "query": "x", "offered": ["mail"]},
+    )
+
+    found = resolved_negatives(read_negatives(negatives).rows, catalog)
+
+    assert [row.id for row in found.rows] == ["b"]
+    assert [p.where for p in found.problems] == ["a"]
 
 
 def test_negatives_need_tools_offered(tmp_path: Path) -> None:

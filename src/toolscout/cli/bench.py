@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ..catalog.problem import Problem
 from ..errors import ConfigError, SourceError
 from ..evals.bench import FIGURES, Report, Scored, abstention, rss_mb, score, taken_out
 from ..evals.bootstrap import interval, paired
@@ -24,10 +25,11 @@ from ..evals.dataset import (
 )
 from ..search.engine import Engine
 from .catalogs import PATH, embedder_options, engine_over, load_and_warn, warn_of
-from .output import json_option, print_json, print_table, progress, say
+from .output import json_option, print_json, print_table, progress, say, warn
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+_LISTED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ def _bench(asked: Asked) -> None:
     earlier = _read_rows(asked.against) if asked.against is not None else None
     started = time.perf_counter()
     catalog = load_and_warn((asked.tools,))
+    if not catalog:
+        raise SourceError(f"{asked.tools} has no tool that can be read.", hint="Mend its rows.")
     with engine_over(catalog, embedder=asked.embedder, no_cache=asked.no_cache) as engine:
         report = _measured(engine, asked, build_s=time.perf_counter() - started)
     if asked.rows is not None:
@@ -100,7 +104,7 @@ def _measured(engine: Engine, asked: Asked, *, build_s: float) -> Report:
 def _queries(engine: Engine, path: Path) -> Sequence[Labelled]:
     read = read_queries(path)
     found = resolved(read.rows, engine.catalog)
-    warn_of((*read.problems, *found.problems))
+    _warn(path, read.problems, found.problems)
     if not found.rows:
         raise SourceError(f"{path} has no query that can be read.", hint="Mend its rows.")
     return found.rows
@@ -109,8 +113,19 @@ def _queries(engine: Engine, path: Path) -> Sequence[Labelled]:
 def _negatives(engine: Engine, path: Path) -> Sequence[Negative]:
     read = read_negatives(path)
     found = resolved_negatives(read.rows, engine.catalog)
-    warn_of((*read.problems, *found.problems))
+    _warn(path, read.problems, found.problems)
+    if not found.rows:
+        warn(f"{path} has no negative that can be used: abstain is not measured.")
     return found.rows
+
+
+def _warn(path: Path, unread: Sequence[Problem], unknown: Sequence[Problem]) -> None:
+    """Tell what is wrong, and after the first few of it which rows were left out in all."""
+    warn_of((*unread, *unknown))
+    if unread:
+        lines = [problem.where.removeprefix(f"{path}:") for problem in unread]
+        more = ", …" if len(lines) > _LISTED else "."
+        warn(f"{path}: rows left out: {len(lines)}, on line {', '.join(lines[:_LISTED])}{more}")
 
 
 def _write_rows(path: Path, scored: Sequence[Scored]) -> None:

@@ -174,7 +174,7 @@ def rss_mb() -> float:
 
 
 def _search(engine: Engine, query: str, *, allow: Sequence[str] | None = None) -> Results:
-    """An answer; text that reads as a broken pattern finds nothing, as for any user."""
+    """An answer; a pattern that cannot be read, or takes too long, finds nothing."""
     try:
         return engine.search(query, limit=DEPTH, allow=allow)
     except QueryError:

@@ -1,18 +1,20 @@
-"""Labelled queries and negatives, read from JSON Lines; a bad row is reported and left out."""
+"""Labelled queries and negatives, read from JSON; a bad row is reported and left out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
-from ..catalog.sources.jsontext import line_rows
-from ..errors import SourceError
+from ..catalog.sources.jsontext import begins_with_value, document_rows, line_rows
+from ..catalog.sources.row import Row
+from ..errors import QueryError, SourceError
+from ..search.query import parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,19 @@ class Read(Generic[Item]):
     problems: tuple[Problem, ...]
 
 
+def _listed(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+_Names = Annotated[list[str], BeforeValidator(_listed)]
+
+
 class _QueryRow(BaseModel):
     model_config = ConfigDict(extra="ignore")
     id: str | int | None = None
     query: str
-    relevant: list[str] = []
-    relevant_groups: list[list[str]] | None = None
+    relevant: _Names = []
+    relevant_groups: list[_Names] | None = None
     lang: str | None = None
 
 
@@ -63,16 +72,16 @@ class _NegativeRow(BaseModel):
     model_config = ConfigDict(extra="ignore")
     id: str | int | None = None
     query: str
-    offered: list[str]
+    offered: _Names
 
 
 def read_queries(path: str | Path) -> Read[Labelled]:
-    """Read rows of `{"id", "query", "relevant", "relevant_groups"?, "lang"}`."""
+    """Read lines, or a list, of `{"id", "query", "relevant", "relevant_groups"?, "lang"}`."""
     return _read(Path(path), _labelled)
 
 
 def read_negatives(path: str | Path) -> Read[Negative]:
-    """Read rows of `{"id", "query", "offered"}`."""
+    """Read lines, or a list, of `{"id", "query", "offered"}`."""
     return _read(Path(path), _negative)
 
 
@@ -84,47 +93,68 @@ def resolved(rows: Iterable[Labelled], catalog: Catalog) -> Read[Labelled]:
         found = catalog.resolve(name)
         if len(found) == 1:
             return found[0]
-        problems.append(_unknown(name, row.id))
+        problems.append(_unknown(name, row.id, found))
         return name
 
     renamed = tuple(
-        replace(row, groups=tuple(frozenset(known(n, row) for n in g) for g in row.groups))
+        replace(row, groups=_distinct([known(name, row) for name in g] for g in row.groups))
         for row in rows
     )
     return Read(renamed, tuple(problems))
 
 
 def resolved_negatives(rows: Iterable[Negative], catalog: Catalog) -> Read[Negative]:
-    """The same negatives by the names tools have in a catalog; what is unknown is not offered."""
+    """The same negatives by the names tools have in a catalog; what is unknown is not offered.
+
+    One that nothing is left for is left out: to find nothing in nothing is no achievement.
+    """
     problems: list[Problem] = []
     kept: list[Negative] = []
     for row in rows:
         found = {name: catalog.resolve(name) for name in row.offered}
-        problems += [_unknown(name, row.id) for name, names in found.items() if len(names) != 1]
-        kept.append(replace(row, offered=tuple(n[0] for n in found.values() if len(n) == 1)))
+        problems += [_unknown(name, row.id, n) for name, n in found.items() if len(n) != 1]
+        if offered := tuple(dict.fromkeys(n[0] for n in found.values() if len(n) == 1)):
+            kept.append(replace(row, offered=offered))
     return Read(tuple(kept), tuple(problems))
 
 
-def _unknown(name: str, row: str) -> Problem:
-    return Problem(
-        row, f"No tool is named {name!r}.", "Check the name against the catalog.", "warning", "name"
-    )
+def _unknown(name: str, row: str, several: Sequence[str]) -> Problem:
+    message = f"No tool is named {name!r}."
+    if several:
+        message = f"{name!r} may be any of {', '.join(several)}."
+    return Problem(row, message, "Check the name against the catalog.", "warning", "name")
 
 
 def _labelled(value: object, number: int) -> Labelled:
     row = _QueryRow.model_validate(value)
     named = row.relevant_groups if row.relevant_groups else [[name] for name in row.relevant]
-    groups = tuple(frozenset(group) for group in named if group)
+    groups = _distinct(group for group in named if group)
     if not groups:
         raise ValueError("relevant: no tool is named; give at least one")
-    return Labelled(_id(row.id, number), row.query, groups, row.lang or "")
+    return Labelled(_id(row.id, number), _askable(row.query), groups, row.lang or "")
 
 
 def _negative(value: object, number: int) -> Negative:
     row = _NegativeRow.model_validate(value)
     if not row.offered:
         raise ValueError("offered: no tool is named; give at least one")
-    return Negative(_id(row.id, number), row.query, tuple(dict.fromkeys(row.offered)))
+    return Negative(_id(row.id, number), _askable(row.query), tuple(dict.fromkeys(row.offered)))
+
+
+def _distinct(groups: Iterable[Iterable[str]]) -> tuple[frozenset[str], ...]:
+    """Needs that are the same are one: no ranking could name a tool for each of them."""
+    return tuple(dict.fromkeys(frozenset(group) for group in groups))
+
+
+def _askable(query: str) -> str:
+    """The query, if it asks for something in a way that can be read."""
+    try:
+        is_empty = parse(query).is_empty
+    except QueryError as error:
+        raise ValueError(f"query: {error.message}") from error
+    if is_empty:
+        raise ValueError("query: it asks for nothing")
+    return query
 
 
 def _id(given: str | int | None, number: int) -> str:
@@ -134,13 +164,13 @@ def _id(given: str | int | None, number: int) -> str:
 def _read(path: Path, build: Callable[[object, int], Item]) -> Read[Item]:
     rows: dict[str, Item] = {}
     problems: list[Problem] = []
-    for row in line_rows(_text(path)):
-        where = f"{path}:{row.line}"
+    for place, number, row in _placed(_text(path)):
+        where = f"{path}:{place}"
         if row.fault:
             problems.append(Problem(where, row.fault, row.remedy, code="row"))
             continue
         try:
-            item = build(row.value, row.line)
+            item = build(row.value, number)
         except ValueError as error:
             problems.append(Problem(where, _fault(error), "Mend the row.", code="row"))
             continue
@@ -148,6 +178,17 @@ def _read(path: Path, build: Callable[[object, int], Item]) -> Read[Item]:
             message = f"The id {item.id!r} is there already."
             problems.append(Problem(where, message, "Give every row its own.", code="duplicate"))
     return Read(tuple(rows.values()), tuple(problems))
+
+
+def _placed(text: str) -> Iterator[tuple[str, int, Row]]:
+    """Every row with its place and its number: that of its line, or, in a list, its own."""
+    first, _, rest = text.lstrip().partition("\n")
+    if first.startswith("[") and not (rest.strip() and begins_with_value(first)):
+        for number, row in enumerate(document_rows(text), start=1):
+            yield f"{row.line} (item {number})", number, row
+    else:
+        for row in line_rows(text):
+            yield str(row.line), row.line, row
 
 
 def _text(path: Path) -> str:
@@ -162,5 +203,7 @@ def _fault(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return f"{error}."
     first: Any = error.errors(include_url=False)[0]
+    if first["type"] == "model_type":
+        return 'A row must be an object, such as {"id": …, "query": …}.'
     place = ".".join(str(part) for part in first["loc"]) or "the row"
     return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
