@@ -90,6 +90,10 @@ class Refused(Exception):
     """The server says no, with the code that an SDK uses for connections that closed."""
 
 
+class Blank(Exception):
+    """The server answers with neither a result nor an error."""
+
+
 def send(message: dict[str, Any]) -> None:
     text = json.dumps({"jsonrpc": "2.0", **message})
     # As one leaves it who prints what is going on, without a line break.
@@ -113,6 +117,8 @@ def misbehave(params: dict[str, Any]) -> None:
             sys.stdin.read()
         case "refuses":
             raise Refused(f"The key {os.environ.get('API_KEY')} is used up")
+        case "blank":
+            raise Blank
         case "halves":
             # A text that was cut in the middle of a character; the whole one after it stays.
             params["arguments"]["text"] = "cut \ud83d here, \ud83d\ude00 whole, \\ud83d spelt"
@@ -170,6 +176,8 @@ for line in sys.stdin:
         )
     except Refused as error:
         send({"id": message["id"], "error": {"code": -32000, "message": str(error)}})
+    except Blank:
+        send({"id": message["id"]})
     except KeyError:
         send({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
     if FAULT == "garbage":

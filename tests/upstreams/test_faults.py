@@ -371,3 +371,36 @@ async def test_no_error_of_a_server_carries_its_secret(fault: str) -> None:
     assert result.is_error
     assert "is used up" in result.text
     assert "quoted" not in f"{result} {result.raw}"
+
+
+async def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
+    limits = Limits(connect_timeout_seconds=30, call_timeout_seconds=600)
+    async with bad("blank", limits=limits) as source:
+        (tool,) = await source.tools()
+        result = await source.call(tool, {})
+        assert result.is_error
+        assert "cannot be read: no result and no error" in result.text
+        assert source.state.status == "ready"
+
+
+async def test_a_stream_that_breaks_off_leaves_no_trace_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (await reader.readline()).startswith(b"GET"):
+            begin = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+            writer.write(begin + b"event: endpoint\ndata: /messages\n\n")
+            await writer.drain()
+            await asked.wait()
+        asked.set()
+        writer.transport.abort()
+
+    asked = asyncio.Event()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        server = Server(name="sse", transport="sse", url=f"http://127.0.0.1:{port}/sse")
+        source = MCPSource(server)
+        with pytest.raises(SourceError, match="Cannot use MCP server 'sse'"):
+            await source.tools()
+        await source.close()
+    assert [r for r in caplog.records if r.exc_info] == []

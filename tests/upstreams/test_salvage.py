@@ -98,6 +98,25 @@ def test_an_answer_among_words_that_cannot_be_read_is_told_to_who_waits() -> Non
     assert "recursion" in message.error.message
 
 
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        ({"result": None}, "its result is not an object"),
+        ({"result": "done"}, "its result is not an object"),
+        ({"error": "boom"}, "its error is malformed"),
+        ({}, "no result and no error"),
+    ],
+)
+@pytest.mark.parametrize("key", [7, "seven"])
+def test_an_answer_that_is_none_is_told_to_who_waits(
+    key: int | str, rest: dict[str, Any], says: str
+) -> None:
+    (message,) = read(json.dumps({"jsonrpc": "2.0", "id": key, **rest}))
+    assert isinstance(message, types.JSONRPCError)
+    assert message.id == key
+    assert says in message.error.message
+
+
 @pytest.mark.timeout(60)  # the square of its length would take far longer
 @pytest.mark.parametrize(
     "piece", ['{"jsonrpc":', '{"jsonrpc" ', '{"jsonrpc":1}', '"jsonrpc"[', '"jsonrpc"{']

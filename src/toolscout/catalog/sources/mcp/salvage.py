@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp import MCPError
@@ -44,6 +44,8 @@ def salvaged(item: SessionMessage | Exception) -> tuple[SessionMessage | Excepti
         return (item,)
     fault: Any = item.errors(include_url=False)[0]
     line = fault["input"]
+    if isinstance(line, dict):
+        return (_blank_refusal(cast("dict[str, Any]", line)) or item,)
     if fault["type"] != "json_invalid" or not isinstance(line, str) or '"jsonrpc"' not in line:
         return (item,)
     mended = _HALF.sub(lambda m: m[1] + (m[2] or "\\ufffd"), line)
@@ -103,7 +105,22 @@ def _message(text: str) -> SessionMessage:
 def _refusal(text: str, why: str) -> SessionMessage | None:
     """The answer cannot be read, but whom it is for can."""
     found = _ID.search(text[:_EDGE]) or _ID.search(text[-_EDGE:])
-    if found is None:
+    return None if found is None else _error_for(int(found[1]), why)
+
+
+def _blank_refusal(value: dict[str, Any]) -> SessionMessage | None:
+    """The answer is JSON and says whom it is for, but is none."""
+    key = value.get("id")
+    if value.get("jsonrpc") != "2.0" or "method" in value:
         return None
+    if isinstance(key, bool) or not isinstance(key, int | str):
+        return None
+    if "error" in value:
+        return _error_for(key, "its error is malformed.")
+    said = "its result is not an object." if "result" in value else "no result and no error."
+    return _error_for(key, said)
+
+
+def _error_for(key: int | str, why: str) -> SessionMessage:
     error = types.ErrorData(code=types.PARSE_ERROR, message=f"Its answer cannot be read: {why}")
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=error))
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=key, error=error))

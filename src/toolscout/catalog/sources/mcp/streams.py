@@ -26,10 +26,19 @@ class _Unparsed(logging.Filter):
         return not str(record.msg).startswith("Failed to parse JSONRPC message")
 
 
+class _Untraced(logging.Filter):
+    """Keeps the traces of a dying connection out of the log: whoever called is told why."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Drop the SDK's report of an exception."""
+        return record.exc_info is None
+
+
 logging.getLogger("mcp.client.stdio").addFilter(_Unparsed())
 # Below warnings these tell whole requests: URLs, headers and arguments, secrets and all.
 for _name in ("httpx2", "httpcore2", "mcp.client.streamable_http", "mcp.client.sse"):
     logging.getLogger(_name).setLevel(logging.WARNING)
+    logging.getLogger(_name).addFilter(_Untraced())
 
 
 async def first_of(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:
