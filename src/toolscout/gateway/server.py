@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
 from typing import Any
 
 import uvicorn
 from fastmcp.server.server import FastMCP
+from mcp.client import stdio
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
@@ -18,6 +19,7 @@ from ..errors import ConfigError
 from . import status
 from .auth import check_exposure, is_loopback, provider_of
 from .gateway import Gateway
+from .pipe import ended_by_signals
 from .relaying import Relay
 from .resuming import RETRY_MS, Replies
 from .setup import Setup
@@ -27,6 +29,8 @@ from .watching import watch
 PATH = "/mcp"
 _BACKLOG = 2_048
 _GOODBYE_SECONDS = 2
+# To end when their stdin does, and then when they are told to; who is left is killed.
+_FAREWELL_SECONDS = (0.5, 0.3)
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
 
@@ -61,7 +65,8 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
             if watcher is not None:
                 watcher.cancel()
                 await asyncio.gather(watcher, return_exceptions=True)
-            await gateway.close()
+            with _hurried():
+                await gateway.close()
 
     auth = provider_of(
         gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
@@ -80,6 +85,17 @@ def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> Fast
     if gateway.setup.shows_everything:
         Relay(gateway, app).register()
     return app
+
+
+@contextmanager
+def _hurried() -> Generator[None]:
+    """Give servers less time to end than the SDK does: whoever stops the gateway waits for them."""
+    usual = (stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT)
+    stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = _FAREWELL_SECONDS
+    try:
+        yield
+    finally:
+        stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = usual
 
 
 def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
@@ -111,8 +127,9 @@ def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
 
 
 async def serve_stdio(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> None:
-    """Serve one client over stdin and stdout, until it goes."""
-    await build(gateway, again=again).run_stdio_async(show_banner=False, log_level="WARNING")
+    """Serve one client over stdin and stdout, until it goes or the process is told to stop."""
+    with ended_by_signals():
+        await build(gateway, again=again).run_stdio_async(show_banner=False, log_level="WARNING")
 
 
 async def serve_http(
