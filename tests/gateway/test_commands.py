@@ -205,6 +205,23 @@ def test_pins_are_listed_compared_approved_and_revoked(
     assert "Servers with pins: mail" in capsys.readouterr().err
 
 
+def test_servers_of_one_name_are_told_apart_where_that_matters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pins = Pins(Config.read().state_folder / "pins")
+    for key, place in (("aaa", "git-server /a"), ("bbb", "git-server /b")):
+        ledger = Ledger("git", key=key, place=place)
+        pins.save(ledger.met([Offer("log", key, {})], trusts_first=False))
+    assert run(["pins", "list", "git", "--json"]) == 0
+    rows = {row["server"]: row["place"] for row in as_json(capsys)}
+    assert rows == {"git.aaa": "git-server /a", "git.bbb": "git-server /b"}
+    assert run(["pins", "approve", "git"]) == 2
+    said = capsys.readouterr().err
+    assert "git.aaa (git-server /a)" in " ".join(said.split())
+    assert run(["pins", "approve", "git.aaa"]) == 0
+    assert [bool(ledger.held) for ledger in pins.ledgers("git")] == [False, True]
+
+
 STDIO = {"command": "npx", "args": ["-y", "files"]}
 
 

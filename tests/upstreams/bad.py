@@ -33,6 +33,12 @@ def several(count: int) -> list[dict[str, Any]]:
     return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(count)]
 
 
+def told(folder: Path) -> list[dict[str, Any]]:
+    """What a file says: one tool, or several."""
+    found = json.loads((folder / "tool.json").read_text())
+    return found if isinstance(found, list) else [found]
+
+
 TICK = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 HUGE = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
 WRONG = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
@@ -62,7 +68,7 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "refuses": lambda: [tool("change"), LOOK],
     "endless": lambda: [tool("deep", schema=deep(300))],
     "infinite": lambda: [tool("good"), tool("odd", schema={**TEXT, "maxProperties": math.inf})],
-    "told": lambda: [json.loads((FOLDER / "tool.json").read_text())] if FOLDER else [],
+    "told": lambda: told(FOLDER) if FOLDER else [],
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +35,26 @@ def _pins(path: Path | None) -> Pins:
     return Pins(Config.read(path if is_toml else None).state_folder / "pins")
 
 
-def _ledgers(server: str | None, path: Path | None) -> Iterator[Ledger]:
+def _ledgers(server: str | None, path: Path | None) -> tuple[Ledger, ...]:
     pins = _pins(path)
-    known = pins.servers()
-    if server is not None and server not in known:
+    if server is not None:
+        _check(server, pins)
+    return pins.ledgers(server or "")
+
+
+def _check(server: str, pins: Pins) -> None:
+    if not pins.ledgers(server):
         raise ConfigError(
             f"Server {server!r} has no pins.",
-            hint=f"Servers with pins: {', '.join(known) or 'none yet'}. If the gateway's"
+            hint=f"Servers with pins: {', '.join(pins.servers()) or 'none yet'}. If the gateway's"
             " configuration sets home, give it with --config FILE.",
         )
-    for name in (server,) if server else known:
-        yield pins.ledger(name)
+
+
+def _names(ledgers: Iterable[Ledger]) -> Callable[[Ledger], str]:
+    """Servers by name; where several have it, each by the label that tells it apart."""
+    times = Counter(ledger.server for ledger in ledgers)
+    return lambda ledger: ledger.label if times[ledger.server] > 1 else ledger.server
 
 
 @click.group(name="pins")
@@ -59,15 +69,26 @@ def command() -> None:
 @json_option
 def list_(*, path: Path | None, server: str | None, only_held: bool, is_json: bool) -> None:
     """List pinned tools and where they stand."""
+    ledgers = _ledgers(server, path)
+    name = _names(ledgers)
     rows = [
-        {"server": ledger.server, "tool": pin.tool, "standing": pin.standing, "note": pin.note}
-        for ledger in _ledgers(server, path)
+        {
+            "server": name(ledger),
+            "tool": pin.tool,
+            "standing": pin.standing,
+            "note": pin.note,
+            "place": ledger.place,
+        }
+        for ledger in ledgers
         for pin in (ledger.held if only_held else ledger.pins.values())
     ]
     if is_json:
         print_json(rows)
         return
-    print_table(("server", "tool", "standing", "note"), [tuple(r.values()) for r in rows])
+    # Where a server is, only tells those of one name apart.
+    is_needed = any(name(ledger) != ledger.server for ledger in ledgers)
+    columns = ("server", "tool", "standing", "note", *(("place",) if is_needed else ()))
+    print_table(columns, [tuple(row[column] for column in columns) for row in rows])
 
 
 @command.command(name="diff")
@@ -79,9 +100,11 @@ def diff(*, path: Path | None, server: str | None, tool: str | None, is_json: bo
     """Show field by field what changed between the approved and the offered definition."""
     from ..gateway.pins import difference
 
+    ledgers = _ledgers(server, path)
+    name = _names(ledgers)
     rows: list[dict[str, Any]] = [
         {
-            "server": ledger.server,
+            "server": name(ledger),
             "tool": pin.tool,
             "standing": pin.standing,
             "note": pin.note,
@@ -89,7 +112,7 @@ def diff(*, path: Path | None, server: str | None, tool: str | None, is_json: bo
                 {"field": c.path, "before": c.before, "after": c.after} for c in difference(pin)
             ],
         }
-        for ledger in _ledgers(server, path)
+        for ledger in ledgers
         for pin in ledger.held
         if tool in (None, pin.tool)
     ]
@@ -136,7 +159,9 @@ def _change(
     move: Callable[[Ledger], Ledger],
     done: str,
 ) -> None:
-    (before,) = _ledgers(server, path)
+    pins = _pins(path)
+    _check(server, pins)
+    before = pins.ledger(server)
     unknown = [t for t in tools if t not in before.pins]
     if unknown:
         raise ConfigError(
@@ -144,6 +169,6 @@ def _change(
             hint=f"See them all: toolscout pins list {server}",
         )
     after = move(before)
-    _pins(path).save(after)
+    pins.save(after)
     changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
     say(f"{server}: {done} {', '.join(changed) or 'nothing'}.")

@@ -23,6 +23,7 @@ from ..errors import SourceError, StoreError
 from ..tokens import Counter, default_counter
 from .editing import Runs
 from .flaws import flaws
+from .identity import Identity
 from .pins import Ledger, Offer, Pins
 from .savings import Savings, cost_of
 from .setup import Setup
@@ -174,7 +175,7 @@ def _judge(
     if look.status != "ready":
         return look, []
     try:
-        ledger = pins.ledger(source.name)
+        ledger = pins.of(Identity.of(source.server))
     except StoreError as error:
         return _with(look, problems=(*look.problems, str(error)), held={}), []
     met = ledger.met(_offers(source, sources, setup), trusts_first=_trusts(setup, ledger))

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from ..errors import StoreError
+from ..errors import ConfigError, StoreError
+from .identity import Identity
 
 _FORMAT = 1
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
@@ -64,11 +65,22 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """All pins of one server; every move gives the next ledger."""
+    """All pins of one server; every move gives the next ledger.
+
+    `key` tells servers of one name apart, and `place` does so in words; a ledger without a key was
+    written when names alone were told apart.
+    """
 
     server: str
     pins: Mapping[str, Pin] = field(default_factory=dict[str, Pin])
     is_known: bool = False
+    key: str = ""
+    place: str = ""
+
+    @property
+    def label(self) -> str:
+        """The one name that no other ledger has."""
+        return f"{self.server}.{self.key}" if self.key else self.server
 
     def met(self, offers: Iterable[Offer], *, trusts_first: bool) -> Ledger:
         """Compare what a server offers with what is pinned.
@@ -84,7 +96,7 @@ class Ledger:
                 pins[offer.tool] = _first(offer, is_trusted=is_trusted)
             else:
                 pins[offer.tool] = _again(known, offer)
-        return Ledger(self.server, pins, is_known=True)
+        return replace(self, pins=pins, is_known=True)
 
     def approve(self, *tools: str) -> Ledger:
         """Take the offered definitions of some tools, or of all that wait, as right."""
@@ -136,53 +148,98 @@ class Pins:
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
-    def ledger(self, server: str) -> Ledger:
-        """The pins of a server; an unreadable file is an error, never a clean slate."""
-        path = self._path(server)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            return Ledger(server)
-        except OSError as error:
-            raise StoreError(f"The pins of {server!r} cannot be read: {error}.") from error
-        try:
-            return _read(server, json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(
-                f"The pins of {server!r} in {path} are damaged: {error}.",
-                hint="Put the file back from a copy, or delete it to trust the server anew.",
-            ) from error
+    def ledgers(self, label: str = "") -> tuple[Ledger, ...]:
+        """The ledgers of a name, of one server of it by its label, or of all servers.
+
+        An unreadable file is an error, never a clean slate.
+        """
+        name, _, key = label.partition(".")
+        found = (p.name.removesuffix(".json").partition(".") for p in self._files())
+        return tuple(
+            self._read(server, of)
+            for server, _, of in found
+            if name in ("", server) and of.startswith(key)
+        )
+
+    def ledger(self, label: str) -> Ledger:
+        """The only ledger of a name, or the one of a label; new if there is none."""
+        found = self.ledgers(label)
+        if len(found) > 1:
+            several = "; ".join(f"{each.label} ({each.place})" for each in found)
+            raise ConfigError(
+                f"Several servers are called {label!r}: {several}.",
+                hint="Name one of them, with its number.",
+            )
+        return found[0] if found else Ledger(label)
+
+    def of(self, who: Identity) -> Ledger:
+        """The pins of the server that a name stands for.
+
+        One that is new under a known name has no pins, but what was revoked under the name.
+        """
+        for key in (who.key, ""):
+            if self._path(who.server, key).exists():
+                return replace(self._read(who.server, key), key=who.key, place=who.place)
+        pins = (pin for ledger in self.ledgers(who.server) for pin in ledger.pins.values())
+        revoked = {p.tool: Pin(p.tool, standing="revoked") for p in pins if p.standing == "revoked"}
+        return Ledger(who.server, revoked, key=who.key, place=who.place)
+
+    def claim(self, who: Identity) -> None:
+        """Take over a ledger that was written by name alone: the first to meet it has it."""
+        before, path = self._path(who.server), self._path(who.server, who.key)
+        if not path.exists() and before.exists():
+            self._read(who.server)
+            with contextlib.suppress(OSError):  # another gateway was first
+                before.rename(path)
 
     def save(self, ledger: Ledger) -> None:
         """Write a ledger in one stroke."""
-        record = {"format": _FORMAT, "tools": {n: _row(p) for n, p in ledger.pins.items()}}
+        tools = {n: _row(p) for n, p in ledger.pins.items()}
+        record = {"format": _FORMAT, "place": ledger.place, "tools": tools}
         text = json.dumps(record, ensure_ascii=False, indent=1)
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)
-            Path(temporary).replace(self._path(ledger.server))
+            Path(temporary).replace(self._path(ledger.server, ledger.key))
         except OSError as error:
             raise StoreError(
                 f"The pins of {ledger.server!r} cannot be written: {error}."
             ) from error
 
     def servers(self) -> tuple[str, ...]:
-        """The servers that have pins."""
-        with contextlib.suppress(OSError):
-            return tuple(sorted(p.stem for p in self._folder.glob("*.json")))
-        return ()
+        """The names of the servers that have pins."""
+        return tuple(sorted({p.name.partition(".")[0] for p in self._files()}))
 
-    def stamp(self, server: str) -> int:
+    def stamp(self, who: Identity) -> int:
         """Changes whenever somebody wrote the pins of a server."""
-        try:
-            return self._path(server).stat().st_mtime_ns
-        except OSError:
-            return 0
+        for key in (who.key, ""):
+            with contextlib.suppress(OSError):
+                return self._path(who.server, key).stat().st_mtime_ns
+        return 0
 
-    def _path(self, server: str) -> Path:
-        return self._folder / f"{server}.json"
+    def _files(self) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return sorted(self._folder.glob("*.json"))
+        return []
+
+    def _read(self, server: str, key: str = "") -> Ledger:
+        path = self._path(server, key)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"The pins of {server!r} cannot be read: {error}.") from error
+        try:
+            return replace(_read(server, json.loads(text)), key=key)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"The pins of {server!r} in {path} are damaged: {error}.",
+                hint="Put the file back from a copy, or delete it to trust the server anew.",
+            ) from error
+
+    def _path(self, server: str, key: str = "") -> Path:
+        return self._folder / (f"{server}.{key}.json" if key else f"{server}.json")
 
 
 def _row(pin: Pin) -> dict[str, Any]:
@@ -212,7 +269,7 @@ def _read(server: str, record: dict[str, Any]) -> Ledger:
             note=row.get("note", ""),
             is_excused=row.get("is_excused", False),
         )
-    return Ledger(server, pins, is_known=True)
+    return Ledger(server, pins, is_known=True, place=record.get("place", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -15,8 +16,14 @@ from ..catalog.sources.mcp.source import MCPSource
 from ..catalog.tool import Tool
 from ..errors import CallRefused
 from ..events import Event, Sink
+from .identity import Identity
 from .pins import Ledger, Offer, Pins
 
+log = logging.getLogger(__name__)
+_ANOTHER = (
+    "Server %r is another than was pinned under that name: its command, arguments, folder or"
+    " address differ. It is met as for the first time; see: toolscout pins list %s"
+)
 _FAREWELL_SECONDS = 5.0
 
 
@@ -71,6 +78,7 @@ class Pinned:
         self._neighbours = neighbours
         self._sink = sink
         self._trusts_first = trusts_first
+        self._who = Identity.of(inner.server)
         self._sight = Sight(Ledger(inner.name))
         self._version = -1
         self._looking: asyncio.Task[None] | None = None
@@ -122,7 +130,7 @@ class Pinned:
     def is_stale(self) -> bool:
         """Whether somebody has changed the pins, or taken a name, since the last look."""
         is_same = self._version == self._neighbours.version
-        return not (is_same and self._sight.stamp == self._pins.stamp(self.name))
+        return not (is_same and self._sight.stamp == self._pins.stamp(self._who))
 
     def _is_open(self, tool: str) -> bool:
         pin = self.ledger.pins.get(tool)
@@ -153,14 +161,19 @@ class Pinned:
     def _met(self, *, trusts_first: bool) -> tuple[Ledger, Sight]:
         definitions = self.inner.definitions
         borrowed = self._neighbours.shadows(self.inner)
-        stamp = self._pins.stamp(self.name)
+        stamp = self._pins.stamp(self._who)
         if self._sight.is_of(definitions, borrowed, stamp):
             return self._sight.ledger, self._sight
-        before = self._pins.ledger(self.name)
+        self._pins.claim(self._who)
+        before = self._pins.of(self._who)
+        if not before.is_known and self._pins.ledgers(self.name):
+            log.warning(_ANOTHER, self.name, self.name)
         ledger = before.met(_offers(definitions, borrowed), trusts_first=trusts_first)
-        if ledger != before:
+        # Two gateways that are offered different things must not answer each other's every word.
+        is_news = not self._sight.is_of(definitions, borrowed, self._sight.stamp)
+        if ledger != before and (is_news or not before.is_known):
             self._pins.save(ledger)
-            stamp = self._pins.stamp(self.name)
+            stamp = self._pins.stamp(self._who)
         return before, Sight(ledger, definitions, borrowed, stamp)
 
     def _tell(self, before: Ledger, after: Ledger) -> None:
