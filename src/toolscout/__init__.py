@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .events import Event
     from .search.engine import Engine
     from .toolbox.box import Toolbox
+    from .toolbox.handle import Handle
 
 __all__ = [
     "Agent",
@@ -31,6 +32,7 @@ __all__ = [
     "Config",
     "Engine",
     "Event",
+    "Handle",
     "Profile",
     "Result",
     "Session",
@@ -48,6 +50,7 @@ _HOMES = {
     "Config": ".config",
     "Engine": ".search.engine",
     "Event": ".events",
+    "Handle": ".toolbox.handle",
     "Profile": ".disclosure.profile",
     "Result": ".catalog.result",
     "Session": ".disclosure.session",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from toolscout.disclosure.target import Target
 from toolscout.errors import ConfigError, ModelError
 from toolscout.models.deltas import TextDelta, Usage
 from toolscout.models.messages import user
@@ -113,6 +114,19 @@ async def test_a_spec_opens_the_client_of_its_provider(spec: str, provider: str)
     model = open_model(spec, api_key="k", base_url="http://127.0.0.1:9/v1")
     assert (model.provider, model.name) == (provider, spec.partition(":")[2])
     await model.close()
+    # What an agent makes of a name and what a view makes of it are the same.
+    target = Target.of(spec)
+    assert (target.provider.name, target.model) == (model.provider, model.name)
+
+
+def test_a_missing_key_is_told_to_programs_and_at_the_prompt_alike(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    with pytest.raises(ConfigError) as caught:
+        open_model("anthropic:claude")
+    assert "Set ANTHROPIC_API_KEY, give the client its api_key" in caught.value.hint
+    assert "--" not in caught.value.hint
 
 
 @pytest.mark.parametrize(

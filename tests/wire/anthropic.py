@@ -98,6 +98,20 @@ def frames(plan: Say, _: dict[str, Any]) -> list[str]:
     ]
 
 
+def whole(plan: Say, _: dict[str, Any]) -> dict[str, Any]:
+    """The reply as it comes without a stream."""
+    content: list[dict[str, Any]] = [dict(native) for native in plan.natives]
+    if plan.text:
+        content.append({"type": "text", "text": plan.text})
+    for name, arguments in plan.calls:
+        call = {"type": "tool_use", "id": f"toolu_{next(_NUMBERS)}", "name": name}
+        content.append({**call, "input": json.loads(arguments)})
+    usage = {"input_tokens": plan.input_tokens, "output_tokens": plan.output_tokens}
+    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude-test"}
+    stop = plan.stop or ("tool_use" if plan.calls else "end_turn")
+    return {**message, "content": content, "stop_reason": stop, "usage": usage}
+
+
 def _frame(event: str, data: dict[str, Any]) -> str:
     return f"event: {event}\ndata: {json.dumps(data)}\n\n"
 

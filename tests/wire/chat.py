@@ -54,6 +54,20 @@ def frames(plan: Say, body: dict[str, Any]) -> list[str]:
     ]
 
 
+def whole(plan: Say, body: dict[str, Any]) -> dict[str, Any]:
+    """The reply as it comes without a stream."""
+    turn = len(body["messages"])
+    calls = [
+        {"id": f"call_{turn}_{i}", "type": "function", "function": {"name": n, "arguments": a}}
+        for i, (n, a) in enumerate(plan.calls)
+    ]
+    message = {"role": "assistant", "content": plan.text or None, "refusal": None}
+    message |= {"tool_calls": calls} if calls else {}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    base = {**_base(), "object": "chat.completion"}
+    return {**base, "choices": [{**choice, "logprobs": None}], "usage": _usage(plan)}
+
+
 def _frame(data: dict[str, Any]) -> str:
     return f"data: {json.dumps(data)}\n\n"
 

@@ -59,6 +59,15 @@ def frames(plan: Say, body: dict[str, Any]) -> list[str]:
     ]
 
 
+def whole(plan: Say, _: dict[str, Any]) -> dict[str, Any]:
+    """The reply as it comes without a stream."""
+    parts: list[dict[str, Any]] = [dict(native) for native in plan.natives]
+    parts += [{"text": plan.text}] if plan.text else []
+    parts += [{"functionCall": {"name": n, "args": json.loads(a)}} for n, a in plan.calls]
+    candidate = {"index": 0, "content": {"role": "model", "parts": parts}, "finishReason": "STOP"}
+    return {"candidates": [candidate], "modelVersion": "gemini-test"}
+
+
 def _frame(parts: list[dict[str, Any]], *, finish: str = "", usage: Any = None) -> str:
     candidate: dict[str, Any] = {"index": 0}
     if parts:

@@ -49,6 +49,16 @@ def frames(plan: Say, body: dict[str, Any]) -> list[str]:
     return _numbered([_created(), *events, {"type": ending, "response": _response(plan)}])
 
 
+def whole(plan: Say, body: dict[str, Any]) -> dict[str, Any]:
+    """The reply as it comes without a stream."""
+    output = [dict(native) for native in plan.natives]
+    events = _message(0, plan.text) if plan.text else []
+    for place, (name, arguments) in enumerate(plan.calls):
+        events += _call(place, name, arguments, turn=len(body["input"]))
+    output += [e["item"] for e in events if e["type"] == "response.output_item.done"]
+    return {**_response(plan), "output": output}
+
+
 def _numbered(events: list[dict[str, Any]]) -> list[str]:
     return [
         f"event: {event['type']}\ndata: {json.dumps({**event, 'sequence_number': place})}\n\n"

@@ -31,7 +31,11 @@ def _dialect(path: str) -> ModuleType | None:
         return chat
     if path.endswith("/responses"):
         return responses
-    return gemini if ":streamGenerateContent" in path else None
+    return gemini if "enerateContent" in path else None
+
+
+def _is_streamed(seen: Seen) -> bool:
+    return bool(seen.body.get("stream")) or ":streamGenerateContent" in seen.path
 
 
 class Wire:
@@ -111,6 +115,8 @@ class Wire:
                 await _send(writer, plan.status, dialect.error(plan), plan.headers)
             case Refuse():
                 await _stream(writer, dialect.broken(plan), is_whole=True)
+            case Say() if not _is_streamed(seen):
+                await _send(writer, 200, dialect.whole(plan, seen.body))
             case Say():
                 await _say(writer, plan, dialect.frames(plan, seen.body), dialect.GARBLED)
 

@@ -52,8 +52,8 @@ class View:
     notes: tuple[str, ...] = ()
 
     @property
-    def tools(self) -> list[dict[str, Any]]:
-        """The tool list, decoded afresh."""
+    def tools(self) -> list[Any]:
+        """The tool list, decoded afresh; every SDK has a type of its own for what is in it."""
         return json.loads(self.text)
 
     @property

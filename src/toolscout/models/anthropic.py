@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..catalog.result import Content, Result
@@ -199,6 +199,14 @@ def _item(item: Content) -> dict[str, Any] | None:
     return {"type": "text", "text": text} if text else None
 
 
+def whole(reply: Mapping[str, Any]) -> Iterator[Delta]:
+    """A reply that came in one piece, as its stream would have told it."""
+    reader = _Reader()
+    for index, block in enumerate(reply["content"]):
+        yield from reader.begin(index, dict(block))
+        yield from reader.end(index)
+
+
 class _Reader:
     """Follows one stream: which blocks are open, and whether the message came to its end."""
 
@@ -213,11 +221,11 @@ class _Reader:
             case "message_start":
                 return [self._counted(event.message.usage)]
             case "content_block_start":
-                return self._begin(event.index, event.content_block.to_dict(warnings=False))
+                return self.begin(event.index, event.content_block.to_dict(warnings=False))
             case "content_block_delta":
                 return self._more(event.index, event.delta)
             case "content_block_stop":
-                return self._end(event.index)
+                return self.end(event.index)
             case "message_delta":
                 self._reason = _REASONS.get(event.delta.stop_reason or "", self._reason)
                 return [self._counted(event.usage)]
@@ -241,7 +249,7 @@ class _Reader:
         )
         return UsageDelta(self._usage)
 
-    def _begin(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def begin(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self._open[index] = block
         if block["type"] == "text":
             return [TextDelta(block["text"])] if block.get("text") else []
@@ -269,7 +277,7 @@ class _Reader:
                 pass
         return []
 
-    def _end(self, index: int) -> list[Delta]:
+    def end(self, index: int) -> list[Delta]:
         block = self._open.pop(index, {"type": "text"})
         if block["type"] in ("text", "tool_use"):
             return []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalog.result import Result
@@ -104,6 +104,18 @@ def spoken(result: Result) -> str:
     )
     text = "\n".join(lines)
     return f"Error: {text}" if result.is_error else text
+
+
+def whole(reply: Mapping[str, Any]) -> Iterator[Delta]:
+    """A reply that came in one piece, as its stream would have told it."""
+    for choice in reply["choices"][:1]:
+        message = choice["message"]
+        if message.get("content"):
+            yield TextDelta(message["content"])
+        for index, call in enumerate(message.get("tool_calls") or ()):
+            function = call.get("function") or {}
+            name, arguments = function.get("name") or "", function.get("arguments") or ""
+            yield CallDelta(index, id=call.get("id") or "", name=name, arguments=arguments)
 
 
 class _Reader:

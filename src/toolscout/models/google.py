@@ -187,6 +187,14 @@ def _result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
     return {"function_response": response}
 
 
+def whole(reply: Any) -> Iterator[Delta]:
+    """A reply that came in one piece: a stream of one chunk."""
+    if isinstance(reply, Mapping):
+        types: Any = require("google.genai.types", extra="google")
+        reply = types.GenerateContentResponse.model_validate(reply)
+    return _Reader().read(reply)
+
+
 class _Reader:
     """Follows one stream; calls arrive whole, the reason why it ended in the last chunk."""
 

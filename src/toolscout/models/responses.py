@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..catalog.result import Content, Result
@@ -139,6 +139,16 @@ def _shown(item: Content) -> dict[str, Any]:
     return {"type": "input_text", "text": item.text or f"[{item.type} {item.uri or item.mime}]"}
 
 
+def whole(reply: Mapping[str, Any]) -> Iterator[Delta]:
+    """A reply that came in one piece; what is no call goes back word for word."""
+    for index, item in enumerate(reply["output"]):
+        if item["type"] == "function_call":
+            yield _opened(index, item)
+            yield CallDelta(index, arguments=item["arguments"])
+        else:
+            yield _closed(index, item)
+
+
 class _Reader:
     """Follows one stream: arguments arrive by item, everything else when its item is done."""
 
@@ -155,12 +165,12 @@ class _Reader:
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 yield ThoughtDelta(event.delta)
             case "response.output_item.added":
-                yield from self._begin(event.output_index, event.item)
+                yield from self._begin(event.output_index, _plain(event.item))
             case "response.function_call_arguments.delta":
                 self._streamed.add(event.output_index)
                 yield CallDelta(event.output_index, arguments=event.delta)
             case "response.output_item.done":
-                yield from self._end(event.output_index, event.item)
+                yield from self._end(event.output_index, _plain(event.item))
             case "response.completed" | "response.incomplete":
                 yield from self._finish(event.response)
             case "response.failed":
@@ -172,27 +182,20 @@ class _Reader:
             case _:
                 pass
 
-    def _begin(self, index: int, item: Any) -> Iterator[Delta]:
-        if item.type == "function_call":
+    def _begin(self, index: int, item: dict[str, Any]) -> Iterator[Delta]:
+        if item["type"] == "function_call":
             self._called = True
-            echo = {"id": item.id, "namespace": item.namespace}
-            kept = json.dumps({k: v for k, v in echo.items() if v})
-            yield CallDelta(index, id=item.call_id, name=item.name, echo=kept)
+            yield _opened(index, item)
 
-    def _end(self, index: int, item: Any) -> Iterator[Delta]:
-        if item.type == "message":
+    def _end(self, index: int, item: dict[str, Any]) -> Iterator[Delta]:
+        if item["type"] == "message":
             return
-        if item.type == "function_call":
+        if item["type"] == "function_call":
             if index not in self._streamed:
-                yield CallDelta(index, arguments=item.arguments)
+                yield CallDelta(index, arguments=item["arguments"])
             return
-        block = item.to_dict(mode="json", warnings=False)
-        if item.type == "tool_search_call" and item.execution == "client":
-            self._called = True
-            yield _searched(index, block)
-        else:
-            block.pop("created_by", None)
-            yield NativeDelta(ResponsesModel.provider, json.dumps(block, ensure_ascii=False))
+        self._called = self._called or _is_for_us(item)
+        yield _closed(index, item)
 
     def _finish(self, response: Any) -> Iterator[Delta]:
         self.is_complete = True
@@ -209,7 +212,28 @@ class _Reader:
         return "calls" if self._called else "stop"
 
 
-def _searched(index: int, block: dict[str, Any]) -> Delta:
+def _plain(item: Any) -> dict[str, Any]:
+    return item.to_dict(mode="json", warnings=False)
+
+
+def _opened(index: int, item: Mapping[str, Any]) -> Delta:
+    echo = json.dumps({k: item[k] for k in ("id", "namespace") if item.get(k)})
+    return CallDelta(index, id=item["call_id"], name=item["name"], echo=echo)
+
+
+def _closed(index: int, item: Mapping[str, Any]) -> Delta:
+    """A search that we are to run, or an item that goes back word for word."""
+    if _is_for_us(item):
+        return _searched(index, item)
+    block = {k: v for k, v in item.items() if k != "created_by"}
+    return NativeDelta(ResponsesModel.provider, json.dumps(block, ensure_ascii=False))
+
+
+def _is_for_us(item: Mapping[str, Any]) -> bool:
+    return item["type"] == "tool_search_call" and item.get("execution") == "client"
+
+
+def _searched(index: int, block: Mapping[str, Any]) -> Delta:
     """The provider's search, handed to us to run: a call like any other, replayed as its own."""
     arguments = block.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..disclosure.discovery import role_of
 from ..disclosure.policy import Standing
 from ..disclosure.scope import Scope, is_allowed
 from ..disclosure.session import Session
@@ -19,6 +20,11 @@ from ..errors import ToolscoutError
 from ..events import Event
 from .calling import Caller
 from .features import INTRODUCTIONS, MEMORY, RULES, Fits, LooksBack
+
+if TYPE_CHECKING:
+    from ..models.messages import Call
+
+_AT_ONCE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +44,7 @@ class Handle:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self._kept = caller.kept
+        self._shown: View | None = None
 
     @property
     def id(self) -> str:
@@ -70,7 +77,8 @@ class Handle:
             shown = self._introduced(shown)
             return shown.session, shown
 
-        return self._kept.note(move)
+        self._shown = self._kept.note(move)
+        return self._shown
 
     def _introduced(self, shown: View) -> View:
         """The view with what features say from the start, in the words of the first time."""
@@ -91,6 +99,50 @@ class Handle:
         on. Arguments may be JSON text, as models write them.
         """
         return await self._caller.call(name, arguments)
+
+    async def answer(self, response: object) -> list[Any]:
+        """Run every call in a model's reply, and give the messages to append before asking again.
+
+        `response` is what an SDK returned (Messages, Responses, Chat Completions, Gemini), or its
+        dictionary. The messages are the model's own turn and the results of its calls, in the form
+        of that API: references to tools that a search found, images, errors marked as such. There
+        are none when the model called nothing: its reply is then the answer.
+        """
+        from ..models.replies import read  # only loops over an SDK need the forms of all APIs
+
+        reply = read(response)
+        if not reply.message.calls:
+            return []
+        provider = reply.form.provider
+        shown = self._shown
+        if shown is None or shown.target.provider.name != provider:
+            shown = self.view(f"{provider}:{reply.model}")
+        results = await self._answers(reply.message.calls, shown)
+        return reply.answered(results, tools=self.view(shown.target).tools)
+
+    async def _answers(self, calls: Sequence[Call], shown: View) -> list[tuple[Result, str]]:
+        """Discovery first and in order, since it changes what is in view; the others together."""
+        done: dict[str, tuple[Result, str]] = {}
+        for call in calls:
+            if self._is_discovery(shown.real(call.name)):
+                before = self.state.loaded
+                result = await self.call(call.name, call.arguments)
+                new = [name for name in self.state.loaded if name not in before]
+                done[call.id] = result, shown.found(self.tools(*new)) if new else ""
+        others = [call for call in calls if call.id not in done]
+        gate = asyncio.Semaphore(_AT_ONCE)
+
+        async def gated(call: Call) -> tuple[str, Result]:
+            async with gate:
+                return shown.real(call.name), await self.call(call.name, call.arguments)
+
+        fitted = await self.fit(*await asyncio.gather(*map(gated, others)))
+        done |= {c.id: (result, "") for c, result in zip(others, fitted, strict=True)}
+        return [done[call.id] for call in calls]
+
+    def _is_discovery(self, name: str) -> bool:
+        caller = self._caller
+        return role_of(caller.profile, name, caller.live.catalog) not in (None, "call")
 
     def why(self, name: str) -> Standing:
         """Whether a tool is in view or waits, and by which rule."""

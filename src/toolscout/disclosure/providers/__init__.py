@@ -16,7 +16,7 @@ __all__ = ["ANTHROPIC", "CHAT", "GEMINI", "MCP", "PLAIN", "PROVIDERS", "RESPONSE
 PROVIDERS: dict[str, Provider] = {
     p.name: p for p in (PLAIN, CHAT, RESPONSES, ANTHROPIC, GEMINI, MCP)
 }
-_ALSO = {"openai": CHAT, "google": GEMINI, "claude": ANTHROPIC}
+_ALSO = {"openai": RESPONSES, "google": GEMINI, "claude": ANTHROPIC}
 
 
 def provider(name: str) -> Provider:
