@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..config import Config
+from ..events import ignore
 from .output import warn
 from .servers import servers_option
 
@@ -120,7 +121,7 @@ def command(
         config = Config.read(home=str(home))
         path = write_example(home)
     with _uncollected():
-        serving = Serving(path, overrides, session=session, config=config)
+        serving = Serving(path, overrides, session=session, config=config, is_verbose=verbose)
     if is_stdio:
         serving.over_stdio()
     else:
@@ -142,9 +143,16 @@ class Serving:
     """One run of the gateway."""
 
     def __init__(
-        self, path: Path, overrides: Mapping[str, Any], *, session: str, config: Config | None
+        self,
+        path: Path,
+        overrides: Mapping[str, Any],
+        *,
+        session: str,
+        config: Config | None,
+        is_verbose: bool = False,
     ) -> None:
         from ..gateway import auth, gateway, server
+        from ..gateway.telling import tell
 
         self._auth, self._server = auth, server
         self._path = path
@@ -154,7 +162,7 @@ class Serving:
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
-        self._gateway = gateway.Gateway(setup, session=session)
+        self._gateway = gateway.Gateway(setup, session=session, sink=tell if is_verbose else ignore)
 
     def setup(self) -> Setup:
         """The configuration as it is now."""

@@ -146,6 +146,7 @@ class Gateway:
         if before.settings != setup.settings:
             await self.upstreams.recheck(self.box)
             await self.announcer.tell_all()
+        self._hear(Event("config_applied", facts={"waiting": late}))
 
     def _adopt(self, setup: Setup) -> None:
         options = setup.options

@@ -31,8 +31,9 @@ class Meters:
         with self._lock:
             match event.kind:
                 case "tool_call":
-                    outcome = "error" if facts.get("is_error") else "ok"
-                    self._count("calls", server=str(facts.get("server", "")), outcome=outcome)
+                    self._count(
+                        "calls", server=str(facts.get("server", "")), outcome=_outcome(facts)
+                    )
                     self._time("call", float(facts.get("took_ms", 0.0)))
                 case "tool_discovery_result":
                     found = "yes" if facts.get("names") else "no"
@@ -95,6 +96,12 @@ class Meters:
             yield f'{metric}_bucket{{le="+Inf"}} {count}'
             yield f"{metric}_sum {self._seconds[name]:g}"
             yield f"{metric}_count {count}"
+
+
+def _outcome(facts: Mapping[str, Any]) -> str:
+    if not facts.get("is_error"):
+        return "ok"
+    return "cancelled" if facts.get("code") == "cancelled" else "error"
 
 
 def _states(states: Iterable[State]) -> Iterator[str]:

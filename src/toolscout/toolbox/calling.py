@@ -18,7 +18,7 @@ from ..catalog.clean import encodable
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.calls import Resolution, resolve
-from ..disclosure.discovery import Outcome, discover, role_of
+from ..disclosure.discovery import Inner, Outcome, discover, role_of
 from ..disclosure.profile import Profile
 from ..disclosure.session import Session
 from ..errors import InvalidArguments, SchemaError, ToolscoutError, UnknownTool
@@ -84,7 +84,11 @@ class Caller:
             lambda session: self._discovered(session, name, arguments), is_quick=is_quick
         )
         if outcome.call is not None:
-            return await self._call(outcome.call.name, outcome.call.arguments, depth=depth + 1)
+            return await self._bridged(outcome.call, depth=depth + 1)
+        if is_quick:  # it named no tool that could be run, and nothing was looked for
+            said = outcome.result
+            self._emit("tool_refused", tool=name, code=said.code, why=said.text)
+            return told(name, said)
         asked = [e.facts for e in outcome.events if "queries" in e.facts]
         self._emit(
             "tool_discovery_result",
@@ -99,6 +103,13 @@ class Caller:
         if outcome.loaded:
             self._emit("tools_enabled", names=outcome.loaded)
         return told(name, outcome.result)
+
+    async def _bridged(self, call: Inner, *, depth: int) -> Result:
+        """Run the tool that a call is for; what is wrong with it is told of that tool."""
+        try:
+            return await self._call(call.name, call.arguments, depth=depth)
+        except ToolscoutError as error:
+            return self._refused(call.name, error)
 
     def _discovered(
         self, session: Session, name: str, arguments: Mapping[str, Any]
@@ -163,11 +174,15 @@ class Caller:
         started = time.perf_counter()
         source = self.live.source_of(tool)
         work = source.call(tool, ready)
-        result = await run(tool, work, timeout_seconds=self.timeout_seconds)
+        try:
+            result = await run(tool, work, timeout_seconds=self.timeout_seconds)
+        except asyncio.CancelledError:
+            self._ran(tool, _since(started), is_error=True, code="cancelled")
+            raise
         took = _since(started)
         kept = await self._offloaded(tool, result)
         await asyncio.to_thread(self.kept.change, lambda s: (self._remembered(s, tool, result), 0))
-        self._ran(tool, result, took)
+        self._ran(tool, took, is_error=result.is_error, code=result.code)
         return kept
 
     async def _offered(self, feature: Offers, tool: Tool, arguments: Mapping[str, Any]) -> Result:
@@ -178,7 +193,7 @@ class Caller:
             ready = fitted(arguments, tool.parameters)
         work = feature.call(self.kept.session.id, tool, ready)
         result = await run(tool, work, timeout_seconds=self.timeout_seconds)
-        self._ran(tool, result, _since(started))
+        self._ran(tool, _since(started), is_error=result.is_error, code=result.code)
         return result
 
     def _validated(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,13 +260,13 @@ class Caller:
         self._emit("tool_refused", tool=name, code=error.code, why=error.message)
         return Result.error(str(error), code=error.code)
 
-    def _ran(self, tool: Tool, result: Result, took_ms: float) -> None:
+    def _ran(self, tool: Tool, took_ms: float, *, is_error: bool, code: str) -> None:
         self._emit(
             "tool_call",
             tool=tool.name,
             server=tool.server,
-            is_error=result.is_error,
-            code=result.code,
+            is_error=is_error,
+            code=code,
             took_ms=took_ms,
         )
 
