@@ -7,12 +7,14 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from google import genai
+from tests import wire as forms
 from tests.agent import typed
 from tests.agent.office import Office, open_office
 from tests.wire.server import Wire
@@ -91,6 +93,13 @@ LOOPS: dict[str, Loop] = {
     "responses": responses,
     "chat": chat,
     "gemini": gemini,
+}
+
+DICTIONARIES: dict[str, tuple[ModuleType, dict[str, Any]]] = {
+    "messages": (forms.anthropic, {}),
+    "responses": (forms.responses, {"input": []}),
+    "chat": (forms.chat, {"messages": []}),
+    "gemini": (forms.gemini, {}),
 }
 
 
@@ -194,6 +203,17 @@ async def test_a_reply_may_be_its_dictionary_and_come_to_a_session_that_has_show
         mine, results = await (await box.session("s")).answer(reply)
     assert mine == {"role": "assistant", "content": [call]}
     assert results["content"][0]["content"][0]["type"] == "tool_reference"
+
+
+@pytest.mark.parametrize("api", LOOPS)
+async def test_the_dictionary_of_a_reply_is_as_good_as_its_object(api: str) -> None:
+    dialect, body = DICTIONARIES[api]
+    office = Office()
+    async with open_office(office, profile="everything") as box:
+        more = await (await box.session("s")).answer(dialect.whole(Say(calls=(MAIL,)), body))
+    assert office.done == ["mail to ann@example.com: Invoice"]
+    assert len(more) == 2
+    assert "sent to ann@example.com" in json.dumps(more[1])
 
 
 async def test_a_reply_without_a_call_is_the_answer() -> None:
