@@ -116,6 +116,20 @@ async def test_arguments_that_are_no_object_are_refused_with_a_code_and_what_to_
         assert json.loads(row)["outcome"] == "invalid_arguments"
 
 
+async def test_arguments_that_stand_beside_the_name_reach_the_tool_or_are_refused(
+    serve: Serve,
+) -> None:
+    async with serve({"one": SMALL}) as running, running.client() as client:
+        flat: dict[str, Any] = {"name": "one__echo", "text": "hello"}
+        assert text(await client.call_tool("call_tool", flat)) == "hello"
+        both = {**flat, "arguments": {"text": "there"}}
+        refused = await client.call_tool("call_tool", both)
+        assert refused.is_error
+        assert "text must stand inside arguments" in text(refused)
+        audit = (running.home / "state" / "audit.jsonl").read_text().splitlines()
+        assert json.loads(audit[0])["arguments"] == {"text": "text(5)"}
+
+
 async def test_null_for_arguments_means_none(serve: Serve) -> None:
     async with serve({"one": SMALL}) as running, running.client() as client:
         said = await client.call_tool("call_tool", {"name": "one__echo", "arguments": None})
@@ -259,6 +273,21 @@ async def test_a_stateless_client_keeps_its_tools_under_an_id_of_its_own(serve: 
         assert "many__tool_7" not in [t.name for t in others.tools]
         nobody = await client.list_tools(cache_mode="bypass")
         assert "many__tool_7" not in [t.name for t in nobody.tools]
+
+
+async def test_a_stateless_client_that_is_not_known_again_calls_what_it_found_through_call_tool(
+    serve: Serve,
+) -> None:
+    options = {"gateway": {"surface": "load"}}
+    async with (
+        serve({"many": small("several")}, **options) as running,
+        running.client("2026-07-28") as client,
+    ):
+        found = text(await client.call_tool("tool_search", {"query": "select:many__tool_7"}))
+        assert "your tool list" not in found
+        assert "Run with call_tool" in found
+        assert "call_tool" in [t.name for t in (await client.list_tools()).tools]
+        assert not (await run(client, "many__tool_7")).is_error
 
 
 async def test_clients_that_have_gone_are_not_kept(serve: Serve) -> None:

@@ -77,6 +77,34 @@ async def test_with_approval_required_nothing_is_found_or_called_before_it(serve
         assert "one__echo" in await found(client, "say it back")
 
 
+async def test_whoever_finds_nothing_since_tools_are_held_back_is_told_so(
+    serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    options: dict[str, Any] = {
+        "gateway": {"require_approval": True},
+        "policies": {"all": {"deny": ["*__two"]}},
+    }
+    hidden = "Reads what nobody may know of."
+    tools = (described("one", hidden), described("two", hidden))
+    async with (
+        serve({"git": log_of(tmp_path, "one", *tools)}, **options) as running,
+        running.client() as client,
+    ):
+        said = await found(client, "show history")
+        assert said.startswith("1 tool waits for approval")
+        for answer in (
+            await run(client, "git__one"),
+            await client.call_tool("git__one", {}),
+            await client.call_tool("describe_tools", {"names": ["git__one"]}),
+        ):
+            assert answer.is_error
+            assert "held back until it is approved" in text(answer)
+        assert "no tool 'git__two'" in text(await run(client, "git__two"))
+    (line,) = [r.getMessage() for r in caplog.records if "held back" in r.getMessage()]
+    assert "2 new" in line
+    assert hidden not in line
+
+
 async def test_a_changed_tool_is_held_back_with_a_diff_until_it_is_approved(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -157,7 +185,7 @@ async def test_a_revoked_tool_is_refused_at_once(serve: Serve) -> None:
         assert not (await run(client, "one__echo", text="hi")).is_error
         pins(running).save(pins(running).ledger("one").revoke("echo"))
         refused = await run(client, "one__echo", text="hi")
-        assert refused.is_error
+        assert "held back until it is approved" in text(refused)
 
 
 async def test_a_new_tool_waits_while_the_others_go_on(serve: Serve, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
-from ..errors import ToolscoutError
+from ..errors import ToolscoutError, UnknownTool
 from ..events import Event
 from ..search.engine import Allow, Engine
 from .asking import invalid, mapping, names_in, read_search
@@ -234,7 +234,7 @@ def _describe(ask: Ask) -> Outcome:
             missing.append(unknown(ask.profile, name, ask.scope, ask.engine))
     session = ask.session.load(*tools, at_most=ask.profile.limits.loaded)
     text = "\n\n".join([*([ask.profile.describe([*tools.values()])] if tools else []), *missing])
-    result = Result.of(text) if tools else Result.error(text)
+    result = Result.of(text) if tools else Result.error(text, code=UnknownTool.code)
     return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
 
 
@@ -243,7 +243,11 @@ def _call(ask: Ask) -> Outcome:
     name, arguments = ask.arguments.get("name"), ask.arguments.get("arguments", {})
     if not isinstance(name, str) or not name.strip():
         raise invalid(ask.tool, "name must be the name of a tool")
-    inner = Inner(name.strip(), mapping(ask.tool, arguments))
+    beside = {k: v for k, v in ask.arguments.items() if k not in ("name", "arguments")}
+    if beside and arguments:
+        raise invalid(ask.tool, f"{', '.join(beside)} must stand inside arguments")
+    # Some models write the inner arguments beside the name; none is lost by that.
+    inner = Inner(name.strip(), mapping(ask.tool, beside or arguments))
     return replace(ask.answer(Result.of("")), call=inner)
 
 

@@ -14,7 +14,7 @@ from ..catalog.result import Content, Result
 from ..catalog.sources.mcp.exchange import CURRENT
 from ..disclosure.asking import names_in, read_search
 from ..disclosure.profile import Profile
-from ..errors import CallRefused, SourceError, ToolscoutError
+from ..errors import CallRefused, SourceError, ToolscoutError, UnknownTool
 from ..events import Event
 from ..search.query import parse_all
 from ..toolbox.approval import Answer, Approval
@@ -44,6 +44,12 @@ class Asked:
         found = [e.facts for e in self.happened if e.kind == "tool_call"]
         return found[-1] if found else {}
 
+    @property
+    def has_found(self) -> bool:
+        """Whether a search found anything."""
+        found = (e.facts for e in self.happened if e.kind == "tool_discovery_result")
+        return any(facts.get("names") for facts in found)
+
     def is_bridged(self, profile: Profile) -> bool:
         """Whether the tool is called through another."""
         bridge = profile.tool_for("call")
@@ -69,7 +75,10 @@ class Asked:
 
     def row(self, profile: Profile, outcome: str) -> dict[str, Any]:
         """The line of the audit log: always the inner tool, never the bridge to it."""
-        given = self.arguments.get("arguments") if self.is_bridged(profile) else self.arguments
+        given = self.arguments
+        if self.is_bridged(profile):
+            beside = {k: v for k, v in given.items() if k not in ("name", "arguments")}
+            given = given.get("arguments") or beside
         return {
             "principal": self.caller.principal or "anonymous",
             "session": self.caller.session[:12],
@@ -107,6 +116,17 @@ def noted(result: Result, missing: Sequence[str]) -> Result:
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
+def waited_for(result: Result, held: int, *, is_empty: bool) -> Result:
+    """The answer of a search that found nothing, with how much waits for a yes."""
+    if not held:
+        return result
+    tools = "1 tool waits" if held == 1 else f"{held} tools wait"
+    note = f"{tools} for approval. Whoever runs the gateway can see why: toolscout pins list --held"
+    # Where nothing else is there, that is the whole answer.
+    content = () if is_empty else result.content
+    return replace(result, content=(*content, Content(text=note)), raw=None)
+
+
 def awaited(names: Sequence[str], upstreams: Upstreams, rule: Rule | None) -> list[str]:
     """The servers that tools are still to come from, as far as the caller may know of them."""
     late = dict.fromkeys(server for name in names for server in upstreams.late(name))
@@ -117,9 +137,13 @@ def explained(
     result: Result, names: Sequence[str], upstreams: Upstreams, rule: Rule | None
 ) -> Result:
     """A refusal that knows why a tool is not there: it waits for a yes, or for its server."""
+    if result.code in (SourceError.code, UnknownTool.code):
+        held = [(name, server) for name in names if (server := upstreams.holder(name, rule))]
+        if held:
+            told = "\n".join(str(refusal(*each)) for each in held)
+            return Result.error(told, code=CallRefused.code)
     if result.code == SourceError.code:
-        held = [(name, server) for name in names if (server := upstreams.holder(name))]
-        return Result.error(str(refusal(*held[0])), code=CallRefused.code) if held else result
+        return result
     late = awaited(names, upstreams, rule)
     upstreams.wake(*late)
     notes: list[Content] = []

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
@@ -25,7 +26,16 @@ from ..toolbox.box import Toolbox
 from ..toolbox.closing import let_go
 from ..toolbox.handle import Handle
 from .announcing import Announcer
-from .answering import Asked, ask_user, awaited, continued, explained, marked, noted
+from .answering import (
+    Asked,
+    ask_user,
+    awaited,
+    continued,
+    explained,
+    marked,
+    noted,
+    waited_for,
+)
 from .audit import Audit
 from .editing import Runs, fixed, waiting
 from .front import Front
@@ -235,8 +245,10 @@ class Gateway:
         tokens = (CURRENT.set(front), _HAPPENED.set(asked.happened))
         profile = self.box.profile
         rule = self._rule(asked.caller)
+        search = profile.tool_for("search")
+        is_search = search is not None and asked.name == search.name
         is_whole = not self.upstreams.missing()
-        names = (asked.inner(profile),) if is_whole else asked.named(profile)
+        names = () if is_search and is_whole else asked.named(profile)
         try:
             # A name that nobody has yet may be that of a server which is just starting.
             await self.upstreams.join(
@@ -251,8 +263,6 @@ class Gateway:
         finally:
             CURRENT.reset(tokens[0])
             _HAPPENED.reset(tokens[1])
-        search = profile.tool_for("search")
-        is_search = search is not None and asked.name == search.name
         if not is_search:  # a search tells itself where it could not look
             result = explained(result, names, self.upstreams, rule)
         if not asked.ran:
@@ -262,6 +272,8 @@ class Gateway:
         if is_search:
             self.upstreams.wake(*self.upstreams.unlisted())
             missing = self.upstreams.missing()
+            held = 0 if asked.has_found else self.upstreams.held(rule)
+            result = waited_for(result, held, is_empty=not self.box.catalog)
             return noted(result, [n for n in missing if rule is None or rule.admits_server(n)])
         is_bridged = asked.is_bridged(profile)
         return marked(result, tool=str(asked.ran.get("tool", "")) if is_bridged else "")
@@ -294,7 +306,13 @@ class Gateway:
         if known is not None:
             return known
         allow = self._rule(caller)
-        handle = await self.box.session(caller.session, allow=allow, approver=ask_user)
+        profile = self.box.profile
+        if not caller.is_kept and profile.tool_for("call") is not None:
+            # Who is not known again cannot be told that a tool is in the list from now on.
+            profile = replace(profile, surface="dispatch")
+        handle = await self.box.session(
+            caller.session, allow=allow, approver=ask_user, profile=profile
+        )
         if caller.is_kept:
             self._handles.put(caller.session, handle)
         return handle

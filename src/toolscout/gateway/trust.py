@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -20,6 +21,7 @@ from .identity import Identity
 from .pins import Ledger, Offer, Pins
 
 log = logging.getLogger(__name__)
+_HELD = "Tools of server %r are held back: %s. To see why: toolscout pins diff %s"
 _ANOTHER = (
     "Server %r is another than was pinned under that name: its command, arguments, folder or"
     " address differ. It is met as for the first time; see: toolscout pins list %s"
@@ -48,6 +50,11 @@ class Sight:
     definitions: Mapping[str, wire.Definition] = field(default_factory=dict[str, wire.Definition])
     borrowed: Mapping[str, str] = field(default_factory=dict[str, str])
     stamp: int = -1
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """What the server offers and is held back, by its own names."""
+        return tuple(pin.tool for pin in self.ledger.held if pin.tool in self.definitions)
 
     def is_of(
         self,
@@ -113,10 +120,9 @@ class Pinned:
         is_looked_at = self.inner.listing is not None and offered is self.inner.definitions
         return is_looked_at and not any(map(self._is_open, offered))
 
-    def holds(self, tool: str) -> bool:
-        """Whether the server offers a tool of this name that waits for a yes."""
-        found = (d.local for d in self.inner.definitions.values() if d.tool.name == tool)
-        return any(not self._is_open(local) for local in found)
+    def held(self) -> Iterator[Tool]:
+        """The tools that the server offers and that are held back."""
+        return (d.tool for d in self.inner.definitions.values() if not self._is_open(d.local))
 
     def leave(self) -> None:
         """Let the calls that run end, when the server is closed."""
@@ -155,8 +161,9 @@ class Pinned:
         version, trusts_first = self._neighbours.version, self._trusts_first()
         # Of many tools it takes a while, in which other servers are to be called.
         before, sight = await asyncio.to_thread(self._met, trusts_first=trusts_first)
-        self._sight, self._version = sight, version
+        last, self._sight, self._version = self._sight, sight, version
         self._tell(before, sight.ledger)
+        self._warn(last, sight)
 
     def _met(self, *, trusts_first: bool) -> tuple[Ledger, Sight]:
         definitions = self.inner.definitions
@@ -175,6 +182,13 @@ class Pinned:
             self._pins.save(ledger)
             stamp = self._pins.stamp(self._who)
         return before, Sight(ledger, definitions, borrowed, stamp)
+
+    def _warn(self, last: Sight, now: Sight) -> None:
+        """Say in a line that tools are held back, at the start and whenever others are."""
+        if now.held and now.held != last.held:
+            kinds = Counter(now.ledger.pins[tool].standing for tool in now.held)
+            counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+            log.warning(_HELD, self.name, counts, self.name)
 
     def _tell(self, before: Ledger, after: Ledger) -> None:
         known = {p.tool: p for p in before.held}

@@ -20,6 +20,7 @@ from ..catalog.tool import Tool
 from ..events import Event, Sink
 from ..toolbox.box import Toolbox
 from .pins import Pins
+from .policies import Rule
 from .trust import Pinned, shadows
 
 AT_ONCE = 2
@@ -109,9 +110,14 @@ class Upstreams:
         task.add_done_callback(ended)
         return task
 
-    def holder(self, tool: str) -> str:
-        """The server whose pins hold a tool of this name back; none if it is not held."""
-        return next((n for n, s in self._sources.items() if s.holds(tool)), "")
+    def holder(self, tool: str, allow: Rule | None = None) -> str:
+        """The server whose pins hold a tool of this name back, as far as a caller may know."""
+        held = ((n, t) for n, s in self._sources.items() for t in s.held())
+        return next((n for n, t in held if t.name == tool and (not allow or allow(t))), "")
+
+    def held(self, allow: Rule | None = None) -> int:
+        """How many tools are held back, of those that a caller may know of."""
+        return sum(not allow or allow(t) for s in self._sources.values() for t in s.held())
 
     def begin(self, servers: Iterable[Server], apis: Iterable[API] = ()) -> Sequence[Source]:
         """The sources to open a toolbox with."""

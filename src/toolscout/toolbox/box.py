@@ -160,11 +160,13 @@ class Toolbox:
         messages: Iterable[object] | None = None,
         allow: Rule | None = None,
         approver: Approver | None = None,
+        profile: Profile | None = None,
     ) -> Handle:
         """A conversation by its id, new or as it was left.
 
         One that the store does not know is rebuilt from `messages` where they are given. `allow`
-        narrows what this caller may see, and `approver` asks this caller's user.
+        narrows what this caller may see, `approver` asks this caller's user, and `profile` is
+        another than the toolbox's own.
         """
         self._check_entered()
         if self._life == "closed":
@@ -180,7 +182,7 @@ class Toolbox:
             Caller(
                 kept=kept,
                 live=self._live,
-                profile=self._profile,
+                profile=profile or self._profile,
                 features=self._features,
                 allow=both(self._allow, rule(allow)),
                 consent=replace(consent, approver=approver) if approver else consent,
