@@ -22,6 +22,7 @@ from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.evals.bootstrap import paired
 from toolscout.evals.metrics import ndcg, recall
+from toolscout.search.clauses import without_values
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.embedders.use import bundled
 from toolscout.search.engine import Engine
@@ -67,7 +68,8 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
         "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, wider=1e6)),
         "an eighth compared exactly": arms(Exact(), BM25F(), Dense(use, wider=WIDER / 8)),
-        "values kept in the request": arms(Exact(), BM25F(), Dense(use, view=str)),
+        "all values kept in the request": arms(Exact(), BM25F(), Dense(use, view=everything)),
+        "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
         "no turns for several needs": part(fusion=summed),
         "turns from two clauses on": part(fusion=every_clause_a_need),
         "no share of the server": part(fusion=no_server_share),
@@ -82,7 +84,15 @@ class ClauseApart(Dense):
     """Encodes a single clause beside the whole, with the values that it mentions."""
 
     def read(self, request: Request) -> tuple[str, ...]:
-        return (self.view(request.query.words), *request.clauses)
+        return (self.view(request), *request.clauses)
+
+
+def everything(request: Request) -> str:
+    return request.query.words
+
+
+def no_value(request: Request) -> str:
+    return without_values(request.query.words)
 
 
 def no_server_share(request: Request, rankings: Sequence[Ranking]) -> Fused:
@@ -106,13 +116,15 @@ def catalog(*names: str) -> Catalog:
     return Catalog(tools.values())
 
 
-def measured(engine: Engine, name: str, *, limit: int | None) -> Figures:
-    """Recall@5 and nDCG@10 of every query of a set."""
+def measured(
+    engine: Engine, name: str, *, limit: int | None, typed: Callable[[str], str] = str
+) -> Figures:
+    """Recall@5 and nDCG@10 of every query of a set, as somebody types it."""
     found: Figures = []
     labelled = rows(DATA / name / "queries.jsonl")
     for row in labelled[:: max(1, len(labelled) // (limit or len(labelled)))]:
         groups = [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]]
-        names = engine.search(row["query"], limit=10).names
+        names = engine.search(typed(row["query"]), limit=10).names
         found.append((recall(names, groups, at=5), ndcg(names, groups, at=10)))
     return found
 

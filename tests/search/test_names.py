@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.clean import without_hidden
 from toolscout.search.engine import Engine
 
 TOOLS = [
@@ -20,6 +21,10 @@ TOOLS = [
 ]
 ENGINE = filled(TOOLS, embedders=[Bag()])
 PULL = "github__create_pull_request"
+
+
+def is_clean(name: str) -> bool:
+    return without_hidden(name) == name
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,7 @@ def test_a_name_of_five_hundred_characters_is_a_name() -> None:
     assert engine.search("get_very_very").names == (name,)
 
 
-@given(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=40))
+@given(st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=40).filter(is_clean))
 @settings(max_examples=150)
 def test_whatever_letters_and_digits_make_a_name_it_is_found_by_it(name: str) -> None:
     engine = Engine(Catalog([tool(name, "Does it."), tool("other_tool", "Does another.")]))

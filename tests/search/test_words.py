@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +15,7 @@ from tests.search.parts import tool, use
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.search.engine import Engine
-from toolscout.search.text import terms
+from toolscout.search.text import terms, words
 
 OTHERS = [tool(f"thing_{i}", f"Handles thing number {i}.") for i in range(20)]
 
@@ -213,14 +216,123 @@ def test_short_words_and_numbers_are_left_as_they_are() -> None:
         assert engine.search(query).notes == (), query
 
 
-def test_a_request_of_words_that_are_known_needs_no_mending() -> None:
-    """What is unknown in it is a name or a value more often than a slip."""
+TRAVEL = [*OTHERS, tool("zeta", "Book a flight."), tool("eta", "Find a hotel in march.")]
+
+
+def test_slips_are_mended_however_much_of_a_request_is_known() -> None:
+    found = Engine(Catalog(TRAVEL)).search("book a fligth, then find a htoel in march")
+
+    assert found.notes == ("Read 'fligth' as 'flight', 'htoel' as 'hotel'.",)
+    assert set(found.names[:2]) == {"zeta", "eta"}
+
+
+def test_what_is_quoted_is_a_value_and_no_slip() -> None:
+    engine = Engine(Catalog(TRAVEL))
+
+    assert engine.search('book a flight for "marck"').notes == ()
+    assert engine.search("book a flight for marck").notes == ("Read 'marck' as 'march'.",)
+
+
+def test_a_short_word_is_a_slip_only_if_its_letters_are_out_of_order() -> None:
+    engine = Engine(Catalog([*OTHERS, tool("zeta", "Reads a file.")]))
+
+    assert engine.search("flie").notes == ("Read 'flie' as 'file'.",)
+    for other in ("fine", "fire", "fil", "files"):
+        assert not engine.search(other).notes, other
+
+
+def test_mending_can_be_left_out() -> None:
+    assert Engine(Catalog(TRAVEL), mends=False).search("a fligth").notes == ()
+    assert Engine(Catalog(TRAVEL), mends=False).search("a fligth").names == ()
+
+
+class Reader:
+    """An embedder that keeps what it was asked, and knows a few words whole."""
+
+    id = "reader"
+    dimensions = 2
+    is_latin_only = False
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.asked: list[str] = []
+
+    def legibility(self, text: str) -> float:
+        return 0.0 if "字" in text else 1.0
+
+    def is_word(self, text: str) -> bool:
+        return text in self.words
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        self.asked += texts
+        return np.ones((len(texts), 2), np.float32)
+
+
+def reading(reader: Reader) -> Engine:
+    engine = Engine(Catalog(TRAVEL), embedders=[reader])
+    engine.fill()
+    return engine
+
+
+def test_an_encoder_reads_a_request_as_it_was_meant() -> None:
+    reader = Reader()
+    reading(reader).search("Book a fligth to the hotel in march")
+
+    assert reader.asked[-1] == "Book a flight to the hotel in march"
+
+
+def test_a_request_of_strange_words_is_another_language_and_encoded_as_it_stands() -> None:
+    reader = Reader()
+    found = reading(reader).search("Buche einen Fligth nach Rom")
+
+    assert found.notes == ("Read 'fligth' as 'flight'.",)
+    assert reader.asked[-1] == "Buche einen Fligth nach Rom"
+
+
+def test_what_an_encoder_knows_as_a_word_is_no_slip() -> None:
+    engine = reading(Reader("flights", "fright"))
+
+    assert engine.search("book a fright").notes == ()
+    assert engine.search("book a frlight").notes == ("Read 'frlight' as 'flight'.",)
+
+
+def test_an_encoder_is_not_asked_about_a_script_it_cannot_read_and_that_is_said() -> None:
+    reader = Reader()
+    engine = reading(reader)
+    asked = len(reader.asked)
+
+    found = engine.search("字 flight")
+
+    assert found.names == ("zeta",)
+    assert found.notes == (
+        "Searched without vectors: reader does not know the script of this request.",
+    )
+    assert len(reader.asked) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("संदेश भेजें", ["संदेश", "भेजें"]),
+        ("வணக்கம் நண்பர்", ["வணக்கம்", "நண்பர்"]),
+        ("বাংলা বার্তা", ["বাংলা", "বার্তা"]),
+        ("שָׁלוֹם", ["שלום"]),
+        ("مُحَمَّد", ["محمد"]),
+        ("новый ёж", ["новый", "еж"]),
+        ("crème brûlée", ["creme", "brulee"]),
+    ],
+)
+def test_signs_belong_to_the_letters_they_stand_on(text: str, expected: list[str]) -> None:
+    assert words(text) == expected
+
+
+def test_hindi_finds_hindi() -> None:
     engine = Engine(
-        Catalog([*OTHERS, tool("zeta", "Book a flight."), tool("eta", "Find a hotel in march.")])
+        Catalog([tool("a", "संदेश भेजता है"), tool("b", "चित्र दिखाता है"), tool("c", "संगीत बजाता है")])
     )
 
-    assert engine.search("book a flight and find a hotel for Marck").notes == ()
-    assert engine.search("marck").notes != ()
+    assert engine.search("चित्र दिखाओ").names[0] == "b"
+    assert engine.search("संगीत").names == ("c",)
 
 
 @pytest.mark.behaviour("E5")

@@ -51,6 +51,14 @@ class Warming:
         """The cosine from which on two words may mean the same."""
         return self._inner.least_likeness
 
+    def legibility(self, text: str) -> float:
+        """The share of a text that it can read."""
+        return self._inner.legibility(text)
+
+    def is_word(self, text: str) -> bool:
+        """Whether it knows a word whole; nobody waits to be told."""
+        return self._is_read.is_set() and self._inner.is_word(text)
+
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row a text, however long the weights take."""
         rows = self._inner.encode(texts)

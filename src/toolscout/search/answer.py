@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, zip_longest
 
@@ -18,7 +18,7 @@ from .query import MOST_NAMES, MOST_QUERIES, Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
-from .typos import Spellings, repair
+from .typos import Spellings, as_typed, repair
 
 _NEAR = 8
 _DEPTH = 100
@@ -28,11 +28,12 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How an engine ranks: its arms, and how they become one."""
+    """How an engine ranks: its arms, how they become one, and whether it mends slips."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
-    spellings: Spellings = field(default_factory=Spellings)
+    spellings: Spellings
+    mends: bool = True
 
 
 def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
@@ -50,12 +51,17 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     if not query.words:
         return _listed(index, query, mask, limit)
     parts = clauses(query.words)
-    needs, mended = repair(index, method.spellings, parts, mask)
-    notes = tuple(f"Read {wrong!r} as {right!r}." for wrong, right in mended.items())
+    read = repair(index, method.spellings, parts, mask) if method.mends else as_typed(parts)
+    notes: tuple[str, ...] = ()
+    if read.slips:
+        notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.slips.items())}.",)
+        if not read.is_foreign:  # then what is strange in it tells an encoder more as it stands
+            query = replace(query, words=read.mended(query.words))
+            parts = tuple(map(read.mended, parts))
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
-    every = tuple(chain.from_iterable(needs))
-    request = Request(query, index, mask, every, parts, needs, limit, _depth(limit))
+    every = tuple(chain.from_iterable(read.needs))
+    request = Request(query, index, mask, every, parts, read.needs, limit, _depth(limit))
     return _ranked(method, request, notes=notes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _MOST = 16
 _SHORT = 4
@@ -50,6 +51,7 @@ _VALUES = re.compile(
     """,
     re.VERBOSE,
 )
+_QUOTES = "\"“”«»「」`'‘’"
 _SPACE = re.compile(r"\s+")
 
 
@@ -81,9 +83,17 @@ def _pieces(text: str) -> list[str]:
     return [text[start:end] for start, end in starts]
 
 
-def without_values(text: str) -> str:
-    """The request without quoted texts, numbers, addresses and links, which name no capability."""
-    left = _SPACE.sub(" ", _VALUES.sub(" ", text)).strip(" ,.;:")
+def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: False) -> str:
+    """The request without quoted texts, numbers, addresses and links, which name no capability.
+
+    Those that do all the same may be kept, without their quotes.
+    """
+
+    def rest(match: re.Match[str]) -> str:
+        value = match[0].strip(_QUOTES)
+        return f" {value} " if is_kept(value) else " "
+
+    left = _SPACE.sub(" ", _VALUES.sub(rest, text)).strip(" ,.;:")
     return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
 
 

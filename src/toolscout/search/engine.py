@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -13,7 +13,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from .answer import Method, answer, merged
 from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, Floats, is_translating
+from .embedders.embedder import Embedder, Floats, is_literate, is_translating
 from .fields import Texts, texts
 from .filling import RETRY_SECONDS, Filler, Progress
 from .fusion import zscore
@@ -27,6 +27,7 @@ from .rankers.exact import Exact
 from .rankers.foreign import Foreign
 from .ranking import Fusion, Mask, Ranker
 from .scope import Allow, allowed
+from .typos import Spellings
 
 __all__ = ["Allow", "Engine", "Status"]
 
@@ -86,8 +87,8 @@ class Engine:
     Words are ready at once. Vectors come from the cache or are made in the background; until they
     are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
     tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
-    `rankers`, `fusion` and `read` (what of a tool is encoded) may be your own; `cut` is the
-    confidence from which on a search counts as answered.
+    `rankers`, `fusion` and `read` (what of a tool is encoded) may be your own; `mends` says whether
+    slips of the pen are; `cut` is the confidence from which on a search counts as answered.
     """
 
     def __init__(
@@ -99,13 +100,15 @@ class Engine:
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
         read: Texts = texts,
+        mends: bool = True,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.embedders = tuple(embedders)
         self.cut = cut
         arms = tuple(rankers or _arms(self.embedders))
-        self._method = Method(rankers=arms, fusion=fusion)
+        spellings = Spellings(is_word=_judge(self.embedders))
+        self._method = Method(rankers=arms, fusion=fusion, mends=mends, spellings=spellings)
         self._translating = {arm.embedder.id for arm in arms if isinstance(arm, Foreign)}
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())
@@ -224,6 +227,16 @@ class Engine:
             rest = "by words only" if not index.vectors else "without some vectors"
             return (f"Searched {rest}: {problem}",)
         return (f"Vectors are still being made for {lacking} of {int(mask.sum())} tools.",)
+
+
+def _judge(embedders: Sequence[Embedder]) -> Callable[[str], bool]:
+    """Who tells what is a word: the first embedder that can, else nobody."""
+    judges = [e.is_word for e in embedders if is_literate(e)]
+    return judges[0] if judges else _nobody
+
+
+def _nobody(_: str) -> bool:
+    return False
 
 
 def _arms(embedders: Sequence[Embedder]) -> Iterator[Ranker]:

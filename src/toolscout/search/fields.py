@@ -10,7 +10,7 @@ import numpy as np
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
 from .postings import Entries, Vocabulary
-from .text import split_identifiers, terms
+from .text import split_identifiers, terms_of, written
 
 # One field a bit; the weights and reference lengths that BM25F works with. Lengths are fixed
 # rather than averaged over the catalog: a tool's weights then depend on the tool alone, so an index
@@ -31,10 +31,18 @@ def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
     """Every term of some tools with its BM25F weight; repeats and long fields saturate."""
     flat: list[str] = []
     lengths: list[int] = []
+    met: set[str] = set()
+
+    def read(text: str) -> list[str]:
+        words = written(text)
+        met.update(words)
+        return terms_of(words)
+
     for tool in tools:
-        for field in _fields(tool):
+        for field in _fields(tool, read):
             lengths.append(len(field))
             flat += field
+    vocabulary.meet(met)
     numbers = np.fromiter(vocabulary.add(flat), np.int64, len(flat))
     sizes = np.array(lengths, np.int64)
     places = np.repeat(np.arange(len(sizes)), sizes)  # a tool's fields stand one after another
@@ -57,16 +65,16 @@ def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
     )
 
 
-def _fields(tool: Tool) -> Iterator[list[str]]:
+def _fields(tool: Tool, read: Callable[[str], list[str]]) -> Iterator[list[str]]:
     described = tool.parameters.described()
-    name = terms(tool.name)
-    yield name + [t for t in terms(tool.title) if t not in name] if tool.title else name
-    yield terms(tool.description[:_TEXT_CAP])
-    yield [t for phrase in tool.phrases for t in terms(phrase[:_TEXT_CAP])]
-    yield terms(" ".join([p for p, _ in described]))
-    yield terms(" ".join([text[:400] for _, text in described])[:_TEXT_CAP])
-    server = [t for t in terms(tool.server) if t not in name]
-    yield server + terms(" ".join((tool.category, *tool.tags)))
+    name = read(tool.name)
+    yield name + [t for t in read(tool.title) if t not in name] if tool.title else name
+    yield read(tool.description[:_TEXT_CAP])
+    yield [t for phrase in tool.phrases for t in read(phrase[:_TEXT_CAP])]
+    yield read(" ".join([p for p, _ in described]))
+    yield read(" ".join([text[:400] for _, text in described])[:_TEXT_CAP])
+    server = [t for t in read(tool.server) if t not in name]
+    yield server + read(" ".join((tool.category, *tool.tags)))
 
 
 Texts = Callable[[Tool], Sequence[tuple[str, float]]]

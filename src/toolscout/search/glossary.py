@@ -12,7 +12,7 @@ import numpy as np
 
 from ..catalog.tool import Tool
 from .embedders.embedder import Floats
-from .text import is_paired, split_identifiers, terms
+from .text import MARKS, is_paired, split_identifiers, terms
 from .vectors import one_thread
 
 _MOST_WORDS = 3_000
@@ -26,7 +26,7 @@ _CLOSE = 0.08
 _CHOICES = 2
 _GROWN = 1.05
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
 # What stands for a word where no blanks do: runs of Han, of Katakana, of Hangul.
 _RUNS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+|[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}")
 

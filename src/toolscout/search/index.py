@@ -117,6 +117,7 @@ class Index:
         gone = [slot for n in dict.fromkeys(names) if (slot := self.slot(n)) is not None]
         if not gone:
             return self
+        self.shared.vocabulary.has_lost = True
         lost, alive = dict(self.lexicon.lost), self.alive.copy()
         for slot in gone:
             alive[slot] = False

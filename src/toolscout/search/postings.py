@@ -144,12 +144,19 @@ def _sorted(
 
 
 class Vocabulary:
-    """Terms and their numbers; it only grows, so every snapshot can share it."""
+    """Terms and their numbers, and the words they come from, as they are written.
 
-    __slots__ = ("_numbers", "terms")
+    It only grows, so every snapshot can share it; it `has_lost` once a tool has left, since then
+    there may be words in it that no tool has.
+    """
+
+    __slots__ = ("_met", "_numbers", "has_lost", "terms", "words")
 
     def __init__(self) -> None:
         self.terms: list[str] = []
+        self.words: list[str] = []
+        self.has_lost = False
+        self._met: set[str] = set()
         self._numbers = _Numbers(self.terms)
 
     def __len__(self) -> int:
@@ -162,6 +169,12 @@ class Vocabulary:
     def add(self, terms: Iterable[str]) -> Iterator[int]:
         """The numbers of terms, new or not."""
         return map(self._numbers.__getitem__, terms)
+
+    def meet(self, words: set[str]) -> None:
+        """Take in words as they are written, new or not."""
+        fresh = words - self._met
+        self._met |= fresh
+        self.words.extend(sorted(fresh))
 
 
 class _Numbers(dict[str, int]):

@@ -53,8 +53,8 @@ _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
 class Query:
     """A query, read. `words` is what ranking gets once filters and exclusions are taken out.
 
-    Required terms stay among the words, since they count there as well; so do phrases, whose words
-    stand together by preference and not by force. A pattern that `is_guess` only looks like one:
+    Required terms stay among the words, since they count there as well; so do phrases, which are
+    taken as they stand. A pattern that `is_guess` only looks like one:
     when no tool matches it, the words stand. `is_cut` says that there was more than is read.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -18,7 +18,16 @@ these they this those to too upon us very want wants was we were what when where
 whom whose why will with would you your yours
 """
 _STOP = frozenset(_STOP_WORDS.split())
-_WORD = re.compile(r"[^\W_]+")
+# Signs that belong to the letter before them, and which `\w` leaves out: vowels and tones of the
+# scripts of India and its neighbours, Hebrew, Arabic, Thaana, Thai, Lao, Tibetan, Burmese, Khmer.
+MARKS = (
+    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u07a6-\u07b0\u0900-\u0963\u0971-\u0df3\u0e31\u0e34-\u0e3a"
+    "\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u103e\u1056-\u1059"
+    "\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u17b4-\u17d3"
+    "\u17dd"
+)
+_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
@@ -35,18 +44,24 @@ _SCRIPTS = (
     ("\u0900", "\u097f", "hindi"),
     ("\u0b80", "\u0bff", "tamil"),
 )
+_ACCENTS = re.compile(
+    "(?<![\u0400-\u04ff])\u0306|[\u0300-\u0305\u0307-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"
+    "\u064b-\u0652\u0670]"
+)
 _CACHE_SIZE = 200_000
 _LONGEST_KEPT = 64
 _cache: dict[str, tuple[str, ...]] = {}
 
 
 def fold(text: str) -> str:
-    """One spelling for what looks the same: compatibility forms, accents and case folded."""
+    """One spelling for what looks the same: compatibility forms and accents folded.
+
+    What makes another letter stays: the breve of `й`, and vowels where a script writes them as
+    signs. Hebrew and Arabic vowels, which are mostly left out, go.
+    """
     if text.isascii():
         return text
-    text = unicodedata.normalize("NFKD", text)
-    kept = (c for c in text if not unicodedata.combining(c) or c > "\u0370")
-    return unicodedata.normalize("NFC", "".join(kept))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def split_identifiers(text: str) -> str:
@@ -67,9 +82,18 @@ def forms(words: Iterable[str]) -> Iterator[str]:
             yield from map(str.casefold, parts)
 
 
+def each_word(text: str, change: Callable[[str], str]) -> str:
+    """A text with words changed by their folded form; those changed to nothing stay."""
+    return _WORD.sub(lambda match: change(fold(match[0]).casefold()) or match[0], text)
+
+
 def terms(text: str) -> list[str]:
     """The index terms of a text, in order, stop words left out."""
-    words = written(text)
+    return terms_of(written(text))
+
+
+def terms_of(words: Sequence[str]) -> list[str]:
+    """The same of words as they are written."""
     try:
         return list(chain.from_iterable(map(_cache.__getitem__, words)))
     except KeyError:  # a word that is met for the first time

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from heapq import nsmallest
 from itertools import chain, islice
 from threading import Lock
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
 from ..catalog.tool import Tool
+from .clauses import without_values
 from .index import Index
+from .lexicon import Term
 from .postings import Vocabulary
 from .ranking import Mask
-from .text import forms, terms, written
+from .text import each_word, forms, terms, terms_of, written
 
 _SHORTEST = 4
+_CROWDED = 5  # shorter words have so many neighbours that only letters out of order are a slip
 _LONGEST = 40
 _LONG = 8
-_ENOUGH = 3
+_SHORTEST_STEM = 6
 _MOST = 16
-_TOOLS = 20
-_CHUNK = 100
+_QUOTED = re.compile("""["'`“«「‘@]|://""")
+
+
+class Repaired(NamedTuple):
+    """The terms of a request's clauses with slips mended, and each slip with the word it is.
+
+    It `is_foreign` if most of its words are strange: those are not slips, but another language.
+    """
+
+    needs: Sequence[list[str]]
+    slips: Mapping[str, str]
+    is_foreign: bool
+
+    def mended(self, text: str) -> str:
+        """A text of the request as it was meant."""
+        return each_word(text, lambda word: self.slips.get(word, ""))
 
 
 @dataclass(slots=True)
 class Words:
-    """Different words by first letter and length."""
+    """Different words by their first letter, each letter's laid out when it is first asked for."""
 
-    buckets: dict[tuple[str, int], dict[str, None]] = field(
-        default_factory=dict[tuple[str, int], dict[str, None]]
-    )
+    letters: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    laid: dict[str, Laid] = field(default_factory=dict[str, "Laid"])
     seen: int = 0
     """How many of the texts that they come from have been taken in."""
 
@@ -39,76 +59,114 @@ class Words:
         """Take in what is a word and neither very short nor very long."""
         for word in words:
             if _SHORTEST - 1 <= len(word) <= _LONGEST and word.isalpha():
-                self.buckets.setdefault((word[0], len(word)), {})[word] = None
+                self.letters.setdefault(word[0], {})[word] = None
 
     def near(self, word: str) -> list[tuple[int, str]]:
         """Words one slip away, two for a long word, and how many; the first letter is trusted."""
+        known = self.letters.get(word[0], {})
+        if len(word) < _CROWDED:
+            return [(1, other) for other in _swapped(word) if other in known]
         slips = 2 if len(word) >= _LONG else 1
-        found: list[tuple[int, str]] = []
-        for length in range(len(word) - slips, len(word) + slips + 1):
-            for other in self.buckets.get((word[0], length), ()):
-                distance = OSA.distance(word, other, score_cutoff=slips)
-                if distance <= slips:
-                    found.append((distance, other))
-        return found
+        laid = self.laid.get(word[0])
+        if laid is None or len(laid.words) < len(known):
+            laid = self.laid[word[0]] = Laid.of(known)
+        compared = [
+            (OSA.distance(word, other, score_cutoff=slips), other)
+            for other in laid.like(word, slips)
+        ]
+        return [pair for pair in compared if pair[0] <= slips]
+
+
+class Laid(NamedTuple):
+    """Words beside their lengths and letters, so that most can be told apart all at once."""
+
+    words: Sequence[str]
+    lengths: npt.NDArray[np.int16]
+    letters: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, words: Iterable[str]) -> Laid:
+        """Lay words out."""
+        listed = list(words)
+        lengths = np.fromiter(map(len, listed), np.int16, len(listed))
+        return cls(listed, lengths, np.fromiter(map(_letters, listed), np.uint64, len(listed)))
+
+    def like(self, word: str, slips: int) -> list[str]:
+        """What may be so many slips away: a slip changes the length by one and two letters."""
+        apart = np.bitwise_count(self.letters ^ np.uint64(_letters(word)))
+        is_near = (apart <= 2 * slips) & (np.abs(self.lengths - len(word)) <= slips)
+        return [self.words[place] for place in is_near.nonzero()[0].tolist()]
 
 
 @dataclass(slots=True)
 class Spellings:
-    """The words of a catalog as they are written, and its terms.
+    """The words of a catalog as they are written, and its terms, each with the words it stands for.
 
     They are collected when a slip is first met, and then as the catalog grows. What has left the
     catalog stays: whoever reads a slip as a word sees to it that a tool still has it.
     """
 
-    tools: list[Tool] = field(default_factory=list[Tool])
+    is_word: Callable[[str], bool]
+    """Tells of a word that it is surely one, even if no tool has it."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     words: Words = field(default_factory=Words)
     terms: Words = field(default_factory=Words)
+    forms: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     lock: Lock = field(default_factory=Lock)
 
-    def near(self, index: Index, word: str, term: str) -> tuple[list[tuple[int, str]], ...]:
-        """Words near a word, and terms near its term."""
+    def near(self, index: Index, word: str) -> list[tuple[int, str, str]]:
+        """Words near a word: how many slips away, and the term of each."""
         with self.lock:
-            self._follow(index)
-            return self.words.near(word), self.terms.near(term) if _is_word(term) else []
+            self._follow(index.shared.vocabulary)
+            near = self.words.near(word)
+        return [(distance, other, term) for distance, other in near for term in terms(other)[:1]]
 
-    def _follow(self, index: Index) -> None:
-        """Take in what came since last time, or start anew with another index."""
-        tools, vocabulary = index.shared.tools, index.shared.vocabulary
-        if tools is not self.tools:
-            self.tools, self.words = tools, Words()
+    def near_term(self, term: str) -> list[tuple[int, str]]:
+        """Terms near a term, for the sake of other forms of a word; short ones say too little."""
+        with self.lock:
+            return self.terms.near(term) if len(term) >= _SHORTEST_STEM else []
+
+    def _follow(self, vocabulary: Vocabulary) -> None:
+        """Take in what came since last time, or start anew with another vocabulary."""
         if vocabulary is not self.vocabulary:
-            self.vocabulary, self.terms = vocabulary, Words()
-        if self.words.seen < index.size:
-            self.words.add(forms(_different(tools[self.words.seen : index.size])))
-            self.words.seen = index.size
-        self.terms.add(islice(vocabulary.terms, self.terms.seen, end := len(vocabulary)))
-        self.terms.seen = end
+            self.vocabulary, self.words, self.terms, self.forms = vocabulary, Words(), Words(), {}
+        if self.words.seen < (end := len(vocabulary.words)):
+            fresh = list(forms(islice(vocabulary.words, self.words.seen, end)))
+            self.words.add(fresh)
+            self.words.seen = end
+            for word in dict.fromkeys(fresh):
+                for term in terms(word)[:1]:
+                    self.forms.setdefault(term, []).append(word)
+        if self.terms.seen < (end := len(vocabulary)):
+            self.terms.add(islice(vocabulary.terms, self.terms.seen, end))
+            self.terms.seen = end
 
 
-def repair(
-    index: Index, spellings: Spellings, clauses: Sequence[str], allowed: Mask
-) -> tuple[Sequence[list[str]], dict[str, str]]:
+def as_typed(clauses: Sequence[str]) -> Repaired:
+    """A request in which nothing is mended."""
+    return Repaired([terms(clause) for clause in clauses], {}, is_foreign=False)
+
+
+def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: Mask) -> Repaired:
     """The terms of a query's clauses with slips mended, and which word was read as which.
 
     Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
-    others. A request that has enough words the catalog knows needs no repair: what is unknown in it
-    is a name or a value more often than a slip.
+    others. What is quoted is a value, and left as it is; so is what is a word elsewhere.
     """
-    needs = [terms(clause) for clause in clauses]
-    different = dict.fromkeys(chain.from_iterable(needs))
+    plain = as_typed(clauses)
+    different = dict.fromkeys(chain.from_iterable(plain.needs))
     unknown = unseen(index, different, allowed)
-    if not unknown or len(different) - len(unknown) >= _ENOUGH:
-        return needs, {}
-    typed = {term: word for c in clauses for word in forms(written(c)) for term in terms(word)}
+    if not unknown:
+        return plain
+    typed = _typed(clauses, set(unknown))
     mended: dict[str, str] = {}
-    told: dict[str, str] = {}
-    for term in unknown[:_MOST]:
-        word = typed.get(term, term)
-        if found := _meant(index, spellings, word, term, allowed) if _is_word(word) else None:
-            mended[term], told[word] = found
-    return [[mended.get(t, t) for t in need] for need in needs], told
+    slips: dict[str, str] = {}
+    for term, word in islice(typed.items(), _MOST):
+        found = _meant(index, spellings, word, term, allowed)
+        if found and not spellings.is_word(word):
+            mended[term], slips[word] = found
+    needs = [[mended.get(term, term) for term in need] for need in plain.needs]
+    return Repaired(needs, slips, is_foreign=2 * len(unknown) > len(different))
 
 
 def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
@@ -121,75 +179,106 @@ def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     return [text for text in texts if text not in names]
 
 
+def _typed(clauses: Sequence[str], strange: AbstractSet[str]) -> dict[str, str]:
+    """The words that strange terms were typed as, but for what is quoted."""
+    found: dict[str, str] = {}
+    for clause in clauses:
+        said = without_values(clause) if _QUOTED.search(clause) else clause
+        for word in written(said):
+            if len(word) < _SHORTEST or strange.isdisjoint(terms_of((word,))):
+                continue
+            for form in filter(_is_word, forms((word,))):
+                found |= {term: form for term in terms(form) if term in strange}
+    return found
+
+
 def _meant(
     index: Index, spellings: Spellings, word: str, term: str, allowed: Mask
 ) -> tuple[str, str] | None:
     """The term and the word that a slip is read as.
 
-    What was typed is compared with words as tools write them; only then its term with theirs, for
-    the sake of other forms of a word and of what stands in parameters alone.
+    What was typed is compared with words as tools write them, and only then its term with theirs,
+    if it is another than the word: it may be a form that no tool writes.
     """
-    words, stems = spellings.near(index, word, term)
-    offered = [(d, w, t) for d, w in words for t in terms(w)[:1]]
-    for other, stem, slots in _ordered(index, word, offered, allowed):
-        if any(_writes(index.tool(slot), other) for slot in slots):
-            return stem, other
-    for _, stem, slots in _ordered(index, term, [(d, t, t) for d, t in stems], allowed):
-        return stem, _form(map(index.tool, slots), word, stem)
+    near = spellings.near(index, word)
+    for other, known in _ordered(index, word, near, allowed):
+        if _is_written(index, known, other, allowed):
+            return known.text, other
+    if term == word:
+        return None
+    stems = [(distance, stem, stem) for distance, stem in spellings.near_term(term)]
+    for _, known in _ordered(index, term, stems, allowed):
+        return known.text, _form(index, spellings, word, known, allowed)
     return None
 
 
 def _ordered(
     index: Index, word: str, offered: Iterable[tuple[int, str, str]], allowed: Mask
-) -> Iterator[tuple[str, str, list[int]]]:
-    """What is in the caller's sight, the likeliest first, with the slots that have its term.
+) -> Iterator[tuple[str, Term]]:
+    """What is in the caller's sight, the likeliest first, with what is known of its term.
 
     Of equally many slips letters that changed places are likelier than another letter, and that is
     likelier than one too few or too many; then the word that more tools have.
     """
-    found: list[tuple[tuple[int, bool, bool, int, str], str, list[int]]] = []
+    found: list[tuple[tuple[int, bool, bool, int, str], Term]] = []
     letters = sorted(word)
     for distance, other, stem in offered:
         known = index.lexicon.get(stem)
         if known is None:
             continue
-        slots: list[int] = known.slots.compress(allowed.take(known.slots)).tolist()
-        if slots:
+        if count := int(allowed.take(known.slots).sum()):
             is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
-            rank = (distance, not is_mixed, not is_even, -len(slots), other)
-            found.append((rank, stem, slots))
-    return ((rank[-1], stem, slots) for rank, stem, slots in sorted(found))
+            found.append(((distance, not is_mixed, not is_even, -count, other), known))
+    found.sort(key=lambda pair: pair[0])
+    return ((rank[-1], known) for rank, known in found)
 
 
-def _form(tools: Iterable[Tool], word: str, term: str) -> str:
-    """How tools write a term, as near as may be to a word; the first few by name tell."""
-    found: set[str] = set()
-    for tool in nsmallest(_TOOLS, tools, key=lambda t: t.name):
-        described = chain.from_iterable(tool.parameters.described())
-        words = written(" ".join((_text(tool), *described)))
-        found.update(f for f in forms(words) if term in terms(f))
-    return min(found, default=term, key=lambda f: (not f.isalpha(), OSA.distance(word, f), f))
+def _form(index: Index, spellings: Spellings, word: str, known: Term, allowed: Mask) -> str:
+    """How tools in the caller's sight write a term, as near as may be to a word."""
+    found = sorted(spellings.forms.get(known.text, ()), key=lambda f: (OSA.distance(word, f), f))
+    seen = (form for form in found if _is_written(index, known, form, allowed))
+    return next(seen, known.text)
+
+
+def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
+    """Whether a tool in the caller's sight writes a word just so."""
+    if allowed is index.alive and not index.shared.vocabulary.has_lost:
+        return True  # whatever was met is still there
+    slots: list[int] = known.slots.compress(allowed.take(known.slots)).tolist()
+    return any(_writes(index.tool(slot), word) for slot in slots)
 
 
 def _writes(tool: Tool, word: str) -> bool:
-    text = _text(tool)
-    if text.isascii() and word not in text.casefold():  # which is quicker to see
+    named = (tool.name, tool.title, tool.server, tool.category, *tool.tags)
+    if _has(" ".join((*named, tool.description, *tool.phrases)), word):
+        return True
+    schema = tool.parameters
+    if schema.text.isascii() and word not in schema.text.casefold():  # which is quicker to see
+        return False
+    return _has(" ".join(chain.from_iterable(schema.described())), word)
+
+
+def _has(text: str, word: str) -> bool:
+    if text.isascii() and word not in text.casefold():
         return False
     return word in forms(written(text))
 
 
-def _different(tools: Sequence[Tool]) -> set[str]:
-    """The words of many tools, each once; some tools at a time, for the sake of memory."""
-    found: set[str] = set()
-    for first in range(0, len(tools), _CHUNK):
-        found.update(written(" ".join(map(_text, tools[first : first + _CHUNK]))))
-    return {word for word in found if not word.isdigit()}
+def _letters(word: str) -> int:
+    """The letters of a word as bits, and again those that it has more than once."""
+    once = again = 0
+    for letter in word:
+        bit = 1 << (ord(letter) & 31)
+        again |= once & bit
+        once |= bit
+    return again << 32 | once
 
 
-def _text(tool: Tool) -> str:
-    """What is written of a tool, but for its parameters, which take long to read."""
-    named = (tool.name, tool.title, tool.server, tool.category, *tool.tags)
-    return " ".join((*named, tool.description, *tool.phrases))
+def _swapped(word: str) -> Iterator[str]:
+    """A word with two letters in the other order, but for the first."""
+    for place in range(1, len(word) - 1):
+        if word[place] != word[place + 1]:
+            yield word[:place] + word[place + 1] + word[place] + word[place + 2 :]
 
 
 def _is_word(text: str) -> bool:

@@ -13,6 +13,9 @@ from ...errors import EmbedderError
 
 Floats = npt.NDArray[np.float32]
 
+LEGIBLE = 0.5
+"""The share of a request that an embedder must be able to read, to be asked about it."""
+
 
 class Embedder(Protocol):
     """Turns texts into vectors of length one; `id` names the model, for caches."""
@@ -58,6 +61,23 @@ class Translating(Embedder, Protocol):
 def is_translating(embedder: Embedder) -> TypeGuard[Translating]:
     """Whether an embedder knows words well enough; nothing else of it is looked at."""
     return hasattr(embedder, "least_likeness")
+
+
+class Literate(Embedder, Protocol):
+    """An embedder that can tell what of a text it knows."""
+
+    def legibility(self, text: str) -> float:
+        """The share of a text that it can read at all: nothing of a script that it never saw."""
+        ...
+
+    def is_word(self, text: str) -> bool:
+        """Whether it knows a word whole; what it has to spell out may be a slip."""
+        ...
+
+
+def is_literate(embedder: Embedder) -> TypeGuard[Literate]:
+    """Whether an embedder can tell what it knows; nothing else of it is looked at."""
+    return hasattr(embedder, "legibility") and hasattr(embedder, "is_word")
 
 
 @dataclass(frozen=True, slots=True)

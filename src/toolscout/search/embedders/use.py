@@ -12,6 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 _LONGEST = 2_000
+_ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "er")
+_SHORTEST_STEM = 4
+_UNKNOWN, _BLANK = 0, 6  # numbers of pieces of a text, a blank's being no piece of a word
 
 
 class UniversalEncoder:
@@ -37,6 +40,34 @@ class UniversalEncoder:
         with self._lock:
             rows = self._model.encode([t[:_LONGEST] or " " for t in texts])
         return np.asarray(rows, dtype=np.float32)
+
+    def legibility(self, text: str) -> float:
+        """The share of a text's pieces that are in its vocabulary."""
+        if text.isascii():
+            return 1.0
+        pieces = self._pieces(text[:_LONGEST])
+        return 1 - pieces.count(_UNKNOWN) / len(pieces) if pieces else 1.0
+
+    def is_word(self, text: str) -> bool:
+        """Whether a word, perhaps but for its ending, is a single piece of its vocabulary."""
+        stems = (text.removesuffix(e) for e in _ENDINGS if text.endswith(e))
+        return self._is_whole(text) or any(
+            len(stem) >= _SHORTEST_STEM and self._is_whole(stem) for stem in stems
+        )
+
+    def _is_whole(self, text: str) -> bool:
+        pieces = self._pieces(text)
+        return len(pieces) == 1 and pieces[0] != _UNKNOWN
+
+    def _pieces(self, text: str) -> list[int]:
+        """The numbers of a text's pieces, without blanks and what marks its ends."""
+        # It is not public there, but to read the vocabulary a second time would take 40 MB.
+        tokenizer: Any = getattr(self._model, "_tokenizer", None)
+        if tokenizer is None:
+            return []
+        with self._lock:
+            _, *pieces, _ = tokenizer.encode(text)
+        return [piece for piece in pieces if piece != _BLANK]
 
 
 @cache

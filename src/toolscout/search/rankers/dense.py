@@ -2,22 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from ...errors import EmbedderError
 from ..clauses import without_values
-from ..embedders.embedder import Embedder, encoded, unfitting
+from ..embedders.embedder import LEGIBLE, Embedder, encoded, is_literate, unfitting
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
-from ..text import latin_share
+from ..text import latin_share, terms
 from ..vectors import Vectors, one_thread
 from .exact import is_called
 
 _REMEMBERED = 512
+_PHRASE = 3
 WIDER = 4.0
+
+
+def capability(request: Request) -> str:
+    """What a request asks for, without the values that it mentions.
+
+    A short one stays if the catalog has all of its words: `S3` and `2FA` name what tools do.
+    """
+
+    def is_kept(value: str) -> bool:
+        words = dict.fromkeys(terms(value))
+        is_plain = value.count(" ") < _PHRASE and not any(sign in value for sign in ("@", "://"))
+        return is_plain and any(map(str.isalpha, value)) and _knows(request, words)
+
+    return without_values(request.query.words, is_kept=is_kept)
+
+
+def _knows(request: Request, words: Collection[str]) -> bool:
+    return bool(words) and len(request.known(words)) == len(words)
 
 
 class Dense:
@@ -34,7 +54,7 @@ class Dense:
         *,
         weight: float = 1.0,
         clause_share: float = 0.5,
-        view: Callable[[str], str] = without_values,
+        view: Callable[[Request], str] = capability,
         wider: float = WIDER,
     ) -> None:
         self.embedder = embedder
@@ -53,6 +73,8 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
+        if is_literate(self.embedder) and self.embedder.legibility(text) < LEGIBLE:
+            raise EmbedderError(f"{self.embedder.id} does not know the script of this request.")
         views = self._encode(self.read(request))
         if views.shape[1] != vectors.dimensions:
             raise unfitting(self.embedder.id, views.shape[1], vectors.dimensions)
@@ -69,7 +91,7 @@ class Dense:
 
     def read(self, request: Request) -> tuple[str, ...]:
         """The texts that stand for a request: the whole, then its clauses; one is as the whole."""
-        whole = self.view(request.query.words)
+        whole = self.view(request)
         return (whole, *(request.clauses if len(request.clauses) > 1 else (whole,)))
 
     def _views(self, texts: tuple[str, ...]) -> Floats:

@@ -8,7 +8,7 @@ from threading import Lock
 
 import numpy as np
 
-from ..embedders.embedder import Translating, encoded, unit
+from ..embedders.embedder import LEGIBLE, Translating, encoded, is_literate, unit
 from ..glossary import Glossary, Meanings, pieces
 from ..lexicon import Term
 from ..ranking import Floats, Request
@@ -21,14 +21,22 @@ _LONGEST = 40  # what is longer is no word
 _MOSTLY = 2
 _REMEMBERED = 4_096
 _LATIN = "\u0250"
+# Words that hardly any other language has: a request with one of them is English.
+_ENGLISH_WORDS = """
+all and are can could do does every from how its many much my need our please should some something
+that the their them these they this those want what when where which who why will with would you
+your
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 class Foreign:
     """The arm that reads strange words as the catalog's words that mean the same.
 
     Words of other scripts are looked up wherever the catalog does not know them, words in Latin
-    letters only where there are twice as many of them as of others: a few are names or values more
-    often. It is trusted as far as the strange words were found.
+    letters only where there are twice as many of them as of others, and none that is plainly
+    English: a few are names or values more often. It is trusted as far as the strange words were
+    found.
     """
 
     def __init__(self, embedder: Translating, *, weight: float = WEIGHT) -> None:
@@ -40,7 +48,7 @@ class Foreign:
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the same meaning."""
         glossary = request.index.glossaries.get(self.embedder.id)
-        if glossary is None:
+        if glossary is None or not self._is_legible(request.query.words):
             return None
         clauses = [list(pieces(clause)) for clause in request.clauses]
         words = dict.fromkeys(w for clause in clauses for w in clause if len(w) <= _LONGEST)
@@ -55,6 +63,9 @@ class Foreign:
         needs = [[t for word in clause for t in meant.get(word, ())] for clause in clauses]
         trust = self.weight * share
         return Words.of(request, found, coverage=share, trust=trust, needs=needs, arm="translation")
+
+    def _is_legible(self, text: str) -> bool:
+        return not is_literate(self.embedder) or self.embedder.legibility(text) >= LEGIBLE
 
     def _meant(
         self, request: Request, glossary: Glossary, words: Sequence[str]
@@ -92,7 +103,8 @@ def _strange(request: Request, words: Sequence[str]) -> list[str]:
         else:
             known += bool(found)
     latin = sum(word < _LATIN for word in strange)
-    return strange if latin >= _MOSTLY * known else [word for word in strange if word >= _LATIN]
+    is_foreign = latin >= _MOSTLY * known and _ENGLISH.isdisjoint(words)
+    return strange if is_foreign else [word for word in strange if word >= _LATIN]
 
 
 def _terms(request: Request, meant: Mapping[str, Meanings]) -> list[Term]:

@@ -1,0 +1,101 @@
+"""What mending slips of the pen is worth: labelled requests as they are, and with words mistyped.
+
+    python bench/slips.py [--limit 400] [--words]
+
+In each request one word, or about two in five, get a slip: two letters change places, one is
+missing, doubled, or its neighbour on the keyboard (by a fixed seed). Prints a Markdown table of
+recall@5 and nDCG@10 with nothing mended, and what mending adds in points, with the 95 % interval of
+a paired bootstrap. `--words` goes by words alone, without vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+import sys
+from collections.abc import Callable
+
+from ablation import Figures, catalog, measured, told
+from catalogs import DATA, available
+from toolscout.config import Config
+from toolscout.search.embedders.cache import VectorCache
+from toolscout.search.embedders.use import bundled
+from toolscout.search.engine import Engine
+from toolscout.search.text import terms
+
+SETS = ("azure_mcp", "bfcl", "seal_tools")
+MANY = 0.4
+SEED = 5
+
+_WORD = re.compile(r"[A-Za-z]{4,}")
+_ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+_BESIDE = {
+    letter: row[max(0, place - 1) : place] + row[place + 1 : place + 2]
+    for row in _ROWS
+    for place, letter in enumerate(row)
+}
+
+
+def slipped(word: str, chance: random.Random) -> str:
+    """A word with one slip, not in its first or last letter."""
+    place = chance.randrange(1, len(word) - 1)
+    before, letter, after = word[:place], word[place], word[place + 1 :]
+    match chance.randrange(4):
+        case 0:
+            return before + after[0] + letter + after[1:]
+        case 1:
+            return before + after
+        case 2:
+            return before + letter + letter + after
+        case _:
+            return before + chance.choice(_BESIDE[letter.lower()]) + after
+
+
+def mistyped(text: str, chance: random.Random, *, share: float | None) -> str:
+    """A request with slips in a share of its words that say something, or in a single one."""
+    spans = [match.span() for match in _WORD.finditer(text) if terms(match.group())]
+    if share is None:
+        chosen = [chance.choice(spans)] if spans else []
+    else:
+        chosen = [span for span in spans if chance.random() < share]
+    for start, end in reversed(chosen):
+        text = text[:start] + slipped(text[start:end], chance) + text[end:]
+    return text
+
+
+def typing(share: float | None) -> Callable[[str], str]:
+    """Somebody who mistypes the same words every time."""
+    chance = random.Random(SEED)
+    return lambda text: mistyped(text, chance, share=share)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--limit", type=int, default=400, help="about so many queries of each set")
+    options.add_argument("--words", action="store_true", help="by words alone")
+    chosen = options.parse_args()
+    if not available():
+        sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
+    cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
+    embedders = () if chosen.words else (bundled(),)
+    print("| recall@5 / nDCG@10 | requests | as typed | mended |\n|---|---|---|---|")
+    for name in SETS:
+        tools = catalog(name)
+        engines = [
+            Engine(tools, embedders=embedders, cache=cache, mends=mends) for mends in (False, True)
+        ]
+        for label, share in (("as they are", 0.0), ("one slip", None), ("many slips", MANY)):
+            found: list[Figures] = []
+            for engine in engines:
+                engine.fill()
+                found.append(measured(engine, name, limit=chosen.limit, typed=typing(share)))
+            before, after = found
+            means = [sum(column) / len(before) for column in zip(*before, strict=True)]
+            plain = " / ".join(f"{mean:.3f}" for mean in means)
+            print(f"| {name} | {label} | {plain} | {told(after, before)} |", flush=True)
+    cache.close()
+
+
+if __name__ == "__main__":
+    main()
