@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.upstreams.processes import listening
 
 from toolscout.catalog.sources.mcp.listing import Listing, Listings
 from toolscout.catalog.sources.mcp.servers import Limits, Server
@@ -89,7 +90,7 @@ async def test_a_failing_server_is_not_tried_again_before_its_time() -> None:
     async with bad("exits", clock=lambda: 0.0) as source:
         with pytest.raises(SourceError):
             await source.tools()
-        with pytest.raises(SourceError, match="tried again in 1 seconds"):
+        with pytest.raises(SourceError, match="tried again in a second"):
             await source.tools()
         assert source.state.failures == 1
 
@@ -404,3 +405,47 @@ async def test_a_stream_that_breaks_off_leaves_no_trace_in_the_log(
             await source.tools()
         await source.close()
     assert [r for r in caplog.records if r.exc_info] == []
+
+
+async def refused(server: Server) -> list[str]:
+    """What is said to whoever calls, once and once more while it is waited."""
+    source = MCPSource(server, clock=lambda: 0.0)
+    said: list[str] = []
+    for _ in range(2):
+        with pytest.raises(SourceError) as caught:
+            await source.refresh()
+        said.append(str(caught.value))
+    await source.close()
+    return said
+
+
+async def test_words_about_a_server_out_of_reach_are_whole_sentences() -> None:
+    first, again = await refused(Server(name="far", transport="http", url="http://127.0.0.1:9/mcp"))
+    assert first.endswith("All connection attempts failed.")
+    assert again.endswith("All connection attempts failed. It is tried again in a second.")
+
+
+async def test_a_folder_that_is_missing_is_no_missing_command(tmp_path: Path) -> None:
+    there = Server(name="a", command=sys.executable, cwd=str(tmp_path / "none"))
+    assert f"its cwd '{tmp_path / 'none'}' is no folder." in (await refused(there))[0]
+    gone = Server(name="a", command="no-such-command", cwd=str(tmp_path))
+    assert "there is no command 'no-such-command'." in (await refused(gone))[0]
+
+
+@pytest.mark.parametrize(("spoken", "asked"), [("sse", "http"), ("http", "sse")])
+async def test_asking_in_the_other_way_of_http_hints_at_the_type(spoken: str, asked: Any) -> None:
+    with listening(spoken) as url:
+        first, _ = await refused(Server(name="a", transport=asked, url=url))
+    assert f'give it "type": "{spoken}"' in first
+
+
+async def test_another_status_hints_at_no_type() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await reader.read()  # until the client has gone
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+        first, _ = await refused(Server(name="a", transport="http", url=url))
+    assert first.endswith("it answered with HTTP status 503.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 _FIRST_SECONDS = 1.0
@@ -32,3 +33,8 @@ class Breaker:
     def wait_seconds(self, *, now: float) -> float:
         """How long until the next attempt."""
         return max(0.0, self.retry_at - now)
+
+    def hope(self, *, now: float) -> str:
+        """When the next attempt is, in words."""
+        seconds = max(1, math.ceil(self.wait_seconds(now=now)))
+        return f"It is tried again in {'a second' if seconds == 1 else f'{seconds} seconds'}."

@@ -141,7 +141,7 @@ class Link:
         if not self.breaker.may_try(now=now) and self._granted() == self._tried:
             raise SourceError(
                 f"Server {name!r} is unavailable: {self.breaker.reason}",
-                hint=f"It is tried again in {self.breaker.wait_seconds(now=now):.0f} seconds.",
+                hint=self.breaker.hope(now=now),
             )
 
     async def _open(self) -> Connection:
@@ -261,7 +261,7 @@ class Link:
         try:
             await self.connection()
         except SourceError as error:
-            log.info("%s", error)
+            log.debug("%s", error)
             return False
         return True
 
