@@ -349,13 +349,15 @@ def test_a_plan_tells_what_each_server_is_and_where_it_stands_without_secrets(
     servers = {
         "git": {"command": "npx", "args": ["-y", "@scope/git", "--token", secrets[0], "--depth"]},
         "key": {"command": "run", "args": [f"--api-key={secrets[1]}", f"KEY={secrets[2]}"]},
-        "env": {"command": "run", "args": ["--name", secrets[3]], "env": {"NAME": secrets[3]}},
+        "env": {"command": "run", "args": ["--name", secrets[3]], "env": {"API_TOKEN": secrets[3]}},
         "web": {"url": f"https://ann:{secrets[4]}@example.com/mcp?key={secrets[5]}"},
         "far": {
             "command": "npx",
             "args": ["mcp-remote", f"https://far.example/mcp?k={secrets[0]}"],
         },
+        "header": {"command": "npx", "args": ["--header", f"Authorization: Bearer {secrets[1]}"]},
         "variable": {"command": "run", "args": ["--token", "${TOKEN}"]},
+        "odd": {"command": "run", "args": ["http://[odd", "--depth=1"]},
         "pasted": {"command": "run", "args": ["ghp_16C7e42F292c6912E7710c838347Ae178B4a"]},
     }
     path = put(user / ".cursor/mcp.json", {"mcpServers": servers})
@@ -368,7 +370,9 @@ def test_a_plan_tells_what_each_server_is_and_where_it_stands_without_secrets(
         "env": "run --name •••",
         "web": "https://example.com/mcp",
         "far": "npx mcp-remote https://far.example/mcp",
+        "header": "npx --header Authorization: •••",
         "variable": "run --token ${TOKEN}",
+        "odd": "run ••• --depth=1",
         "pasted": "run •••",
     }
     assert {row[-1] for row in rows.values()} == {str(path)}

@@ -4,69 +4,62 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
+from ..catalog.sources.mcp.secrecy import in_address, in_arguments, in_headers, in_table, is_secret
+from .dialects import list_of, table_of
+
 _BLOT = "•••"
-_TELLING = re.compile(
-    r"key|token|secret|passw|passwd|pwd|auth|credential|header|bearer|cookie|session", re.IGNORECASE
-)
-_VARIABLE = re.compile(r"^\W*\$\{[^}]+\}\W*$")
-_MIXED = re.compile(r"(?=[^/]*[0-9])(?=[^/]*[A-Za-z])[A-Za-z0-9_.+=~-]{20,}")
+_VARIABLE = re.compile(r"(?:\w+ )?\$\{[^}]+\}")
 _SHORTEST_SECRET = 4
 
 
 def glance(entry: Mapping[str, Any]) -> str:
     """A command with its arguments, or an address; whatever may be a secret is blotted out."""
-    address = next((entry[k] for k in ("url", "serverUrl", "httpUrl") if entry.get(k)), None)
-    if address and not entry.get("command"):
-        return _without(_secrets(entry), _address(str(address)))
-    words = [str(entry.get("command", "")), *_arguments(entry.get("args") or ())]
-    return _without(_secrets(entry), " ".join(words))
+    url = next((str(entry[k]) for k in ("url", "serverUrl", "httpUrl") if entry.get(k)), "")
+    command = str(entry.get("command") or "")
+    words = [command, *map(str, list_of(entry.get("args")))] if command else [url]
+    shown = " ".join(_address(word) if "://" in word else word for word in words)
+    for secret in sorted(set(_secrets(entry, words)), key=len, reverse=True):
+        # A variable is no secret, only the place for one.
+        if len(secret) >= _SHORTEST_SECRET and not _VARIABLE.fullmatch(secret):
+            shown = shown.replace(secret, _BLOT)
+    return shown
 
 
-def _arguments(given: Any) -> Iterator[str]:
-    is_secret = False
-    for word in map(str, given):
-        name, sign, value = word.partition("=")
-        is_named = bool(sign) and _TELLING.search(name) is not None
-        if is_secret and not word.startswith("-"):
-            yield _blotted(word)
-        elif is_named and "://" not in name:
-            yield f"{name}={_blotted(value)}"
-        elif "://" in word:
-            yield _address(word)
-        else:
-            yield _blotted(word) if _MIXED.fullmatch(word) else word
-        is_secret = word.startswith("-") and not sign and _TELLING.search(word) is not None
+def _secrets(entry: Mapping[str, Any], words: list[str]) -> Iterator[str]:
+    yield from in_arguments(words[1:])
+    yield from in_table(_texts(entry.get("env")))
+    yield from in_headers(_texts(entry.get("headers") or entry.get("http_headers")))
+    for word in words:
+        if "://" in word:
+            yield from in_address(_whole(word))
+        else:  # a header, as bridges to a remote server take it
+            name, _, value = word.partition(":")
+            yield value.strip() if is_secret(name, "") else ""
 
 
-def _blotted(word: str) -> str:
-    """A variable is no secret, only the place for one."""
-    return word if _VARIABLE.match(word) else _BLOT
+def _texts(table: object) -> dict[str, str]:
+    return {name: str(value) for name, value in table_of(table).items()}
 
 
-def _address(text: str) -> str:
-    """An address without a password, and without what is after its path."""
-    before, sign, rest = text.rpartition("=") if "=" in text.partition("://")[0] else ("", "", text)
-    try:
-        parts = urlsplit(rest)
-    except ValueError:
+def _address(word: str) -> str:
+    """An address without a login, and without what is after its path."""
+    url = _whole(word)
+    if not url:
         return _BLOT
+    parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
-    return f"{before}{sign}{parts.scheme}://{host}{parts.path}"
+    return word.removesuffix(url) + f"{parts.scheme}://{host}{parts.path}"
 
 
-def _secrets(entry: Mapping[str, Any]) -> Iterator[str]:
-    for key in ("env", "headers", "http_headers"):
-        table = entry.get(key)
-        values = cast("dict[str, Any]", table).values() if isinstance(table, dict) else ()
-        for value in map(str, values):
-            yield from (value, value.partition(" ")[2])
-
-
-def _without(secrets: Iterator[str], text: str) -> str:
-    for secret in sorted(set(secrets), key=len, reverse=True):
-        if len(secret) >= _SHORTEST_SECRET and not _VARIABLE.match(secret):
-            text = text.replace(secret, _BLOT)
-    return text
+def _whole(word: str) -> str:
+    """The address in a word like `--url=https://…`; nothing where it is none after all."""
+    start = re.search(r"[A-Za-z][A-Za-z0-9+.-]*://", word)
+    url = word[start.start() :] if start else ""
+    try:
+        urlsplit(url)
+    except ValueError:
+        return ""
+    return url
