@@ -378,9 +378,8 @@ async def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
     limits = Limits(connect_timeout_seconds=30, call_timeout_seconds=600)
     async with bad("blank", limits=limits) as source:
         (tool,) = await source.tools()
-        result = await source.call(tool, {})
-        assert result.is_error
-        assert "cannot be read: no result and no error" in result.text
+        with pytest.raises(SourceError, match="cannot be read: no result and no error"):
+            await source.call(tool, {})
         assert source.state.status == "ready"
 
 

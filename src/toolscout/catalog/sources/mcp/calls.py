@@ -15,7 +15,7 @@ from ...result import Result
 from . import wire
 from .connection import Connection
 from .exchange import CURRENT, Exchange
-from .salvage import is_cut
+from .salvage import is_cut, is_unreadable
 from .servers import Server
 
 _MOST_ROUNDS = 10
@@ -159,6 +159,11 @@ def _failure(error: MCPError, connection: Connection, server: Server, call: Call
             f"Server {server.name!r} did not answer {call.name!r} within"
             f" {server.limits.call_timeout_seconds:g} seconds; the call was cancelled.",
             hint="It may still have run: look before calling again.",
+        ) from error
+    if is_unreadable(error):
+        raise SourceError(
+            f"Server {server.name!r} answered {call.name!r}. {server.hide(str(error))}",
+            hint="It may have run: look before calling again.",
         ) from error
     said = f"Server {server.name!r} refused {call.name!r}: {server.hide(str(error))}"
     return replace(Result.error(said), raw=wire.hidden(error.error, server))

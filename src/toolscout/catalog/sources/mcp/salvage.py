@@ -26,6 +26,7 @@ _INSIDE = re.compile(r"\s*[,\]}]")
 _DECODER = json.JSONDecoder()
 _MOST_FAILURES = 32
 _SAID_BY_SERVERS = frozenset(method for method, _ in (*SERVER_REQUESTS, *SERVER_NOTIFICATIONS))
+_UNREADABLE = "Its answer cannot be read: "
 _CUT = ("Connection closed", "SSE stream")
 
 
@@ -36,6 +37,11 @@ def is_cut(error: BaseException) -> bool:
         and error.code == types.CONNECTION_CLOSED
         and error.message.startswith(_CUT)
     )
+
+
+def is_unreadable(error: MCPError) -> bool:
+    """Whether a server answered, but with something that is no answer."""
+    return error.code == types.PARSE_ERROR and error.message.startswith(_UNREADABLE)
 
 
 def salvaged(item: SessionMessage | Exception) -> tuple[SessionMessage | Exception, ...]:
@@ -122,5 +128,5 @@ def _blank_refusal(value: dict[str, Any]) -> SessionMessage | None:
 
 
 def _error_for(key: int | str, why: str) -> SessionMessage:
-    error = types.ErrorData(code=types.PARSE_ERROR, message=f"Its answer cannot be read: {why}")
+    error = types.ErrorData(code=types.PARSE_ERROR, message=_UNREADABLE + why)
     return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=key, error=error))
