@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign, exp, log1p
+from math import copysign, exp, log1p, log10
 
 from .hit import Evidence
 from .rankers.bm25f import Words
@@ -12,9 +12,9 @@ from .rankers.exact import WHOLE, Names
 from .ranking import Fused, Ranking, Request
 from .text import terms
 
-# Fitted by bench/calibrate.py: constant, similarity, meaning, words, coverage, share, named.
-WITH_VECTORS = (-3.657, 4.100, 0.134, 0.816, -0.869, 1.468, -0.291)
-WORDS_ALONE = (-2.803, 0.000, 0.000, 0.605, -0.050, 2.032, 2.193)
+# Fitted by bench/calibrate.py: constant, similarity, meaning, words, coverage, share, named, tools.
+WITH_VECTORS = (-3.411, 2.800, 0.378, 1.285, -0.333, 0.870, -0.013, -0.779)
+WORDS_ALONE = (-3.457, 0.000, 0.000, 1.361, 0.010, 1.784, 2.583, -0.509)
 
 _LONGEST_WORD = 64
 
@@ -39,7 +39,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
                 pass
     name = set(terms(request.index.tool(slot).name))
     named = len(name.intersection(request.terms)) / max(1, len(name))
-    return Evidence(similarity, meaning, words, coverage, share, named)
+    return Evidence(similarity, meaning, words, coverage, share, named, len(request.index))
 
 
 def confidence(found: Evidence) -> float:
@@ -53,7 +53,8 @@ def features(found: Evidence) -> tuple[float, ...]:
     """Evidence as the model takes it; words count less and less the more there are."""
     words = copysign(log1p(abs(found.words)), found.words)
     similarity = found.similarity or 0.0
-    return (1.0, similarity, found.meaning, words, found.coverage, found.share, found.named)
+    known = (found.coverage, found.share, found.named)
+    return (1.0, similarity, found.meaning, words, *known, log10(max(1, found.tools)))
 
 
 def is_worded(request: Request) -> bool:

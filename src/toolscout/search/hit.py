@@ -51,7 +51,8 @@ class Evidence:
     `similarity` is the cosine of its vector with the closest view of the request (none without
     vectors), `meaning` and `words` are what the two arms gave it in standard deviations, `coverage`
     is the share of the request's words that the catalog knows, `share` the share that the tool has,
-    and `named` the share of the words of its name that the request says.
+    `named` the share of the words of its name that the request says, and `tools` how many the whole
+    catalog has: among few, the same standard deviations mean more.
     """
 
     similarity: float | None = None
@@ -60,6 +61,7 @@ class Evidence:
     coverage: float = 0.0
     share: float = 0.0
     named: float = 0.0
+    tools: int = 1
 
 
 @dataclass(frozen=True, slots=True)
