@@ -91,7 +91,7 @@ async def test_whoever_finds_nothing_since_tools_are_held_back_is_told_so(
         running.client() as client,
     ):
         said = await found(client, "show history")
-        assert said.startswith("1 tool waits for approval")
+        assert said.startswith("1 tool is held back until approved")
         for answer in (
             await run(client, "git__one"),
             await client.call_tool("git__one", {}),

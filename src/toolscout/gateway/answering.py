@@ -120,8 +120,8 @@ def waited_for(result: Result, held: int, *, is_empty: bool) -> Result:
     """The answer of a search that found nothing, with how much waits for a yes."""
     if not held:
         return result
-    tools = "1 tool waits" if held == 1 else f"{held} tools wait"
-    note = f"{tools} for approval. Whoever runs the gateway can see why: toolscout pins list --held"
+    tools = "1 tool is held back until" if held == 1 else f"{held} tools are held back until"
+    note = f"{tools} approved. Whoever runs the gateway can see them: toolscout pins list --held"
     # Where nothing else is there, that is the whole answer.
     content = () if is_empty else result.content
     return replace(result, content=(*content, Content(text=note)), raw=None)

@@ -17,6 +17,8 @@ from ..catalog.result import Result
 from ..catalog.sources.mcp.exchange import CURRENT
 from ..catalog.sources.mcp.grants import Grants
 from ..catalog.sources.mcp.listing import Listings
+from ..disclosure.profile import Profile
+from ..disclosure.scope import is_small
 from ..events import Event, Sink, ignore
 from ..offload.shelf import Shelf
 from ..store.opening import open_store
@@ -306,16 +308,26 @@ class Gateway:
         if known is not None:
             return known
         allow = self._rule(caller)
-        profile = self.box.profile
-        if not caller.is_kept and profile.tool_for("call") is not None:
-            # Who is not known again cannot be told that a tool is in the list from now on.
-            profile = replace(profile, surface="dispatch")
         handle = await self.box.session(
-            caller.session, allow=allow, approver=ask_user, profile=profile
+            caller.session,
+            allow=allow,
+            approver=ask_user,
+            profile=self.box.profile if caller.is_kept else self._passing(allow),
         )
         if caller.is_kept:
             self._handles.put(caller.session, handle)
         return handle
+
+    def _passing(self, allow: Rule | None) -> Profile:
+        """How to serve who is not known again: no tool joins its list, so it gets a way to call.
+
+        Where all tools are in the list anyway, nothing has to join it.
+        """
+        profile = self.box.profile
+        is_dynamic = profile.surface != "dispatch" and profile.tool_for("call") is not None
+        if not is_dynamic or is_small(profile.policy, self.box.catalog, allow):
+            return profile
+        return replace(profile, surface="dispatch")
 
     def _original(self, name: str) -> types.Tool | None:
         tool = self.box.catalog.get(name)

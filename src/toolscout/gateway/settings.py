@@ -223,7 +223,7 @@ def _told(error: ValidationError) -> ConfigError:
     where = ".".join(parts)
     if first["type"] != "extra_forbidden":
         return ConfigError(
-            f"The setting {where} is wrong: {first['msg']}.",
+            f"The setting {where} is wrong: {first['msg'].removeprefix('Value error, ')}.",
             hint=f"What it takes stands under [{parts[0]}] in docs/gateway.md.",
         )
     table = JWT if parts[:2] == ("auth", "jwt") else _TABLES[parts[0]]

@@ -121,8 +121,8 @@ class Pinned:
         return is_looked_at and not any(map(self._is_open, offered))
 
     def held(self) -> Iterator[Tool]:
-        """The tools that the server offers and that are held back."""
-        return (d.tool for d in self.inner.definitions.values() if not self._is_open(d.local))
+        """The tools that were looked at and are held back."""
+        return (d.tool for d in self._sight.definitions.values() if not self._is_open(d.local))
 
     def leave(self) -> None:
         """Let the calls that run end, when the server is closed."""
