@@ -36,12 +36,30 @@ class Slow:
         self.asked = 0
         self._is_broken = is_broken
 
+    def legibility(self, text: str) -> float:
+        return float(bool(text))
+
+    def is_word(self, text: str) -> bool:
+        return text == "later"
+
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.asked += 1
         assert self.read.wait(60)
         if self._is_broken:
             raise EmbedderError("There are no weights.")
         return np.ones((len(texts), 2), np.float32) / np.float32(np.sqrt(2))
+
+
+def test_nobody_waits_to_be_told_what_is_a_word() -> None:
+    inner = Slow()
+    warming = Warming(inner)
+    assert not warming.is_word("later")
+
+    inner.read.set()
+    warming.encode(["letter"])
+
+    assert warming.is_word("later")
+    assert not warming.is_word("lator")
 
 
 def test_until_the_encoder_is_read_questions_go_by_words_and_say_so() -> None:
