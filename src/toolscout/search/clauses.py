@@ -42,15 +42,14 @@ _PLAIN_JOINTS = re.compile(
     )""",
     re.VERBOSE,
 )
-_VALUES = re.compile(
-    r"""
+_QUOTED = r"""
       "[^"\n]{1,120}" | “[^”\n]{1,120}” | «[^»\n]{1,120}» | 「[^」\n]{1,120}」 | `[^`\n]{1,120}`
     | (?<!\w)'[^'\n]{1,120}'(?!\w) | ‘[^’\n]{1,120}’(?!\w)
     | https?://\S+ | (?<!\S)[^\s@]++@[^\s.]*+\.\S+
-    | (?<![\w-])[\w-]*\d[\w.,:%/-]*
-    """,
-    re.VERBOSE,
-)
+"""
+_QUOTATIONS = re.compile(_QUOTED, re.VERBOSE)
+_QUOTE = re.compile(r"""["“«「`'‘@]|://""")  # one of these is in each
+_VALUES = re.compile(rf"{_QUOTED} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE)
 _QUOTES = "\"“”«»「」`'‘’"
 _SPACE = re.compile(r"\s+")
 
@@ -95,6 +94,11 @@ def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: Fals
 
     left = _SPACE.sub(" ", _VALUES.sub(rest, text)).strip(" ,.;:")
     return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
+
+
+def without_quotations(text: str) -> str:
+    """The text without what is quoted, addresses and links."""
+    return _QUOTATIONS.sub(" ", text) if _QUOTE.search(text) else text
 
 
 def _is_short(piece: str) -> bool:

@@ -74,6 +74,20 @@ class Term(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Sight:
+    """What a caller sees of one snapshot: which `words` a tool in sight has, and `slips` in them.
+
+    Each is worked out once; a slip is a term and the word it is read as, or nothing.
+    """
+
+    mask: Mask
+    words: dict[str, bool] = field(default_factory=dict[str, bool])
+    slips: dict[str, tuple[str, str] | None] = field(
+        default_factory=dict[str, "tuple[str, str] | None"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Lexicon:
     """The words of one snapshot, looked up once each; the dead count as if they had never been.
 
@@ -86,9 +100,7 @@ class Lexicon:
     size: int = 0
     count: int = 0
     _seen: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
-    _sights: dict[int, tuple[Mask, dict[str, bool]]] = field(
-        default_factory=dict[int, tuple["Mask", dict[str, bool]]]
-    )
+    _sights: dict[int, Sight] = field(default_factory=dict[int, "Sight"])
 
     def terms(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that living tools have."""
@@ -98,12 +110,7 @@ class Lexicon:
 
     def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
         """Those of some words that an allowed tool has; each is asked for once for a mask."""
-        sight = self._sights.get(id(allowed))
-        if sight is None:  # the mask is kept with its answers, so that its id stays its own
-            if len(self._sights) >= _SIGHTS:
-                self._sights.clear()
-            sight = self._sights[id(allowed)] = allowed, {}
-        _, known = sight
+        known = self.sight(allowed).words
         found: list[Term] = []
         for term in self.terms(texts):
             is_seen = known.get(term.text)
@@ -112,6 +119,15 @@ class Lexicon:
             if is_seen:
                 found.append(term)
         return found
+
+    def sight(self, allowed: Mask) -> Sight:
+        """What is remembered of a caller's view."""
+        sight = self._sights.get(id(allowed))
+        if sight is None:  # the mask is kept with its answers, so that its id stays its own
+            if len(self._sights) >= _SIGHTS:
+                self._sights.clear()
+            sight = self._sights[id(allowed)] = Sight(allowed)
+        return sight
 
     def get(self, text: str) -> Term | None:
         """A word, if a living tool has it."""

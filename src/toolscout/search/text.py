@@ -100,6 +100,11 @@ def terms_of(words: Sequence[str]) -> list[str]:
         return [t for w in words for t in (_cache[w] if w in _cache else _remember(w))]
 
 
+def terms_by_word(words: Iterable[str]) -> list[tuple[str, ...]]:
+    """The same word by word."""
+    return [_cache[w] if w in _cache else _remember(w) for w in words]
+
+
 def written(text: str) -> list[str]:
     """What is written without a break; plain English needs no pattern for that."""
     return text.translate(_SIGNS).split() if text.isascii() else _WORD.findall(fold(text))

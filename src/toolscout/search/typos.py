@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
+from ..catalog.schema import Schema
 from ..catalog.tool import Tool
-from .clauses import without_values
+from .clauses import without_quotations
 from .index import Index
 from .lexicon import Term
 from .postings import Vocabulary
 from .ranking import Mask
-from .text import each_word, forms, terms, terms_of, written
+from .text import each_word, forms, terms, terms_by_word, written
 
 _SHORTEST = 4
 _CROWDED = 5  # shorter words have so many neighbours that only letters out of order are a slip
@@ -28,7 +29,11 @@ _LONGEST = 40
 _LONG = 8
 _SHORTEST_STEM = 6
 _MOST = 16
-_QUOTED = re.compile("""["'`“«「‘@]|://""")
+_REMEMBERED = 4_096
+
+
+Near = list[tuple[int, str, str]]
+"""Words, how many slips away each is, and its term."""
 
 
 class Repaired(NamedTuple):
@@ -78,24 +83,28 @@ class Words:
 
 
 class Laid(NamedTuple):
-    """Words beside their lengths and letters, so that most can be told apart all at once."""
+    """Words by length, each with its letters, so that most can be told apart all at once.
+
+    Words of a length begin at its place in `starts`.
+    """
 
     words: Sequence[str]
-    lengths: npt.NDArray[np.int16]
+    starts: Sequence[int]
     letters: npt.NDArray[np.uint64]
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Laid:
         """Lay words out."""
-        listed = list(words)
-        lengths = np.fromiter(map(len, listed), np.int16, len(listed))
-        return cls(listed, lengths, np.fromiter(map(_letters, listed), np.uint64, len(listed)))
+        listed = sorted(words, key=len)
+        starts = [bisect_left(listed, length, key=len) for length in range(_LONGEST + 4)]
+        return cls(listed, starts, np.fromiter(map(_letters, listed), np.uint64, len(listed)))
 
     def like(self, word: str, slips: int) -> list[str]:
         """What may be so many slips away: a slip changes the length by one and two letters."""
-        apart = np.bitwise_count(self.letters ^ np.uint64(_letters(word)))
-        is_near = (apart <= 2 * slips) & (np.abs(self.lengths - len(word)) <= slips)
-        return [self.words[place] for place in is_near.nonzero()[0].tolist()]
+        start, end = self.starts[len(word) - slips], self.starts[len(word) + slips + 1]
+        apart = np.bitwise_count(self.letters[start:end] ^ np.uint64(_letters(word)))
+        near: list[int] = (apart <= 2 * slips).nonzero()[0].tolist()
+        return [self.words[start + place] for place in near]
 
 
 @dataclass(slots=True)
@@ -114,7 +123,7 @@ class Spellings:
     forms: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     lock: Lock = field(default_factory=Lock)
 
-    def near(self, index: Index, word: str) -> list[tuple[int, str, str]]:
+    def near(self, index: Index, word: str) -> Near:
         """Words near a word: how many slips away, and the term of each."""
         with self.lock:
             self._follow(index.shared.vocabulary)
@@ -162,7 +171,7 @@ def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: 
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
     for term, word in islice(typed.items(), _MOST):
-        found = _meant(index, spellings, word, term, allowed)
+        found = _remembered(index, spellings, word, term, allowed)
         if found and not spellings.is_word(word):
             mended[term], slips[word] = found
     needs = [[mended.get(term, term) for term in need] for need in plain.needs]
@@ -183,13 +192,29 @@ def _typed(clauses: Sequence[str], strange: AbstractSet[str]) -> dict[str, str]:
     """The words that strange terms were typed as, but for what is quoted."""
     found: dict[str, str] = {}
     for clause in clauses:
-        said = without_values(clause) if _QUOTED.search(clause) else clause
-        for word in written(said):
-            if len(word) < _SHORTEST or strange.isdisjoint(terms_of((word,))):
+        words = written(without_quotations(clause))
+        for word, its in zip(words, terms_by_word(words), strict=True):
+            if strange.isdisjoint(its):
                 continue
-            for form in filter(_is_word, forms((word,))):
-                found |= {term: form for term in terms(form) if term in strange}
-    return found
+            if word.islower():
+                found |= dict.fromkeys(its, word)
+            else:
+                found |= {t: form for form in forms((word,)) for t in terms(form)}
+    return {term: word for term, word in found.items() if term in strange and _is_word(word)}
+
+
+def _remembered(
+    index: Index, spellings: Spellings, word: str, term: str, allowed: Mask
+) -> tuple[str, str] | None:
+    """What a word is read as, worked out once for a caller's view."""
+    slips = index.lexicon.sight(allowed).slips
+    try:
+        return slips[word]
+    except KeyError:
+        if len(slips) >= _REMEMBERED:
+            slips.clear()
+        found = slips[word] = _meant(index, spellings, word, term, allowed)
+        return found
 
 
 def _meant(
@@ -200,7 +225,7 @@ def _meant(
     What was typed is compared with words as tools write them, and only then its term with theirs,
     if it is another than the word: it may be a form that no tool writes.
     """
-    near = spellings.near(index, word)
+    near = [one for one in spellings.near(index, word) if one[2] != term]  # it is not seen itself
     for other, known in _ordered(index, word, near, allowed):
         if _is_written(index, known, other, allowed):
             return known.text, other
@@ -245,23 +270,29 @@ def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
     if allowed is index.alive and not index.shared.vocabulary.has_lost:
         return True  # whatever was met is still there
     slots: list[int] = known.slots.compress(allowed.take(known.slots)).tolist()
-    return any(_writes(index.tool(slot), word) for slot in slots)
+    tools = [index.tool(slot) for slot in slots]
+    return any(_has(_text(tool), word) for tool in tools) or any(
+        _describes(tool.parameters, word) for tool in tools
+    )
 
 
-def _writes(tool: Tool, word: str) -> bool:
+def _text(tool: Tool) -> str:
+    """What is written of a tool, but for its parameters, which take long to read."""
     named = (tool.name, tool.title, tool.server, tool.category, *tool.tags)
-    if _has(" ".join((*named, tool.description, *tool.phrases)), word):
-        return True
-    schema = tool.parameters
-    if schema.text.isascii() and word not in schema.text.casefold():  # which is quicker to see
+    return " ".join((*named, tool.description, *tool.phrases))
+
+
+def _describes(schema: Schema, word: str) -> bool:
+    if schema.text.isascii() and word not in schema.text.lower():  # which is quicker to see
         return False
     return _has(" ".join(chain.from_iterable(schema.described())), word)
 
 
 def _has(text: str, word: str) -> bool:
-    if text.isascii() and word not in text.casefold():
+    plain = text.lower()
+    if text.isascii() and word not in plain:
         return False
-    return word in forms(written(text))
+    return word in written(plain) or word in forms(written(text))
 
 
 def _letters(word: str) -> int:
