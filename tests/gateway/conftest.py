@@ -99,3 +99,20 @@ def serve(tmp_path: Path) -> Serve:
             await asyncio.gather(task, return_exceptions=True)
 
     return serving
+
+
+async def cancel_a_wait(running: Running, client: Client) -> None:
+    """Call a tool that waits, cancel it once it has begun, and wait until its server has let go."""
+    began = asyncio.Event()
+
+    async def progressed(*_: Any) -> None:
+        began.set()
+
+    call = asyncio.create_task(client.call_tool("talker__wait", {}, progress_callback=progressed))
+    async with asyncio.timeout(60):
+        await began.wait()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    async with asyncio.timeout(60):
+        while running.gateway.upstreams.states()[0].in_flight:
+            await client.call_tool("tool_search", {"query": "anything"})

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
 import pytest
-from tests.gateway.conftest import Running, Serve, small
+from tests.gateway.conftest import Running, Serve, cancel_a_wait, small
 
 from toolscout.gateway import status
 
@@ -22,21 +21,7 @@ async def test_a_cancelled_call_is_counted_and_noted_with_its_server(
     serve: Serve, talker: dict[str, Any], mode: str
 ) -> None:
     async with serve({"talker": talker}) as running, running.client(mode) as client:
-        began = asyncio.Event()
-
-        async def progressed(*_: Any) -> None:
-            began.set()
-
-        call = asyncio.create_task(
-            client.call_tool("talker__wait", {}, progress_callback=progressed)
-        )
-        async with asyncio.timeout(60):
-            await began.wait()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        async with asyncio.timeout(60):
-            while running.gateway.upstreams.states()[0].in_flight:
-                await client.call_tool("tool_search", {"query": "anything"})
+        await cancel_a_wait(running, client)
         (row,) = [r for r in audited(running) if r["outcome"] == "cancelled"]
         assert (row["tool"], row["server"]) == ("talker__wait", "talker")
         counted = 'toolscout_calls_total{outcome="cancelled",server="talker"} 1'

@@ -18,7 +18,7 @@ from mcp_types import (
     LoggingMessageNotificationParams,
     TextContent,
 )
-from tests.gateway.conftest import SMALL, Serve, small, text
+from tests.gateway.conftest import SMALL, Serve, cancel_a_wait, small, text
 
 GENERATIONS = ["legacy", "2026-07-28"]
 
@@ -227,21 +227,7 @@ async def test_a_cancelled_call_is_cancelled_at_the_server(
     serve: Serve, talker: dict[str, Any], mode: str
 ) -> None:
     async with serve({"talker": talker}) as running, running.client(mode) as client:
-        began = asyncio.Event()
-
-        async def progressed(*_: Any) -> None:
-            began.set()
-
-        call = asyncio.create_task(
-            client.call_tool("talker__wait", {}, progress_callback=progressed)
-        )
-        async with asyncio.timeout(60):
-            await began.wait()
-        call.cancel()
-        await asyncio.gather(call, return_exceptions=True)
-        async with asyncio.timeout(60):
-            while running.gateway.upstreams.states()[0].in_flight:
-                await client.call_tool("tool_search", {"query": "anything"})
+        await cancel_a_wait(running, client)
         rows = (running.home / "state" / "audit.jsonl").read_text().splitlines()
         assert any(json.loads(r)["outcome"] == "cancelled" for r in rows)
 

@@ -18,7 +18,8 @@ from .query import MOST_NAMES, MOST_QUERIES, Query
 from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
-from .typos import Spellings, as_typed, repair
+from .spellings import Spellings
+from .typos import as_typed, repair
 
 _NEAR = 8
 _DEPTH = 100

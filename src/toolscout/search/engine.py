@@ -27,7 +27,7 @@ from .rankers.exact import Exact
 from .rankers.foreign import Foreign
 from .ranking import Fusion, Mask, Ranker
 from .scope import Allow, allowed
-from .typos import Spellings
+from .spellings import Spellings
 
 __all__ = ["Allow", "Engine", "Status"]
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from itertools import chain, islice
-from threading import Lock
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
 from ..catalog.schema import Schema
@@ -19,21 +14,12 @@ from ..catalog.tool import Tool
 from .clauses import without_quotations
 from .index import Index
 from .lexicon import Term
-from .postings import Vocabulary
 from .ranking import Mask
+from .spellings import LONGEST, SHORTEST, Spellings
 from .text import each_word, forms, terms, terms_by_word, written
 
-_SHORTEST = 4
-_CROWDED = 5  # shorter words have so many neighbours that only letters out of order are a slip
-_LONGEST = 40
-_LONG = 8
-_SHORTEST_STEM = 6
 _MOST = 16
 _REMEMBERED = 4_096
-
-
-Near = list[tuple[int, str, str]]
-"""Words, how many slips away each is, and its term."""
 
 
 class Repaired(NamedTuple):
@@ -49,106 +35,6 @@ class Repaired(NamedTuple):
     def mended(self, text: str) -> str:
         """A text of the request as it was meant."""
         return each_word(text, lambda word: self.slips.get(word, ""))
-
-
-@dataclass(slots=True)
-class Words:
-    """Different words by their first letter, each letter's laid out when it is first asked for."""
-
-    letters: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
-    laid: dict[str, Laid] = field(default_factory=dict[str, "Laid"])
-    seen: int = 0
-    """How many of the texts that they come from have been taken in."""
-
-    def add(self, words: Iterable[str]) -> None:
-        """Take in what is a word and neither very short nor very long."""
-        for word in words:
-            if _SHORTEST - 1 <= len(word) <= _LONGEST and word.isalpha():
-                self.letters.setdefault(word[0], {})[word] = None
-
-    def near(self, word: str) -> list[tuple[int, str]]:
-        """Words one slip away, two for a long word, and how many; the first letter is trusted."""
-        known = self.letters.get(word[0], {})
-        if len(word) < _CROWDED:
-            return [(1, other) for other in _swapped(word) if other in known]
-        slips = 2 if len(word) >= _LONG else 1
-        laid = self.laid.get(word[0])
-        if laid is None or len(laid.words) < len(known):
-            laid = self.laid[word[0]] = Laid.of(known)
-        compared = [
-            (OSA.distance(word, other, score_cutoff=slips), other)
-            for other in laid.like(word, slips)
-        ]
-        return [pair for pair in compared if pair[0] <= slips]
-
-
-class Laid(NamedTuple):
-    """Words by length, each with its letters, so that most can be told apart all at once.
-
-    Words of a length begin at its place in `starts`.
-    """
-
-    words: Sequence[str]
-    starts: Sequence[int]
-    letters: npt.NDArray[np.uint64]
-
-    @classmethod
-    def of(cls, words: Iterable[str]) -> Laid:
-        """Lay words out."""
-        listed = sorted(words, key=len)
-        starts = [bisect_left(listed, length, key=len) for length in range(_LONGEST + 4)]
-        return cls(listed, starts, np.fromiter(map(_letters, listed), np.uint64, len(listed)))
-
-    def like(self, word: str, slips: int) -> list[str]:
-        """What may be so many slips away: a slip changes the length by one and two letters."""
-        start, end = self.starts[len(word) - slips], self.starts[len(word) + slips + 1]
-        apart = np.bitwise_count(self.letters[start:end] ^ np.uint64(_letters(word)))
-        near: list[int] = (apart <= 2 * slips).nonzero()[0].tolist()
-        return [self.words[start + place] for place in near]
-
-
-@dataclass(slots=True)
-class Spellings:
-    """The words of a catalog as they are written, and its terms, each with the words it stands for.
-
-    They are collected when a slip is first met, and then as the catalog grows. What has left the
-    catalog stays: whoever reads a slip as a word sees to it that a tool still has it.
-    """
-
-    is_word: Callable[[str], bool]
-    """Tells of a word that it is surely one, even if no tool has it."""
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
-    words: Words = field(default_factory=Words)
-    terms: Words = field(default_factory=Words)
-    forms: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    lock: Lock = field(default_factory=Lock)
-
-    def near(self, index: Index, word: str) -> Near:
-        """Words near a word: how many slips away, and the term of each."""
-        with self.lock:
-            self._follow(index.shared.vocabulary)
-            near = self.words.near(word)
-        return [(distance, other, term) for distance, other in near for term in terms(other)[:1]]
-
-    def near_term(self, term: str) -> list[tuple[int, str]]:
-        """Terms near a term, for the sake of other forms of a word; short ones say too little."""
-        with self.lock:
-            return self.terms.near(term) if len(term) >= _SHORTEST_STEM else []
-
-    def _follow(self, vocabulary: Vocabulary) -> None:
-        """Take in what came since last time, or start anew with another vocabulary."""
-        if vocabulary is not self.vocabulary:
-            self.vocabulary, self.words, self.terms, self.forms = vocabulary, Words(), Words(), {}
-        if self.words.seen < (end := len(vocabulary.words)):
-            fresh = list(forms(islice(vocabulary.words, self.words.seen, end)))
-            self.words.add(fresh)
-            self.words.seen = end
-            for word in dict.fromkeys(fresh):
-                for term in terms(word)[:1]:
-                    self.forms.setdefault(term, []).append(word)
-        if self.terms.seen < (end := len(vocabulary)):
-            self.terms.add(islice(vocabulary.terms, self.terms.seen, end))
-            self.terms.seen = end
 
 
 def as_typed(clauses: Sequence[str]) -> Repaired:
@@ -225,7 +111,9 @@ def _meant(
     What was typed is compared with words as tools write them, and only then its term with theirs,
     if it is another than the word: it may be a form that no tool writes.
     """
-    near = [one for one in spellings.near(index, word) if one[2] != term]  # it is not seen itself
+    near = [
+        one for one in spellings.near(index.shared.vocabulary, word) if one[2] != term
+    ]  # it is not seen itself
     for other, known in _ordered(index, word, near, allowed):
         if _is_written(index, known, other, allowed):
             return known.text, other
@@ -295,22 +183,5 @@ def _has(text: str, word: str) -> bool:
     return word in written(plain) or word in forms(written(text))
 
 
-def _letters(word: str) -> int:
-    """The letters of a word as bits, and again those that it has more than once."""
-    once = again = 0
-    for letter in word:
-        bit = 1 << (ord(letter) & 31)
-        again |= once & bit
-        once |= bit
-    return again << 32 | once
-
-
-def _swapped(word: str) -> Iterator[str]:
-    """A word with two letters in the other order, but for the first."""
-    for place in range(1, len(word) - 1):
-        if word[place] != word[place + 1]:
-            yield word[:place] + word[place + 1] + word[place] + word[place + 2 :]
-
-
 def _is_word(text: str) -> bool:
-    return _SHORTEST <= len(text) <= _LONGEST and text.isalpha() and text[0] < "\u2e7f"
+    return SHORTEST <= len(text) <= LONGEST and text.isalpha() and text[0] < "\u2e7f"
