@@ -10,7 +10,7 @@ import numpy as np
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
 from .postings import Entries, Vocabulary
-from .text import split_identifiers, terms_of, written
+from .text import split_identifiers, written
 
 # One field a bit; the weights and reference lengths that BM25F works with. Lengths are fixed
 # rather than averaged over the catalog: a tool's weights then depend on the tool alone, so an index
@@ -29,21 +29,17 @@ _FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
     """Every term of some tools with its BM25F weight; repeats and long fields saturate."""
-    flat: list[str] = []
+    flat: list[int] = []
     lengths: list[int] = []
-    met: set[str] = set()
 
-    def read(text: str) -> list[str]:
-        words = written(text)
-        met.update(words)
-        return terms_of(words)
+    def read(text: str) -> list[int]:
+        return vocabulary.meet(written(text))
 
     for tool in tools:
         for field in _fields(tool, read):
             lengths.append(len(field))
             flat += field
-    vocabulary.meet(met)
-    numbers = np.fromiter(vocabulary.add(flat), np.int64, len(flat))
+    numbers = np.array(flat, np.int64)
     sizes = np.array(lengths, np.int64)
     places = np.repeat(np.arange(len(sizes)), sizes)  # a tool's fields stand one after another
     document, field = np.divmod(places, len(FIELDS))
@@ -65,7 +61,7 @@ def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
     )
 
 
-def _fields(tool: Tool, read: Callable[[str], list[str]]) -> Iterator[list[str]]:
+def _fields(tool: Tool, read: Callable[[str], list[int]]) -> Iterator[list[int]]:
     described = tool.parameters.described()
     name = read(tool.name)
     yield name + [t for t in read(tool.title) if t not in name] if tool.title else name

@@ -75,13 +75,13 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a caller sees of one snapshot: which `words` a tool in sight has, and `slips` in them.
+    """What a caller sees of one snapshot: the `words` of the catalog, if a tool in sight has them.
 
-    Each is worked out once; a slip is a term and the word it is read as, or nothing.
+    `slips` are words with the term and the word that each is read as. All are worked out once.
     """
 
     mask: Mask
-    words: dict[str, bool] = field(default_factory=dict[str, bool])
+    words: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
     slips: dict[str, tuple[str, str] | None] = field(
         default_factory=dict[str, "tuple[str, str] | None"]
     )
@@ -111,14 +111,8 @@ class Lexicon:
     def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
         """Those of some words that an allowed tool has; each is asked for once for a mask."""
         known = self.sight(allowed).words
-        found: list[Term] = []
-        for term in self.terms(texts):
-            is_seen = known.get(term.text)
-            if is_seen is None:
-                is_seen = known[term.text] = term.is_seen(allowed)
-            if is_seen:
-                found.append(term)
-        return found
+        found = [known[t] if t in known else self._see(t, known, allowed) for t in texts]
+        return [term for term in found if term is not None]
 
     def sight(self, allowed: Mask) -> Sight:
         """What is remembered of a caller's view."""
@@ -139,6 +133,12 @@ class Lexicon:
                 return None
             term = self._seen[text] = self._look_up(text, number)
             return term
+
+    def _see(self, text: str, known: dict[str, Term | None], allowed: Mask) -> Term | None:
+        term = self.get(text)
+        if term is not None:
+            term = known[text] = term if term.is_seen(allowed) else None
+        return term
 
     def _look_up(self, text: str, number: int) -> Term | None:
         found = [segment.find(number) for segment in self.segments]

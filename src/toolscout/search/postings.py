@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from .text import terms_of
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
@@ -156,8 +159,8 @@ class Vocabulary:
         self.terms: list[str] = []
         self.words: list[str] = []
         self.has_lost = False
-        self._met: set[str] = set()
         self._numbers = _Numbers(self.terms)
+        self._met = _Met(self.words, self._numbers)
 
     def __len__(self) -> int:
         return len(self.terms)
@@ -166,15 +169,9 @@ class Vocabulary:
         """The number of a known term."""
         return self._numbers.get(term)
 
-    def add(self, terms: Iterable[str]) -> Iterator[int]:
-        """The numbers of terms, new or not."""
-        return map(self._numbers.__getitem__, terms)
-
-    def meet(self, words: set[str]) -> None:
-        """Take in words as they are written, new or not."""
-        fresh = words - self._met
-        self._met |= fresh
-        self.words.extend(sorted(fresh))
+    def meet(self, words: Iterable[str]) -> list[int]:
+        """Take in words as they are written, new or not; the numbers of their terms."""
+        return list(chain.from_iterable(map(self._met.__getitem__, words)))
 
 
 class _Numbers(dict[str, int]):
@@ -191,3 +188,20 @@ class _Numbers(dict[str, int]):
         self._terms.append(term)
         self[term] = number
         return number
+
+
+class _Met(dict[str, tuple[int, ...]]):
+    """The numbers of a word's terms, worked out when it is first met."""
+
+    __slots__ = ("_numbers", "_words")
+
+    def __init__(self, words: list[str], numbers: _Numbers) -> None:
+        super().__init__()
+        self._words = words
+        self._numbers = numbers
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        found = tuple(map(self._numbers.__getitem__, terms_of((word,))))
+        self._words.append(word)
+        self[word] = found
+        return found
