@@ -5,7 +5,8 @@
 Prints a Markdown table: the difference to the default in points of recall@5 and nDCG@10, with the
 95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
 With `--together` every query is asked of all public catalogs at once, which have enough tools for
-vectors to be scanned; some tools are then right that the labels do not know of.
+vectors to be scanned; some tools are then right that the labels do not know of. The sets of
+bench/packaged.py, agentdojo and bfcl_turns, may be named as well.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from catalogs import DATA, available, rows
+from packaged import PACKAGES, packaged
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.sources.files import read_tools
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.evals.bootstrap import paired
 from toolscout.evals.metrics import ndcg, recall
-from toolscout.search.clauses import without_values
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.embedders.use import bundled
 from toolscout.search.engine import Engine
@@ -34,6 +36,7 @@ from toolscout.search.rankers.dense import WIDER, Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
+from toolscout.search.values import without_values
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 Make = Callable[[Catalog], Engine]
@@ -61,8 +64,9 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "no arm of names": arms(BM25F(), Dense(use)),
         "words half as loud": arms(Exact(), BM25F(weight=0.4), Dense(use)),
         "words half as loud again": arms(Exact(), BM25F(weight=1.2), Dense(use)),
-        "words trusted where blind": arms(Exact(), BM25F(blindness=0), Dense(use)),
-        "words doubted faster": arms(Exact(), BM25F(blindness=2), Dense(use)),
+        "words trusted where blind": arms(Exact(), BM25F(doubt=0, doubt_at_home=0), Dense(use)),
+        "English words doubted like others": arms(Exact(), BM25F(doubt_at_home=1), Dense(use)),
+        "words doubted faster": arms(Exact(), BM25F(doubt=2, doubt_at_home=1), Dense(use)),
         "vectors of the whole alone": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
         "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
         "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
@@ -72,6 +76,7 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
         "no turns for several needs": part(fusion=summed),
         "turns from two clauses on": part(fusion=every_clause_a_need),
+        "kinds of values not said": part(kinds=False),
         "no share of the server": part(fusion=no_server_share),
         "without text 1 (description)": part(read=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
@@ -107,11 +112,16 @@ def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
     return [pair for place, pair in enumerate(texts(tool)) if place != number]
 
 
+def folder(name: str) -> Path:
+    """Where a set is."""
+    return packaged(name) if name in PACKAGES else DATA / name
+
+
 def catalog(*names: str) -> Catalog:
     """The tools of some sets; of several with one name the first."""
     tools: dict[str, Tool] = {}
     for name in names:
-        for tool in read_tools(DATA / name / "tools.jsonl").tools:
+        for tool in read_tools(folder(name) / "tools.jsonl").tools:
             tools.setdefault(tool.name, tool)
     return Catalog(tools.values())
 
@@ -121,7 +131,7 @@ def measured(
 ) -> Figures:
     """Recall@5 and nDCG@10 of every query of a set, as somebody types it."""
     found: Figures = []
-    labelled = rows(DATA / name / "queries.jsonl")
+    labelled = rows(folder(name) / "queries.jsonl")
     for row in labelled[:: max(1, len(labelled) // (limit or len(labelled)))]:
         groups = [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]]
         names = engine.search(typed(row["query"]), limit=10).names

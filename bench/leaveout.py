@@ -29,13 +29,14 @@ from toolscout.search.fusion import zscore
 from toolscout.search.rankers.bm25f import WEIGHT, Words
 from toolscout.search.rankers.dense import Meaning
 from toolscout.search.ranking import Fused, Ranking, Request
+from toolscout.search.text import is_english
 
 FAMILIES = (("azure_mcp",), ("bfcl", "bfcl_ar"), ("seal_tools",))
 """Sets that share their tools are left out together."""
 
 DEFAULT = (WEIGHT, 1.0, 0.5)
 GRID = [DEFAULT, *product((0.5, 0.65, 0.8, 1.0), (0.5, 1.0, 1.5), (0.35, 0.5, 0.65))]
-"""Weight of the words, how fast they are doubted where blind, share of the best clause."""
+"""Weight of the words, how fast they are doubted (half as fast in English), share of the clause."""
 
 Setting = tuple[float, float, float]
 Groups = list[set[str]]
@@ -51,18 +52,19 @@ class Trial:
     def __call__(self, request: Request, rankings: Sequence[Ranking]) -> Fused:
         row: list[tuple[float, float]] = []
         for setting in GRID:
-            fused = zscore(request, [_set(r, setting) for r in rankings])
+            fused = zscore(request, [_set(r, request, setting) for r in rankings])
             names = [request.index.tool(s).name for s in fused.slots[:10].tolist()]
             row.append((recall(names, self.groups, at=5), ndcg(names, self.groups, at=10)))
         self.found.append(row)
         return zscore(request, rankings)
 
 
-def _set(ranking: Ranking, setting: Setting) -> Ranking:
-    weight, blindness, clause_share = setting
+def _set(ranking: Ranking, request: Request, setting: Setting) -> Ranking:
+    weight, doubt, clause_share = setting
+    doubt *= 0.5 if is_english(request.query.words) else 1
     match ranking:
         case Words(arm="words"):
-            return replace(ranking, trust=weight * ranking.coverage**blindness)
+            return replace(ranking, trust=weight * ranking.coverage**doubt)
         case Meaning():
             return replace(ranking, clause_share=clause_share)
         case _:

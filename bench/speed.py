@@ -234,10 +234,16 @@ def _newcomer(number: int) -> dict[str, Any]:
 
 
 def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
-    """Searches that see a tenth of the catalog, beside others like them that see all of it."""
+    """Searches that see a tenth of the catalog, beside others like them that see all of it.
+
+    Those who see a tenth ask first what the others have asked by then: what a word is to a caller
+    is worked out once.
+    """
     names = [row["name"] for row in rows(tools_file(timed.size))[::SHARE_ALLOWED]]
-    fresh = _fresh(timed.contestant, 2 * effort.queries, skip=effort.queries + WARM_UP)
+    asked = effort.queries + WARM_UP
+    fresh = _queries(timed.contestant, 2 * effort.queries, skip=asked)
     first = child.ask("search", queries=fresh[:1], allow=names)
+    child.ask("search", queries=_queries(timed.contestant, asked, skip=0), allow=names)
     found: tuple[list[float], list[float]] = ([], [])
     for turn in range(TURNS):
         part = fresh[1 + turn :: TURNS]
@@ -254,8 +260,8 @@ def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
     }
 
 
-def _fresh(contestant: Contestant, count: int, *, skip: int) -> list[str]:
-    """Queries not asked before."""
+def _queries(contestant: Contestant, count: int, *, skip: int) -> list[str]:
+    """Queries of the kind that a contestant is compared by, from some place on."""
     return KINDS[compared_by(contestant)](skip + count)[skip:]
 
 

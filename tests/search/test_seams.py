@@ -11,6 +11,7 @@ from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
+from toolscout.search.fusion import zscore
 from toolscout.search.hit import Reason
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
@@ -150,3 +151,18 @@ def test_arms_are_weighed_as_one_likes() -> None:
 
     assert best(0.01) == "send_mail"
     assert best(100) == "erase"
+
+
+def test_words_that_no_tool_has_cost_plain_english_less_trust_than_other_languages() -> None:
+    trusts: list[float] = []
+
+    def watched(request: Request, rankings: Sequence[Ranking]) -> Fused:
+        trusts.extend(ranking.trust for ranking in rankings)
+        return zscore(request, rankings)
+
+    engine = Engine(Catalog(TOOLS), rankers=[BM25F()], fusion=watched)
+    engine.search("please send the zebra umbrella that was lost")
+    engine.search("send zebra umbrella lost")
+    english, other = trusts
+
+    assert other < english < BM25F().weight

@@ -97,6 +97,19 @@ def test_words_that_say_nothing_are_not_looked_for() -> None:
     assert engine.search("please could you pack it for me").names == ("zeta",)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I'm sure the user's file isn't there", ["sure", "user", "file"]),
+        ("we've seen what she'd do, they're late", ["seen", "late"]),
+        ("I can’t and don’t pay Ronaldo’s bill", ["pay", "ronaldo", "bill"]),
+        ("set the key 's' to 't'", ["set", "key", "s", "t"]),
+    ],
+)
+def test_what_an_apostrophe_cuts_off_is_no_word(text: str, expected: list[str]) -> None:
+    assert terms(text) == expected
+
+
 @given(st.text(max_size=80))
 def test_any_text_can_be_taken_apart(text: str) -> None:
     assert all(term and term == term.casefold() for term in terms(text))

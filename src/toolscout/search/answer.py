@@ -19,7 +19,8 @@ from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
 from .spellings import Spellings
-from .typos import as_typed, repair
+from .typos import as_typed, repair, unseen
+from .values import with_kinds
 
 _NEAR = 8
 _DEPTH = 100
@@ -29,12 +30,13 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """How an engine ranks: its arms, how they become one, and whether it mends slips."""
+    """How an engine ranks: its arms, how they become one, and what is done to requests before."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
     spellings: Spellings
     mends: bool = True
+    kinds: bool = True
 
 
 def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
@@ -51,6 +53,9 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
             return replace(found, confidence=float(bool(found.hits)))
     if not query.words:
         return _listed(index, query, mask, limit)
+    if method.kinds and not query.name:
+        words = with_kinds(query.words, partial(_is_seen, index, mask))
+        query = query if words is query.words else replace(query, words=words)
     parts = clauses(query.words)
     read = repair(index, method.spellings, parts, mask) if method.mends else as_typed(parts)
     notes: tuple[str, ...] = ()
@@ -94,6 +99,11 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
         near=tuple(near)[:_NEAR],
         notes=tuple(notes),
     )
+
+
+def _is_seen(index: Index, mask: Mask, term: str) -> bool:
+    """Whether a tool in the caller's sight has a word."""
+    return not unseen(index, (term,), mask)
 
 
 def _depth(limit: int) -> int:

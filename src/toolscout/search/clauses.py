@@ -1,9 +1,8 @@
-"""Taking a request apart: its needs, and what is left of it without the values it mentions."""
+"""Taking a request apart: its clauses may each need a tool."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 _MOST = 16
 _SHORT = 4
@@ -42,16 +41,6 @@ _PLAIN_JOINTS = re.compile(
     )""",
     re.VERBOSE,
 )
-_QUOTED = r"""
-      "[^"\n]{1,120}" | “[^”\n]{1,120}” | «[^»\n]{1,120}» | 「[^」\n]{1,120}」 | `[^`\n]{1,120}`
-    | (?<!\w)'[^'\n]{1,120}'(?!\w) | ‘[^’\n]{1,120}’(?!\w)
-    | https?://\S+ | (?<!\S)[^\s@]++@[^\s.]*+\.\S+
-"""
-_QUOTATIONS = re.compile(_QUOTED, re.VERBOSE)
-_QUOTE = re.compile(r"""["“«「`'‘@]|://""")  # one of these is in each
-_VALUES = re.compile(rf"{_QUOTED} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE)
-_QUOTES = "\"“”«»「」`'‘’"
-_SPACE = re.compile(r"\s+")
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -80,25 +69,6 @@ def _pieces(text: str) -> list[str]:
     ends = [place for match in _PLAIN_JOINTS.finditer(text.lower()) for place in match.span()]
     starts = zip([0, *ends[1::2]], [*ends[::2], len(text)], strict=True)
     return [text[start:end] for start, end in starts]
-
-
-def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: False) -> str:
-    """The request without quoted texts, numbers, addresses and links, which name no capability.
-
-    Those that do all the same may be kept, without their quotes.
-    """
-
-    def rest(match: re.Match[str]) -> str:
-        value = match[0].strip(_QUOTES)
-        return f" {value} " if is_kept(value) else " "
-
-    left = _SPACE.sub(" ", _VALUES.sub(rest, text)).strip(" ,.;:")
-    return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
-
-
-def without_quotations(text: str) -> str:
-    """The text without what is quoted, addresses and links."""
-    return _QUOTATIONS.sub(" ", text) if _QUOTE.search(text) else text
 
 
 def _is_short(piece: str) -> bool:

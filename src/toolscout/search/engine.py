@@ -88,7 +88,8 @@ class Engine:
     are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
     tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
     `rankers`, `fusion` and `read` (what of a tool is encoded) may be your own; `mends` says whether
-    slips of the pen are; `cut` is the confidence from which on a search counts as answered.
+    slips of the pen are, `kinds` whether files, links and addresses are called so; `cut` is the
+    confidence from which on a search counts as answered.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Engine:
         fusion: Fusion = zscore,
         read: Texts = texts,
         mends: bool = True,
+        kinds: bool = True,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
@@ -108,7 +110,7 @@ class Engine:
         self.cut = cut
         arms = tuple(rankers or _arms(self.embedders))
         spellings = Spellings(is_word=_judge(self.embedders))
-        self._method = Method(rankers=arms, fusion=fusion, mends=mends, spellings=spellings)
+        self._method = Method(arms, fusion, spellings, mends=mends, kinds=kinds)
         self._translating = {arm.embedder.id for arm in arms if isinstance(arm, Foreign)}
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())

@@ -11,13 +11,21 @@ from itertools import chain
 from typing import Any
 
 _STOP_WORDS = """
-a about all also am an and any are as at be been being but by can could did do does doing for
-from had has have having how i if in into is it its itself just let like may me might must my of
-on onto or our ours please shall should so some such than that the their theirs them then there
-these they this those to too upon us very want wants was we were what when where which while who
-whom whose why will with would you your yours
+a about ain all also am an and any are aren as at be been being but by can could couldn did didn do
+does doesn doing don for from had hadn has hasn have haven having he her hers herself him himself
+his how i if in into is isn it its itself just let like may me might must mustn my myself needn of
+on onto or our ours ourselves please shall she should shouldn so some such than that the their
+theirs them themselves then there these they this those to too upon us very want wants was wasn we
+were weren what when where which while who whom whose why will with would wouldn you your yours
+yourself yourselves
 """
 _STOP = frozenset(_STOP_WORDS.split())
+# Words that hardly any other language has: a text with one of them is English.
+_ENGLISH_WORDS = """
+and can could does every from how its many much my need our please should some something that the
+their them these they this those what when where which who why with would you your
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 # Signs that belong to the letter before them, and which `\w` leaves out: vowels and tones of the
 # scripts of India and its neighbours, Hebrew, Arabic, Thaana, Thai, Lao, Tibetan, Burmese, Khmer.
 MARKS = (
@@ -28,7 +36,9 @@ MARKS = (
     "\u17dd"
 )
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
-_SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
+_PLAIN = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
+# What an apostrophe parts from its word: `I'm`, `don't`, `the user's`.
+_CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 # Scripts written without spaces, and Hangul, whose particles hide the stem: pairs of characters.
@@ -107,12 +117,21 @@ def terms_by_word(words: Iterable[str]) -> list[tuple[str, ...]]:
 
 def written(text: str) -> list[str]:
     """What is written without a break; plain English needs no pattern for that."""
-    return text.translate(_SIGNS).split() if text.isascii() else _WORD.findall(fold(text))
+    if "'" in text or "’" in text:
+        text = _CONTRACTED.sub("", text)
+    if not text.isascii():
+        return _WORD.findall(fold(text))
+    return text.encode().translate(_PLAIN).decode().split()
 
 
 def is_paired(text: str) -> bool:
     """Whether a text has characters that are indexed in pairs, for want of words."""
     return _PAIRED.search(text) is not None
+
+
+def is_english(text: str) -> bool:
+    """Whether a text has one of the small words by which English is told from other languages."""
+    return not _ENGLISH.isdisjoint(text.lower().split())
 
 
 def is_value(term: str) -> bool:

@@ -11,12 +11,12 @@ from rapidfuzz.distance import OSA
 
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
-from .clauses import without_quotations
 from .index import Index
 from .lexicon import Term
 from .ranking import Mask
 from .spellings import LONGEST, SHORTEST, Spellings
-from .text import each_word, forms, terms, terms_by_word, written
+from .text import each_word, forms, terms, terms_by_word, terms_of, written
+from .values import without_quotations
 
 _MOST = 16
 _REMEMBERED = 4_096
@@ -48,19 +48,21 @@ def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: 
     Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
     others. What is quoted is a value, and left as it is; so is what is a word elsewhere.
     """
-    plain = as_typed(clauses)
-    different = dict.fromkeys(chain.from_iterable(plain.needs))
+    said = list(map(written, clauses))
+    needs = list(map(terms_of, said))
+    different = dict.fromkeys(chain.from_iterable(needs))
     unknown = unseen(index, different, allowed)
     if not unknown:
-        return plain
-    typed = _typed(clauses, set(unknown))
+        return Repaired(needs, {}, is_foreign=False)
+    typed = _typed(clauses, said, set(unknown))
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
     for term, word in islice(typed.items(), _MOST):
         found = _remembered(index, spellings, word, term, allowed)
         if found and not spellings.is_word(word):
             mended[term], slips[word] = found
-    needs = [[mended.get(term, term) for term in need] for need in plain.needs]
+    if mended:
+        needs = [[mended.get(term, term) for term in need] for need in needs]
     return Repaired(needs, slips, is_foreign=2 * len(unknown) > len(different))
 
 
@@ -74,11 +76,14 @@ def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     return [text for text in texts if text not in names]
 
 
-def _typed(clauses: Sequence[str], strange: AbstractSet[str]) -> dict[str, str]:
+def _typed(
+    clauses: Sequence[str], said: Sequence[Sequence[str]], strange: AbstractSet[str]
+) -> dict[str, str]:
     """The words that strange terms were typed as, but for what is quoted."""
     found: dict[str, str] = {}
-    for clause in clauses:
-        words = written(without_quotations(clause))
+    for clause, words in zip(clauses, said, strict=True):
+        plain = without_quotations(clause)
+        words = words if plain is clause else written(plain)
         for word, its in zip(words, terms_by_word(words), strict=True):
             if strange.isdisjoint(its):
                 continue
@@ -115,7 +120,8 @@ def _meant(
         one for one in spellings.near(index.shared.vocabulary, word) if one[2] != term
     ]  # it is not seen itself
     for other, known in _ordered(index, word, near, allowed):
-        if _is_written(index, known, other, allowed):
+        is_only = spellings.forms.get(known.text) == [other]  # then whoever has it writes it so
+        if is_only or _is_written(index, known, other, allowed):
             return known.text, other
     if term == word:
         return None

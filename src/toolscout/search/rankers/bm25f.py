@@ -15,6 +15,7 @@ from ..fields import FIELDS
 from ..hit import Reason
 from ..lexicon import Term
 from ..ranking import Floats, Ints, Request, distinct
+from ..text import is_english
 
 Sums = npt.NDArray[np.float32] | npt.NDArray[np.float64]
 
@@ -31,12 +32,17 @@ _AT_MOST = 12_000
 class BM25F:
     """The lexical arm; trusted as far as the catalog knows the query's words.
 
-    `blindness` is how fast trust falls with the share of words that it does not know.
+    `doubt` is how fast trust falls with the share of words that it does not know, and
+    `doubt_at_home` the same for plain English: there they are names and small talk, not another
+    language.
     """
 
-    def __init__(self, *, weight: float = WEIGHT, blindness: float = 1.0) -> None:
+    def __init__(
+        self, *, weight: float = WEIGHT, doubt: float = 1.0, doubt_at_home: float = 0.5
+    ) -> None:
         self.weight = weight
-        self.blindness = blindness
+        self.doubt = doubt
+        self.doubt_at_home = doubt_at_home
 
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the query."""
@@ -48,7 +54,8 @@ class BM25F:
         rarest = log(1 + (len(index) + 0.5) / 0.5)
         mass = sum([t.idf for t in known])
         coverage = mass / (mass + (len(texts) - len(known)) * rarest)
-        trust = self.weight * coverage**self.blindness
+        doubt = self.doubt_at_home if is_english(request.query.words) else self.doubt
+        trust = self.weight * coverage**doubt
         return Words.of(request, known, coverage=coverage, trust=trust, needs=request.needs)
 
 

@@ -9,11 +9,11 @@ from functools import lru_cache
 import numpy as np
 
 from ...errors import EmbedderError
-from ..clauses import without_values
 from ..embedders.embedder import LEGIBLE, Embedder, encoded, is_literate, unfitting
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share, terms
+from ..values import without_values
 from ..vectors import Vectors, one_thread
 from .exact import is_called
 

@@ -12,7 +12,7 @@ from ..embedders.embedder import LEGIBLE, Translating, encoded, is_literate, uni
 from ..glossary import Glossary, Meanings, pieces
 from ..lexicon import Term
 from ..ranking import Floats, Request
-from ..text import terms
+from ..text import is_english, terms
 from .bm25f import Words
 
 WEIGHT = 0.4
@@ -21,13 +21,6 @@ _LONGEST = 40  # what is longer is no word
 _MOSTLY = 2
 _REMEMBERED = 4_096
 _LATIN = "\u0250"
-# Words that hardly any other language has: a request with one of them is English.
-_ENGLISH_WORDS = """
-all and are can could do does every from how its many much my need our please should some something
-that the their them these they this those want what when where which who why will with would you
-your
-"""
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 
 
 class Foreign:
@@ -103,7 +96,7 @@ def _strange(request: Request, words: Sequence[str]) -> list[str]:
         else:
             known += bool(found)
     latin = sum(word < _LATIN for word in strange)
-    is_foreign = latin >= _MOSTLY * known and _ENGLISH.isdisjoint(words)
+    is_foreign = latin >= _MOSTLY * known and not is_english(request.query.words)
     return strange if is_foreign else [word for word in strange if word >= _LATIN]
 
 

@@ -1,0 +1,99 @@
+"""Values: what a request mentions and no capability is named by, and what kinds of things they are.
+
+A value says nothing of what is to be done, but its kind does: whoever asks what `report.pdf` says
+wants a tool for files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .text import terms
+
+# A class in front lets a search skip all that begins no quotation and no link.
+_QUOTED = r"""
+    ["“«「`'‘h](?:
+        (?<=")[^"\n]{1,120}" | (?<=“)[^”\n]{1,120}” | (?<=«)[^»\n]{1,120}»
+      | (?<=「)[^」\n]{1,120}」 | (?<=`)[^`\n]{1,120}`
+      | (?<=')(?<!\w')[^'\n]{1,120}'(?!\w) | (?<=‘)[^’\n]{1,120}’(?!\w)
+      | (?<=h)ttps?://\S+
+    )"""
+_ADDRESS = r"(?<!\S)[^\s@]++@[^\s.]*+\.\S+"
+_QUOTATIONS = re.compile(_QUOTED, re.VERBOSE)
+_ADDRESSES = re.compile(_ADDRESS)
+_VALUES = re.compile(rf"{_QUOTED} | {_ADDRESS} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE)
+_QUOTES = "\"“”«»「」`'‘’"
+_SPACE = re.compile(r"\s+")
+
+_ENDINGS = """
+avi bak bmp cfg conf csv db docx? exe flac gif gz html? ini ipynb jpe?g jsonl? log md mkv mov mp3
+mp4 odt parquet pdf png pptx? py rar rst rtf sh sql sqlite svg tar tiff? toml tsv tsx? txt wav webp
+xlsx? xml ya?ml zip
+"""
+_ENDING = rf"\.(?:{'|'.join(_ENDINGS.split())})(?!\w|[./\\-]\w)"
+
+
+class Kind(NamedTuple):
+    """A kind of value: a quick sign of it, what it looks like, and what tools call it."""
+
+    sign: re.Pattern[str]
+    shape: re.Pattern[str]
+    names: tuple[str, ...]
+
+
+_KINDS = (
+    Kind(
+        re.compile("://"),
+        re.compile(r"""["'“‘`<(]?\bhttps?://\w"""),
+        ("url", "link", "webpage", "website", "page"),
+    ),
+    Kind(
+        re.compile("@"),
+        re.compile(r"""["'“‘`<(]?(?<![\w.+-])[\w.+-]{1,64}+@[\w-]++\.\w"""),
+        ("email", "mail"),
+    ),
+    Kind(
+        re.compile(_ENDING, re.IGNORECASE),
+        re.compile(
+            rf"""(?<!\w)["'“‘`][^"'“”‘’`\n]{{1,80}}{_ENDING}["'”’`]"""
+            rf"""|(?<![\w./\\~:-])[\w./\\~:-]{{1,120}}?{_ENDING}""",
+            re.IGNORECASE,
+        ),
+        ("file", "document"),
+    ),
+)
+
+
+def with_kinds(text: str, is_known: Callable[[str], bool]) -> str:
+    """The request with the kind of a link, address or file said before it, unless it says so.
+
+    It is said in the word that tools use; where they use none, they are not for such things.
+    """
+    for kind in _KINDS:
+        if kind.sign.search(text) and (found := kind.shape.search(text)):
+            name = next((n for n in kind.names if is_known(terms(n)[0])), "")
+            if name and not any(terms(n)[0] in terms(text) for n in kind.names):
+                text = f"{text[: found.start()]}{name} {text[found.start() :]}"
+    return text
+
+
+def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: False) -> str:
+    """The request without quoted texts, numbers, addresses and links, which name no capability.
+
+    Those that do all the same may be kept, without their quotes.
+    """
+
+    def rest(match: re.Match[str]) -> str:
+        value = match[0].strip(_QUOTES)
+        return f" {value} " if is_kept(value) else " "
+
+    left = _SPACE.sub(" ", _VALUES.sub(rest, text)).strip(" ,.;:")
+    return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
+
+
+def without_quotations(text: str) -> str:
+    """The text without what is quoted, addresses and links."""
+    left = _QUOTATIONS.sub(" ", text)
+    return _ADDRESSES.sub(" ", left) if "@" in left else left
