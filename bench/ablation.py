@@ -36,7 +36,7 @@ from toolscout.search.rankers.dense import WIDER, Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
-from toolscout.search.values import without_values
+from toolscout.search.values import with_kinds, without_contents, without_values
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 Make = Callable[[Catalog], Engine]
@@ -76,7 +76,8 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
         "no turns for several needs": part(fusion=summed),
         "turns from two clauses on": part(fusion=every_clause_a_need),
-        "kinds of values not said": part(kinds=False),
+        "kinds of values not said": part(prepare=without_contents),
+        "long quotations kept": part(prepare=with_kinds),
         "no share of the server": part(fusion=no_server_share),
         "without text 1 (description)": part(read=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),

@@ -9,7 +9,7 @@ from tests.search.parts import filled, seen, tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
-from toolscout.search.values import with_kinds
+from toolscout.search.values import with_kinds, without_contents
 
 TOOLS = (
     tool("read_file", "Read a file."),
@@ -86,10 +86,40 @@ def test_a_value_finds_the_tools_for_its_kind(query: str, name: str, *, is_encod
     assert name in engine.search(query, limit=2).names
 
 
-def test_kinds_can_be_left_unsaid() -> None:
+@pytest.mark.parametrize(
+    ("request_", "left"),
+    [
+        (
+            "mail Ann a note saying 'The price of a share has fallen.' today",
+            "mail Ann a note saying   today",
+        ),
+        ('send Bob a price: "list what is inside a box!"', "send Bob a price:  "),
+        ("send it to Bob's team, who can't read 'a price list'", None),  # apostrophes; few words
+        ('the id "X1". Then send a price, read a file and list "Y2"', None),  # between quotes
+        ("say 'good morning to all of you'", None),  # hardly anything else is said
+        ("'send an email with the price of a share'", None),
+        ("send Bob a price of 'five or six or seven", None),  # it never ends
+    ],
+)
+def test_what_is_quoted_at_length_is_not_what_is_asked_for(request_: str, left: str | None) -> None:
+    known = {"send", "mail", "price", "note", "file", "read", "list"}
+    assert without_contents(request_, known.__contains__) == (request_ if left is None else left)
+
+
+def test_the_text_of_a_message_does_not_outweigh_that_it_is_to_be_sent() -> None:
+    query = "send Ann an email that says 'read the file and list the price of what is inside a box'"
+    assert Engine(Catalog(TOOLS)).search(query, limit=1).names == ("send_email",)
+    as_it_is = Engine(Catalog(TOOLS), prepare=lambda text, _: text)
+    assert as_it_is.search(query, limit=1).names != ("send_email",)
+
+
+def test_a_request_may_be_prepared_in_ones_own_way() -> None:
     query = "what does https://example.com/pricing say?"
     assert Engine(Catalog(TOOLS)).search(query).names[0] == "fetch_url"
-    assert "file" not in seen(Engine(Catalog(TOOLS), kinds=False).search("what is in a.pdf now"))
+    as_it_is = Engine(Catalog(TOOLS), prepare=lambda text, _: text)
+    assert "file" not in seen(as_it_is.search("what is in a.pdf now"))
+    louder = Engine(Catalog(TOOLS), prepare=lambda text, _: f"{text} price")
+    assert louder.search("how much is it").names[0] == "get_price"
 
 
 def test_a_lone_word_may_be_a_name_and_is_left_as_it_is() -> None:

@@ -20,7 +20,7 @@ from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
 from .spellings import Spellings
 from .typos import as_typed, repair, unseen
-from .values import with_kinds
+from .values import Prepare, prepared
 
 _NEAR = 8
 _DEPTH = 100
@@ -35,8 +35,8 @@ class Method:
     rankers: tuple[Ranker, ...]
     fusion: Fusion
     spellings: Spellings
+    prepare: Prepare = prepared
     mends: bool = True
-    kinds: bool = True
 
 
 def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
@@ -53,8 +53,8 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
             return replace(found, confidence=float(bool(found.hits)))
     if not query.words:
         return _listed(index, query, mask, limit)
-    if method.kinds and not query.name:
-        words = with_kinds(query.words, partial(_is_seen, index, mask))
+    if not query.name:
+        words = method.prepare(query.words, partial(_is_seen, index, mask))
         query = query if words is query.words else replace(query, words=words)
     parts = clauses(query.words)
     read = repair(index, method.spellings, parts, mask) if method.mends else as_typed(parts)

@@ -28,6 +28,7 @@ from .rankers.foreign import Foreign
 from .ranking import Fusion, Mask, Ranker
 from .scope import Allow, allowed
 from .spellings import Spellings
+from .values import Prepare, prepared
 
 __all__ = ["Allow", "Engine", "Status"]
 
@@ -87,9 +88,9 @@ class Engine:
     Words are ready at once. Vectors come from the cache or are made in the background; until they
     are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
     tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
-    `rankers`, `fusion` and `read` (what of a tool is encoded) may be your own; `mends` says whether
-    slips of the pen are, `kinds` whether files, links and addresses are called so; `cut` is the
-    confidence from which on a search counts as answered.
+    `rankers`, `fusion`, `read` (what of a tool is encoded) and `prepare` (what is made of a request
+    before) may be your own; `mends` says whether slips of the pen are; `cut` is the confidence from
+    which on a search counts as answered.
     """
 
     def __init__(
@@ -101,8 +102,8 @@ class Engine:
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
         read: Texts = texts,
+        prepare: Prepare = prepared,
         mends: bool = True,
-        kinds: bool = True,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
@@ -110,7 +111,7 @@ class Engine:
         self.cut = cut
         arms = tuple(rankers or _arms(self.embedders))
         spellings = Spellings(is_word=_judge(self.embedders))
-        self._method = Method(arms, fusion, spellings, mends=mends, kinds=kinds)
+        self._method = Method(arms, fusion, spellings, prepare, mends=mends)
         self._translating = {arm.embedder.id for arm in arms if isinstance(arm, Foreign)}
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())

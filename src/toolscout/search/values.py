@@ -1,7 +1,8 @@
 """Values: what a request mentions and no capability is named by, and what kinds of things they are.
 
 A value says nothing of what is to be done, but its kind does: whoever asks what `report.pdf` says
-wants a tool for files.
+wants a tool for files. What is quoted at length is a value as well: the text of a message says
+nothing of how it is to be sent.
 """
 
 from __future__ import annotations
@@ -33,6 +34,25 @@ mp4 odt parquet pdf png pptx? py rar rst rtf sh sql sqlite svg tar tiff? toml ts
 xlsx? xml ya?ml zip
 """
 _ENDING = rf"\.(?:{'|'.join(_ENDINGS.split())})(?!\w|[./\\-]\w)"
+
+# What stands between quotes that open before a word and close behind one; apostrophes may be in it.
+_CONTENT = re.compile(
+    r"""
+    (?<![^\s(\[:,])(?:
+        "(?=\S)[^"\n]{1,600}(?<=\S)" | “[^”\n]{1,600}” | «[^»\n]{1,600}» | `[^`\n]{1,600}`
+      | '(?=\S)(?:[^'\n]|(?<=\w)'(?=\w)){1,600}(?<=\S)' | ‘(?:[^’\n]|’(?=\w)){1,600}’
+    )(?!\w)""",
+    re.VERBOSE,
+)
+_QUOTE = re.compile(r"""["“«`'‘]""")
+_AT_LENGTH = 5
+_ENOUGH = 3
+
+Known = Callable[[str], bool]
+"""Whether a tool that the caller may see has a term."""
+
+Prepare = Callable[[str, Known], str]
+"""What is made of a request before anything looks for it."""
 
 
 class Kind(NamedTuple):
@@ -66,7 +86,23 @@ _KINDS = (
 )
 
 
-def with_kinds(text: str, is_known: Callable[[str], bool]) -> str:
+def prepared(text: str, is_known: Known) -> str:
+    """The request without what it quotes at length, and with the kinds of values said."""
+    return with_kinds(without_contents(text, is_known), is_known)
+
+
+def without_contents(text: str, is_known: Known) -> str:
+    """The request without quotations of five words or more, if it says something without them."""
+    if _QUOTE.search(text) is None:
+        return text
+    left = _CONTENT.sub(lambda m: m[0] if m[0].count(" ") + 1 < _AT_LENGTH else " ", text)
+    if left == text:
+        return text
+    said = dict.fromkeys(terms(left))
+    return left if len(said) >= _ENOUGH and sum(map(is_known, said)) >= _ENOUGH - 1 else text
+
+
+def with_kinds(text: str, is_known: Known) -> str:
     """The request with the kind of a link, address or file said before it, unless it says so.
 
     It is said in the word that tools use; where they use none, they are not for such things.
