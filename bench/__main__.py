@@ -15,7 +15,7 @@ from .peers.contestants import PEERS
 from .peers.environments import install
 from .progress import Progress
 from .report import write
-from .sets import labelled_sets
+from .sets import labelled_sets, packaged_sets
 from .targets import judged
 from .work import FOLDER, ROOT
 
@@ -27,7 +27,8 @@ LOOKED_UP = "azure_mcp"
 def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable[[], Any]]:
     """What a run consists of, in its order."""
     is_quick: bool = options.quick
-    sets = labelled_sets(at_most=FEW if is_quick else None)
+    at_most = FEW if is_quick else None
+    sets = labelled_sets(at_most=at_most)
     effort = speed.QUICK if is_quick else speed.Effort()
     attacked = [s for s in labelled_sets() if s.name in ATTACKED[: 1 if is_quick else 2]]
 
@@ -37,8 +38,12 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
             "lookup": tokencost.lookups(chosen, progress=progress)
         }
 
+    def retrieved() -> list[dict[str, Any]]:
+        asked = [*sets, *packaged_sets(at_most=at_most, say=progress.say)]
+        return retrieval.measure(asked, specs=options.embedder, progress=progress)
+
     return {
-        "retrieval": lambda: retrieval.measure(sets, specs=options.embedder, progress=progress),
+        "retrieval": retrieved,
         "speed": lambda: speed.measure(effort, progress=progress),
         "tokens": tokens,
         "gateway": lambda: serving.measure(is_quick=is_quick, progress=progress),

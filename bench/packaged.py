@@ -58,7 +58,7 @@ def _write(path: Path, rows: Sequence[Row]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _turns(wheel: ZipFile) -> tuple[list[Row], list[Row]]:
+def turns(wheel: ZipFile) -> tuple[list[Row], list[Row]]:
     """Every turn of a user, with the functions that its solution calls."""
     tools: dict[str, Row] = {}
     for path in sorted(wheel.namelist()):
@@ -81,7 +81,7 @@ def _lines(wheel: ZipFile, path: str) -> list[Row]:
     return [json.loads(line) for line in wheel.read(path).decode().splitlines() if line.strip()]
 
 
-def _tasks(wheel: ZipFile) -> tuple[list[Row], list[Row]]:
+def tasks(wheel: ZipFile) -> tuple[list[Row], list[Row]]:
     """Every task of a user, with the functions that its solution calls."""
     tools: dict[str, Row] = {}
     queries: list[Row] = []
@@ -158,7 +158,7 @@ def _calls(task: ast.ClassDef) -> Iterator[str]:
                         pass
 
 
-_MADE = {"bfcl_turns": _turns, "agentdojo": _tasks}
+_MADE = {"bfcl_turns": turns, "agentdojo": tasks}
 
 
 if __name__ == "__main__":

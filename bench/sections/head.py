@@ -60,6 +60,10 @@ def method(report: Report) -> str:
         " (`bench/catalogs.py`). Encoding them all would take too long for a benchmark, so in the"
         " part on speed the vectors of tools are mixtures of 2,048 really encoded ones; queries are"
         " always encoded for real. Retrieval uses real vectors throughout.\n"
-        "- The sets are public; where they are is said by `TOOLSCOUT_DATA`.\n"
+        "- The sets are public; where they are is said by `TOOLSCOUT_DATA`. *agentdojo* and"
+        " *bfcl_turns* are made from packages of other projects (`bench/packaged.py`): requests of"
+        " agents' users, whose tasks mostly take several tools, some of them not mentioned. What"
+        " was tuned before they were first looked at, and what after, is told in"
+        " [the decision on ranking](decisions/ranking.md).\n"
         "- Where a peer fails, the reason stands in its row."
     )
