@@ -62,8 +62,8 @@ def method(report: Report) -> str:
         " always encoded for real. Retrieval uses real vectors throughout.\n"
         "- The sets are public; where they are is said by `TOOLSCOUT_DATA`. *agentdojo* and"
         " *bfcl_turns* are made from packages of other projects (`bench/packaged.py`): requests of"
-        " agents' users, whose tasks mostly take several tools, some of them not mentioned. What"
-        " was tuned before they were first looked at, and what after, is told in"
-        " [the decision on ranking](decisions/ranking.md).\n"
+        " agents' users, whose tasks mostly take several tools, some of them not mentioned. Some"
+        " of the ranking was made by looking at what was missed there"
+        " ([which](decisions/ranking.md)), so they are not unseen.\n"
         "- Where a peer fails, the reason stands in its row."
     )

@@ -191,8 +191,19 @@ def test_a_form_of_a_word_that_only_hidden_tools_have_is_not_told() -> None:
     assert engine.search("invoicedd").notes == ("Read 'invoicedd' as 'invoices'.",)
 
 
-FORMS = ["invoice", "invoices", "invoicing", "custom", "customer", "hot", "hotel", "hotels"]
+def test_a_word_is_not_told_because_a_tool_in_sight_has_a_part_of_it() -> None:
+    seen = tool("billing", "Sends invoices2024.")  # which has the term of *invoicing* as well
+    engine = Engine(Catalog([seen, tool("secret", "Does the invoicing of others.")]))
+
+    assert engine.search("show the invoicnig").notes == ("Read 'invoicnig' as 'invoicing'.",)
+    alone = Engine(Catalog([seen])).search("show the invoicnig").notes
+    assert engine.search("show the invoicnig", allow={"billing"}).notes == alone == ()
+
+
+PLAIN = ["invoice", "invoices", "invoicing", "custom", "customer", "hot", "hotel", "hotels"]
+FORMS = [*PLAIN, "invoices2024", "hotel2", "HotelRoom", "customerInvoiceList"]
 SLIPS = ["invocies", "invioce", "invoicin", "custmo", "custmoer", "hotle", "hotl", "hotells"]
+SLIPS += ["invoicnig", "hotelrom"]
 
 
 @given(

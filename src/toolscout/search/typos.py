@@ -120,8 +120,7 @@ def _meant(
         one for one in spellings.near(index.shared.vocabulary, word) if one[2] != term
     ]  # it is not seen itself
     for other, known in _ordered(index, word, near, allowed):
-        is_only = spellings.forms.get(known.text) == [other]  # then whoever has it writes it so
-        if is_only or _is_written(index, known, other, allowed):
+        if _is_written(index, known, other, allowed):
             return known.text, other
     if term == word:
         return None
