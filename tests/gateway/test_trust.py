@@ -17,7 +17,7 @@ from toolscout.catalog.sources.mcp.reading import read
 from toolscout.catalog.sources.mcp.servers import Server
 from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.errors import StoreError
-from toolscout.events import ignore
+from toolscout.events import Event, ignore
 from toolscout.gateway.identity import Identity
 from toolscout.gateway.pins import Ledger, Offer, Pins, difference
 from toolscout.gateway.trust import Pinned
@@ -298,6 +298,31 @@ async def test_two_gateways_that_are_offered_different_things_do_not_write_witho
     assert [len(tools) for tools in held] == [1, 0]
     for source in sources:
         await source.close()
+
+
+async def test_who_asks_while_a_look_has_just_ended_waits_for_the_next(tmp_path: Path) -> None:
+    """Nothing else could run, if it waited for the one that is over."""
+    (tmp_path / "tool.json").write_text(json.dumps([described("log", "Show history.")]))
+    (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
+    neighbours = Alone()
+    asked: list[asyncio.Task[Any]] = []
+
+    def hear(_: Event) -> None:
+        if not asked:  # when the first look is all but over, another server takes a name
+            neighbours.version += 1
+            asked.append(asyncio.create_task(source.tools()))
+
+    source = Pinned(
+        MCPSource(server),
+        pins=Pins(tmp_path / "pins"),
+        neighbours=neighbours,
+        sink=hear,
+        trusts_first=lambda: False,
+    )
+    assert await source.tools() == ()
+    assert await asked[0] == ()
+    assert not source.is_stale
+    await source.close()
 
 
 def offer(tool: str, digest: str, **definition: Any) -> Offer:

@@ -145,17 +145,13 @@ class Pinned:
     async def _look(self) -> None:
         """Compare what is offered with the pins, unless that is done; all who ask wait for one."""
         while self.is_stale:
-            if self._looking is None:
+            # One that is done would be waited for without a break, and nothing else would run.
+            if self._looking is None or self._looking.done():
                 # A task of its own: it goes on, whatever happens to who asked first.
                 work = self._looked()
                 self._looking = asyncio.create_task(work, context=contextvars.Context())
-                self._looking.add_done_callback(self._seen)
+                self._looking.add_done_callback(_take_note)
             await asyncio.shield(self._looking)
-
-    def _seen(self, task: asyncio.Task[None]) -> None:
-        self._looking = None
-        if not task.cancelled():
-            task.exception()
 
     async def _looked(self) -> None:
         version, trusts_first = self._neighbours.version, self._trusts_first()
@@ -196,6 +192,12 @@ class Pinned:
             if known.get(pin.tool) != pin:
                 facts = {"server": self.name, "tool": pin.tool, "standing": pin.standing}
                 self._sink(Event("tool_held", facts=facts))
+
+
+def _take_note(task: asyncio.Task[None]) -> None:
+    """Take its error, which whoever waits gets as well; perhaps nobody does any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _offers(
