@@ -14,8 +14,6 @@ from . import catalogs
 from .vectors import POOL, pool
 from .work import FOLDER
 
-WARM_UP = 10
-
 
 def tools_file(count: int) -> Path:
     """A file of so many recombined tools; anew when the generator or its sources change."""

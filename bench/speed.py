@@ -34,7 +34,7 @@ from .peers.contestants import (
     Contestant,
 )
 from .progress import Progress
-from .sizes import WARM_UP, one_clause_queries, pool_file, real_queries, tools_file
+from .sizes import one_clause_queries, pool_file, real_queries, tools_file
 from .work import FOLDER
 
 GROUPS: tuple[tuple[Contestant, ...], ...] = (
@@ -54,17 +54,29 @@ SHARE_ALLOWED = 10
 class Effort:
     """How much is measured: sizes of catalogs, queries for each, and the time a contestant has.
 
-    Beyond `everybody_up_to` tools only those take part whose ratio to Toolscout matters most.
+    Before that it is asked `others`, as a server that has run for a while; how it did `at_first` is
+    told, too. Beyond `everybody_up_to` tools only those take part whose ratio to Toolscout matters
+    most.
     """
 
     sizes: tuple[int, ...] = (1_000, 10_000, 100_000)
     queries: int = 400
+    others: int = 400
+    at_first: int = 100
     changes: int = 5
     budget_s: float = 24.0
     everybody_up_to: int = 100_000
 
 
-QUICK = Effort(sizes=(1_000, 10_000), queries=60, changes=1, budget_s=1.6, everybody_up_to=1_000)
+QUICK = Effort(
+    sizes=(1_000, 10_000),
+    queries=60,
+    others=60,
+    at_first=20,
+    changes=1,
+    budget_s=1.6,
+    everybody_up_to=1_000,
+)
 
 
 @dataclass
@@ -123,7 +135,8 @@ def measure(effort: Effort, *, progress: Progress) -> dict[str, Any]:
             progress.say(f"speed · {size:,} tools · {names}")
             rows += [timed.row() for timed in _measure(group, size, effort)]
     progress.say("speed · encoding tools for real")
-    return {"rows": rows, "encoding": _encoding()}
+    asked = {"others": effort.others, "at_first": effort.at_first}
+    return {"rows": rows, "encoding": _encoding(), "asked": asked}
 
 
 def _measure(group: Sequence[Contestant], size: int, effort: Effort) -> list[Timed]:
@@ -180,7 +193,7 @@ def _built(child: Child, size: int) -> dict[str, Any]:
 
 def _take_turns(children: Sequence[tuple[Timed, Child]], kind: str, effort: Effort) -> None:
     """Each answers a part of the queries, then the next one, and round again."""
-    queries = KINDS[kind](effort.queries + WARM_UP)
+    queries = KINDS[kind](effort.others + effort.queries)
     budget_s = effort.budget_s / TURNS
     for turn in range(TURNS):
         for timed, child in children:
@@ -188,8 +201,11 @@ def _take_turns(children: Sequence[tuple[Timed, Child]], kind: str, effort: Effo
                 continue
             try:
                 if not turn:
-                    child.ask("search", queries=queries[:WARM_UP], budget_s=budget_s)
-                part = queries[WARM_UP + turn :: TURNS]
+                    before = queries[: effort.others]
+                    said = child.ask("search", queries=before, budget_s=budget_s)
+                    if not timed.times and kind == compared_by(timed.contestant):
+                        timed.figures["first_p50_ms"] = median(said["ms"][: effort.at_first])
+                part = queries[effort.others + turn :: TURNS]
                 said = child.ask("search", queries=part, budget_s=budget_s)
             except PeerFailed as failure:
                 timed.reason = str(failure)
@@ -240,7 +256,7 @@ def _allowed(timed: Timed, child: Child, effort: Effort) -> dict[str, Any]:
     is worked out once.
     """
     names = [row["name"] for row in rows(tools_file(timed.size))[::SHARE_ALLOWED]]
-    asked = effort.queries + WARM_UP
+    asked = effort.others + effort.queries
     fresh = _queries(timed.contestant, 2 * effort.queries, skip=asked)
     first = child.ask("search", queries=fresh[:1], allow=names)
     child.ask("search", queries=_queries(timed.contestant, asked, skip=0), allow=names)

@@ -15,9 +15,12 @@ def speed(report: Report, plot: str) -> str:
     if not found:
         return "## Speed and memory\n\nNot measured in this run."
     parts = ["## Speed and memory", plot]
+    asked = found["asked"]
     parts.append(
         "One thread each, ten hits, catalogs recombined from real tools, real queries of all"
-        " lengths; those with vectors get queries of one clause. The ratio is the median of CPU"
+        f" lengths; those with vectors get queries of one clause. Up to {asked['others']} others,"
+        " as many as a few seconds allow, are asked before; *at first* is the median of the first"
+        f" {asked['at_first']} that a process is asked at all. The ratio is the median of CPU"
         f" time against *{LEXICAL.label}* (below 1 is faster). *Index* is what a first search waits"
         " for once the tools are loaded, vectors from the cache; *index MB* is what it adds"
         " to the tools in memory. *Added* and *removed*: one tool, until the next"
@@ -27,8 +30,8 @@ def speed(report: Report, plot: str) -> str:
     for size in dict.fromkeys(row["size"] for row in rows):
         mine = [row for row in rows if row["size"] == size]
         base = next((r.get("p50_cpu_ms") for r in mine if r["label"] == LEXICAL.label), None)
-        columns = ("", "p50 ms", "p95 ms", "p50 CPU ms", "ratio", "index s", "index MB")
-        columns += ("process MB", "added ms", "removed ms", "queries")
+        columns = ("", "p50 ms", "p95 ms", "p50 CPU ms", "ratio", "at first ms", "index s")
+        columns += ("index MB", "process MB", "added ms", "removed ms", "queries")
         lines = [_timed(row, base) for row in mine]
         parts.append(f"### {size:,} tools\n\n{table(columns, lines)}")
     parts += [_kinds(found["rows"]), _beside(found)]
@@ -37,13 +40,14 @@ def speed(report: Report, plot: str) -> str:
 
 def _timed(row: Row, base: float | None) -> Sequence[str]:
     if "reason" in row:
-        return (row["label"], f"failed: {row['reason']}", *[""] * 9)
+        return (row["label"], f"failed: {row['reason']}", *[""] * 10)
     return (
         named(row["label"]),
         number(row["p50_ms"]),
         number(row["p95_ms"]),
         number(row["p50_cpu_ms"]),
         number(row["p50_cpu_ms"] / base) if base else "–",
+        number(row["first_p50_ms"]) if "first_p50_ms" in row else "–",
         number(row["index_s"]),
         number(max(0.0, row["index_mb"])),
         number(row["rss_mb"]),
