@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Self, TypedDict, TypeVar, Unpack, cast, overload
@@ -21,6 +20,7 @@ from ..result import Content, Result
 from ..tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
 from .arguments import Arguments, arguments_of
 from .docstrings import Docstring, read
+from .threads import Threads
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__toolscout__"
@@ -79,6 +79,7 @@ class _Callee:
     tool: Tool
     function: Callable[..., Any]
     arguments: Arguments
+    threads: Threads = field(default_factory=Threads)
 
     async def run(self, given: Mapping[str, Any]) -> Result:
         try:
@@ -94,12 +95,14 @@ class _Callee:
         if _is_async(self.function):
             value = self.function(*positional, **named)
         else:
-            value = await asyncio.to_thread(self._plainly, positional, named)
+            value = await self.threads.run(self._plainly, positional, named)
         if inspect.isawaitable(value):
             value = await value
         if isinstance(value, AsyncIterator):
             return await _drained(cast("AsyncIterator[Any]", value))
-        return await asyncio.to_thread(_listed, value) if isinstance(value, Iterator) else value
+        if isinstance(value, Iterator):
+            return await self.threads.run(_listed, cast("Iterator[Any]", value))
+        return value
 
     def _plainly(self, positional: list[Any], named: dict[str, Any]) -> Any:
         """Call the function in this thread, and take there what it yields."""
