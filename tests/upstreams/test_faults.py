@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -100,6 +101,20 @@ async def test_a_server_that_hangs_in_initialize_is_given_up() -> None:
     async with bad("hangs", limits=limits) as source:
         with pytest.raises(SourceError, match=r"did not answer within 0\.5 seconds"):
             await source.tools()
+
+
+async def test_whoever_waits_for_a_server_that_is_closed_as_it_starts_is_told(
+    tmp_path: Path,
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    async with bad("shy", tmp_path) as source:
+        reading = asyncio.create_task(source.resource("note://one"))
+        with await asyncio.to_thread(gate.open, "w"):  # until the server is asked for its tools
+            closing = asyncio.create_task(source.close())
+            with pytest.raises(SourceError, match="'shy' is closed"):
+                await reading
+        await closing
 
 
 async def test_a_command_that_does_not_exist_is_named() -> None:

@@ -93,7 +93,11 @@ class Link:
             self._check()
             self._opening = self._spawn(self._open())
             self._opening.add_done_callback(self._opened)
-        return await asyncio.shield(self._opening)
+        opening = self._opening
+        await asyncio.wait([opening])
+        if opening.cancelled():
+            self._check()  # whoever closed the link did that, and nobody cancelled this caller
+        return opening.result()
 
     def _opened(self, task: asyncio.Task[Connection]) -> None:
         self._opening = None
