@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -378,6 +379,71 @@ async def test_searches_and_calls_go_on_while_the_catalog_changes(open_box: Any)
     _, results = await asyncio.gather(churn(), use())
     assert {r.text for r in results} == {"notes ran read"}
     assert len(box.catalog) == 30
+
+
+async def given_up(work: Coroutine[Any, Any, None], *, after: int) -> None:
+    """Cancel what was begun after so many turns of the event loop."""
+    task = asyncio.create_task(work)
+    for _ in range(after):
+        await asyncio.sleep(0)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("turns", range(1, 5))
+async def test_a_removal_that_somebody_gives_up_on_is_still_a_whole_one(open_box: Any, turns: int):
+    notes = Notes("read")
+    box = await open_box(notes)
+    adding = asyncio.create_task(box.add(Notes(*(f"t{n}" for n in range(300)), name="other")))
+    await given_up(box.remove("notes"), after=turns)
+    await adding
+    await box.ready()
+    assert box.catalog.sources == ("other",)
+    assert notes.closed == 1
+    await box.add(Notes("find"))
+    assert box.catalog.names_of("notes") == ("notes__find",)
+
+
+@pytest.mark.parametrize("turns", range(1, 5))
+async def test_an_addition_that_somebody_gives_up_on_is_not_undone_by_the_next(
+    open_box: Any, turns: int
+):
+    box = await open_box(Notes("read"))
+    many = Notes(*(f"t{n}" for n in range(300)), name="many")
+    await given_up(box.add(many), after=turns)
+    await box.add(Notes("read", name="other"))
+    assert sorted(box.catalog.sources) == ["many", "notes", "other"]
+
+
+async def test_a_source_whose_removal_was_given_up_is_closed_with_the_box():
+    notes = Notes("read")
+    async with Toolbox(notes, store="memory") as box:
+        await given_up(box.remove("notes"), after=1)
+    assert notes.closed == 1
+
+
+async def test_whoever_gives_up_on_a_change_waits_no_longer_for_it(open_box: Any):
+    closing = asyncio.Event()
+
+    class Slow(Notes):
+        async def close(self) -> None:
+            closing.set()
+            await self.ready.wait()
+            await super().close()
+
+    slow = Slow("read")
+    box = await open_box(slow)
+    slow.ready.clear()
+    removing = asyncio.create_task(box.remove("notes"))
+    await closing.wait()
+    removing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await removing
+    assert slow.closed == 0
+    slow.ready.set()
+    await box.ready()
+    assert slow.closed == 1
 
 
 async def test_the_store_is_part_of_the_health(open_box: Any, file: Any):

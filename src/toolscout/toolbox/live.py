@@ -43,7 +43,8 @@ class Live:
         self._sources: dict[str, Source] = {}
         self._problems: dict[str, str] = {}
         self._updating = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._listings: set[asyncio.Task[None]] = set()
+        self._changes: set[asyncio.Task[None]] = set()
 
     @property
     def engine(self) -> Engine:
@@ -67,14 +68,14 @@ class Live:
 
     async def start(self, sources: Iterable[Source], *, wait_seconds: float) -> None:
         """List all sources at once; those that take longer join when they are ready."""
-        listings = [self._spawn(self.put(source)) for source in sources]
+        listings = [_spawn(self.put(source), self._listings) for source in sources]
         if listings:
             await asyncio.wait(listings, timeout=wait_seconds)
 
     async def settle(self) -> None:
         """Wait until every source that is being listed has answered."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if tasks := self._listings | self._changes:
+            await asyncio.wait(tasks)
 
     async def put(self, source: Source) -> None:
         """Add a source, or replace the one of its name, or join it where that is its way."""
@@ -83,7 +84,7 @@ class Live:
             source = source.joined(before)
         self._sources[source.name] = source
         if before is not None and before is not source:
-            await before.close()
+            await self._ended(before.close())
         await self.refresh(source.name)
 
     async def refresh(self, name: str) -> None:
@@ -96,7 +97,7 @@ class Live:
             return
         if self._sources.get(name) is source:
             self._note(name, _complaints(source))
-            await self._update(lambda catalog: catalog.with_source(name, tools))
+            await self._ended(self._update(lambda catalog: catalog.with_source(name, tools)))
 
     def _note(self, name: str, why: str) -> None:
         """Remember what is wrong with a source, or that nothing is."""
@@ -109,13 +110,16 @@ class Live:
     def changed(self, source: Source) -> None:
         """Hear from a source that its tools are not what they were."""
         if self._sources.get(source.name) is source:
-            self._spawn(self.refresh(source.name))
+            _spawn(self.refresh(source.name), self._listings)
 
     async def remove(self, name: str) -> None:
         """Let go of a source; its tools leave the catalog."""
         source = self._source(name)
         del self._sources[name]
         self._problems.pop(name, None)
+        await self._ended(self._let_go(name, source))
+
+    async def _let_go(self, name: str, source: Source) -> None:
         await self._update(lambda catalog: catalog.without_source(name))
         await source.close()
 
@@ -131,10 +135,18 @@ class Live:
 
     async def close(self) -> None:
         """Stop listing and let go of every source; one that fails to close holds up no other."""
-        for task in self._tasks:
+        for task in self._listings:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._listings, *self._changes, return_exceptions=True)
         await asyncio.gather(*(s.close() for s in self._sources.values()), return_exceptions=True)
+
+    async def _ended(self, change: Coroutine[Any, Any, None]) -> None:
+        """Wait for a change, which goes on to its end if whoever waits for it gives up.
+
+        Left halfway, a source would be gone and its tools not, or an index be made by a thread
+        that the next change does not know of.
+        """
+        await asyncio.shield(_spawn(change, self._changes))
 
     async def _update(self, change: Callable[[Catalog], Catalog]) -> None:
         # Indexing may take a while; others go on searching the snapshot before.
@@ -163,11 +175,13 @@ class Live:
                 f"There is no source {name!r}.", hint=f"The sources are: {known}."
             ) from None
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+
+def _spawn(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+    """A task of its own, held until it is done."""
+    task = asyncio.create_task(work)
+    among.add(task)
+    task.add_done_callback(among.discard)
+    return task
 
 
 def _complaints(source: Source) -> str:
