@@ -118,8 +118,8 @@ class Link:
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._connection is not None:
             self._let_go(self._connection)
-        while self._closing:
-            await asyncio.gather(*self._closing, return_exceptions=True)
+        while pending := [task for task in self._closing if not task.done()]:
+            await asyncio.wait(pending)
 
     async def renew(self) -> None:
         """Drop a connection that no longer answers; the next call opens another."""
