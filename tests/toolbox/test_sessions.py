@@ -20,6 +20,7 @@ from toolscout.config import Config
 from toolscout.disclosure.profiles import DEFAULT
 from toolscout.errors import ConfigError, StoreError
 from toolscout.events import Event
+from toolscout.store.contract import Record
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import Access, SqliteStore
 from toolscout.toolbox.box import Toolbox
@@ -222,6 +223,28 @@ async def test_a_locked_store_costs_no_call_its_outcome_and_is_written_later(
     assert again.state.loaded == ("get_weather", "send_email")
     assert again.state.uses == ("send_email",)
     store.close()
+
+
+class Full(MemoryStore):
+    """A store that has no room."""
+
+    def put(self, key: str, text: str, *, expected: int) -> Record | None:
+        raise StoreError("The disk is full.")
+
+
+@pytest.mark.timeout(30)
+async def test_a_sink_that_hears_of_a_failing_store_may_look_at_the_conversation(open_box: Any):
+    seen: list[tuple[str, ...]] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "store_failed":
+            session.view()
+            seen.append(session.state.uses)
+
+    session = await (await open_box(store=Full(), sink=look)).session("s")
+    result = await session.call("send_email", {"to": "ann", "subject": "Hi"})
+    assert not result.is_error
+    assert ("send_email",) in seen
 
 
 async def test_moves_held_back_by_a_full_store_join_what_others_wrote(open_box: Any):

@@ -84,8 +84,10 @@ class Kept:
                 raise _crowded(self._session.id)
             except StoreError as error:
                 self._hold(after, move)
-                self._on_failure(error)
-            return value
+                failure = error
+        # Not under the lock: whoever is told may look at the conversation.
+        self._on_failure(failure)
+        return value
 
     def save(self) -> None:
         """Write what is not written yet."""
