@@ -134,6 +134,16 @@ def misbehave(params: dict[str, Any]) -> None:
             pass
 
 
+def hesitate() -> None:
+    """What happens in the middle of a listing."""
+    if FAULT in ("shy", "vast") and FOLDER is not None:
+        wait(FOLDER)
+    if FAULT == "restless":
+        note("list")
+        if calls() == 1:
+            send({"method": "notifications/tools/list_changed"})
+
+
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
@@ -149,8 +159,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/list" if FAULT == "listless":
             return {}
         case "tools/list":
-            if FAULT in ("shy", "vast") and FOLDER is not None:
-                wait(FOLDER)
+            hesitate()
             return {"tools": LISTS.get(FAULT, lambda: [tool("echo")])()}
         case "tools/call":
             note(params["name"])

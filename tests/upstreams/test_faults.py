@@ -293,6 +293,17 @@ async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
         assert (await source.call(tool, {"text": "again"})).text == "again"
 
 
+async def test_a_change_announced_to_the_idle_is_looked_at_before_the_server_is_stopped(
+    tmp_path: Path,
+) -> None:
+    heard = Heard()
+    limits = Limits(idle_seconds=0.001)
+    async with bad("restless", tmp_path, limits=limits, sink=heard) as source:
+        await source.tools()
+        await heard.until("upstream_asleep")
+    assert (tmp_path / "calls.txt").read_text().splitlines() == ["list", "list"]
+
+
 async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
     changed = asyncio.Event()
     limits = Limits(poll_seconds=0.05)

@@ -223,8 +223,8 @@ class Link:
         )
         if connection.ended.is_set() or self._connection is not connection:
             return True
-        if self._is_idle():
-            return not connection.changed.is_set()
+        if self._is_idle() and not connection.changed.is_set():
+            return True
         await self._look(connection)
         return False
 
