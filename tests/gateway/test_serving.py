@@ -220,6 +220,13 @@ async def test_an_answer_counts_only_from_the_one_who_was_asked(
             meta={"toolscout/session": "somebody-else"},
         )
         assert "no longer waiting" in text(stolen)
+        own = await client.session.call_tool(
+            "call_tool",
+            {"name": "talker__greet", "arguments": {}},
+            request_state=asked.request_state,
+            input_responses={"question": ElicitResult(action="accept", content={"name": "Ann"})},
+        )
+        assert text(own) == "Hello Ann"
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)

@@ -123,12 +123,13 @@ class Parking:
 
     async def resume(self, token: str, owner: str, front: Front) -> Result:
         """Take a parked call up again."""
-        place = self._places.pop(token, None)
+        place = self._places.get(token)
         if place is None or place.owner != owner:
             return Result.error(
                 "The call that this answers is no longer waiting. Call the tool again.",
                 code="expired",
             )
+        del self._places[token]
         place.front.resume(front)
         given = (front.responses or {}).get(_KEY)
         place.question.settle(given if given is not None else _error("No answer was given."))
