@@ -6,6 +6,7 @@ import json
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -39,6 +40,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
     return found if isinstance(found, list) else [found]
 
 
+lists: list[str] = []
 TICK = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 HUGE = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
 WRONG = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
@@ -65,6 +67,7 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "hints": lambda: [LOOK, CHANGE, tool("unknown")],
     "silent": lambda: [tool("echo"), *([tool("more")] if has_more() else [])],
     "changes": lambda: [tool("echo", f"Version {1 + calls()}.")],
+    "ponders": lambda: [tool("echo", f"Version {1 + calls()}.")],
     "refuses": lambda: [tool("change"), LOOK],
     "endless": lambda: [tool("deep", schema=deep(300))],
     "infinite": lambda: [tool("good"), tool("odd", schema={**TEXT, "maxProperties": math.inf})],
@@ -108,6 +111,19 @@ def send(message: dict[str, Any]) -> None:
     sys.stdout.flush()
 
 
+def ponder(key: int) -> None:
+    """Announce a change; after a while answer with how often one has asked for the list since."""
+
+    def answer_at_last() -> None:
+        said = {"type": "text", "text": str(len(lists))}
+        send({"id": key, "result": {"content": [said]}})
+
+    note("ponders")
+    lists.clear()
+    send({"method": "notifications/tools/list_changed"})
+    threading.Timer(0.5, answer_at_last).start()
+
+
 def misbehave(params: dict[str, Any]) -> None:
     """What happens in the middle of a call."""
     match FAULT:
@@ -136,11 +152,12 @@ def misbehave(params: dict[str, Any]) -> None:
 
 def hesitate() -> None:
     """What happens in the middle of a listing."""
+    lists.append(FAULT)
     if FAULT in ("shy", "vast") and FOLDER is not None:
         wait(FOLDER)
     if FAULT == "restless":
         note("list")
-        if calls() == 1:
+        if len(lists) == 1:
             send({"method": "notifications/tools/list_changed"})
 
 
@@ -184,6 +201,9 @@ for line in sys.stdin:
     if FAULT == "mumbles":
         sys.stdout.write(f"received {line}")
     if "id" not in message:
+        continue
+    if FAULT == "ponders" and message["method"] == "tools/call":
+        ponder(message["id"])
         continue
     try:
         send(

@@ -304,6 +304,24 @@ async def test_a_change_announced_to_the_idle_is_looked_at_before_the_server_is_
     assert (tmp_path / "calls.txt").read_text().splitlines() == ["list", "list"]
 
 
+async def test_a_server_is_not_listed_over_and_over_while_a_long_call_runs(tmp_path: Path) -> None:
+    now = 0.0
+
+    def changed(source: MCPSource) -> None:
+        nonlocal now
+        if source.state.in_flight:
+            now += 1000.0
+
+    limits = Limits(idle_seconds=60)
+    async with bad(
+        "ponders", tmp_path, limits=limits, changed=changed, clock=lambda: now
+    ) as source:
+        (tool,) = await source.tools()
+        listed = await source.call(tool, {})
+        assert now == 1000.0, "the call took longer than a server may be idle"
+        assert listed.text == "1"
+
+
 async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
     changed = asyncio.Event()
     limits = Limits(poll_seconds=0.05)

@@ -235,16 +235,18 @@ class Link:
         except (MCPError, TimeoutError, ValueError) as error:
             log.warning("Cannot list %s again: %s", self._server.name, error)
 
+    def _unused_seconds(self) -> float:
+        return 0.0 if self.in_flight else self._clock() - self._used_at
+
     def _is_idle(self) -> bool:
-        limit = self._server.limits.idle_seconds
-        return limit > 0 and self.in_flight == 0 and self._clock() - self._used_at >= limit
+        return 0 < self._server.limits.idle_seconds <= self._unused_seconds()
 
     def _next_look(self, connection: Connection) -> float | None:
         limits = self._server.limits
         polls = limits.poll_seconds if limits.poll_seconds and not _announces(connection) else None
         if limits.idle_seconds <= 0:
             return polls
-        idle = max(0.05, self._used_at + limits.idle_seconds - self._clock())
+        idle = max(0.05, limits.idle_seconds - self._unused_seconds())
         return min(idle, polls) if polls else idle
 
     async def _follow(self, connection: Connection) -> None:
