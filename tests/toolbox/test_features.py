@@ -170,6 +170,22 @@ async def test_features_that_fail_are_told_of_and_cost_nothing(open_box: Any):
     assert "no wish to know" in health.parts["memory"].facts["problems"][0]
 
 
+@pytest.mark.timeout(30)
+async def test_a_sink_that_hears_of_a_failing_feature_may_look_at_the_conversation(open_box: Any):
+    seen: list[str] = []
+
+    def look(event: Event) -> None:
+        if event.kind == "feature_failed":
+            session.view()
+            seen.append(event.facts["feature"])
+
+    box = await open_box(rules=Broken(), memory=Broken(), sink=look)
+    session = await box.session("s")
+    await session.call("tool_search", {"query": "send_email"})
+    await session.call("get_weather", {"city": "Oslo"})
+    assert seen == ["rules", "memory"]
+
+
 async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(open_box: Any):
     memory = RealMemory(extractors={"nobody": lambda result: []})
     box = await open_box(memory=memory)

@@ -8,6 +8,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from toolscout.store.contract import Record
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import Access, SqliteStore
 from toolscout.toolbox.box import Toolbox
+
+LOADING = replace(DEFAULT, name="loading", surface="load")
 
 
 class Crm:
@@ -247,6 +250,94 @@ async def test_a_sink_that_hears_of_a_failing_store_may_look_at_the_conversation
     assert ("send_email",) in seen
 
 
+class Busy(MemoryStore):
+    """A store whose writes wait until they may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_write = threading.Event(), threading.Event()
+        self.may_write.set()
+
+    def put(self, key: str, text: str, *, expected: int) -> Record | None:
+        self.is_asked.set()
+        self.may_write.wait()
+        return super().put(key, text, expected=expected)
+
+    async def held(self) -> None:
+        """Until somebody waits to write."""
+        await asyncio.to_thread(self.is_asked.wait)
+
+
+@pytest.mark.timeout(30)
+async def test_a_view_does_not_wait_for_the_store_and_is_kept_with_what_was_written(open_box: Any):
+    store = Busy()
+    store.may_write.clear()
+    session = await (await open_box(store=store)).session("s")
+    call = asyncio.create_task(session.call("send_email", {"to": "ann", "subject": "Hi"}))
+    await store.held()
+    session.view()
+    assert "view" in session.state.sections
+    store.may_write.set()
+    assert not (await call).is_error
+    assert session.state.uses == ("send_email",)
+    assert "view" in session.state.sections
+    await session.save()
+    again = await (await open_box(store=store)).session("s")
+    assert again.state == session.state
+
+
+@pytest.mark.timeout(30)
+async def test_what_is_seen_while_a_search_is_written_stays_as_it_was_seen(open_box: Any):
+    store = Busy()
+    session = await (await open_box(store=store, profile=LOADING)).session("s")
+    store.may_write.clear()
+    query = {"query": "select:send_email,get_weather"}
+    search = asyncio.create_task(session.call("tool_search", query))
+    await store.held()
+    seen = session.view().text
+    store.may_write.set()
+    await search
+    later = session.view()
+    assert session.state.loaded == ("send_email", "get_weather")
+    assert later.text.startswith(seen.removesuffix("]"))
+    assert names(later)[-2:] == ["send_email", "get_weather"]
+
+
+@pytest.mark.timeout(30)
+async def test_a_write_that_comes_second_keeps_what_was_seen_meanwhile(open_box: Any):
+    store = Busy()
+    mine = await (await open_box(store=store)).session("s")
+    theirs = await (await open_box(store=store)).session("s")
+    await theirs.load("theirs")
+    store.is_asked.clear()
+    store.may_write.clear()
+    loading = asyncio.create_task(mine.load("mine"))
+    await store.held()
+    mine.view()
+    store.may_write.set()
+    await loading
+    assert mine.state.loaded == ("theirs", "mine")
+    assert "view" in mine.state.sections
+
+
+async def test_views_and_calls_at_once_lose_nothing_of_each_other(open_box: Any, file: Path):
+    box = await open_box(store=file, profile=LOADING)
+    session = await box.session("s")
+    topics = sorted(t for t in box.catalog.tools if t.startswith("archive_"))
+
+    async def work(name: str) -> None:
+        await session.call("tool_search", {"query": f"select:{name}"})
+        session.view()
+        await session.call(name, {"name": "old"})
+
+    await asyncio.gather(*map(work, topics))
+    assert set(topics) <= set(names(session.view()))
+    await session.save()
+    again = (await (await open_box(store=file)).session("s")).state
+    assert again == session.state
+    assert sorted(again.uses) == sorted(again.loaded) == topics
+
+
 async def test_moves_held_back_by_a_full_store_join_what_others_wrote(open_box: Any):
     store = MemoryStore()
     box, other = await open_box(store=store), await open_box(store=store)
@@ -350,8 +441,7 @@ async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
 @pytest.mark.behaviour("S3", "K15")
 @pytest.mark.parametrize("clear", [False, True])
 async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box: Any, clear: bool):
-    loading = replace(DEFAULT, name="loading", surface="load")
-    box = await open_box(profile=loading, config=Config.read(clear_on_compaction=clear))
+    box = await open_box(profile=LOADING, config=Config.read(clear_on_compaction=clear))
     session = await box.session("s")
     session.view()
     await session.load("send_email")

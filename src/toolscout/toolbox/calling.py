@@ -80,9 +80,11 @@ class Caller:
         self._emit("tool_discovery_start", tool=name, arguments=arguments)
         started = time.perf_counter()
         is_quick = role_of(self.profile, name, self.live.catalog) == "call"
-        outcome, rules = await self._moved(
+        outcome, rules, failure = await self._moved(
             lambda session: self._discovered(session, name, arguments), is_quick=is_quick
         )
+        if failure is not None:
+            self._feature_failed("rules", name, failure)
         if outcome.call is not None:
             return await self._bridged(outcome.call, depth=depth + 1)
         if is_quick:  # it named no tool that could be run, and nothing was looked for
@@ -113,18 +115,19 @@ class Caller:
 
     def _discovered(
         self, session: Session, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[Session, tuple[Outcome, str]]:
+    ) -> tuple[Session, tuple[Outcome, str, Exception | None]]:
         guides = self.features.rules
         section, given = session.sections.get(RULES), ""
+        failure: Exception | None = None
 
         def rules(tools: Sequence[Tool]) -> str:
-            nonlocal section, given
+            nonlocal section, given, failure
             if guides is None:
                 return ""
             try:
                 given, section = guides.deliver(section, tools)
             except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
-                self._feature_failed("rules", name, error)
+                failure = error
             return given
 
         outcome = discover(
@@ -140,7 +143,7 @@ class Caller:
         after = outcome.session
         if section is not None:
             after = after.with_section(RULES, section)
-        return after, (outcome, given)
+        return after, (outcome, given, failure)
 
     # Running
 
@@ -181,7 +184,7 @@ class Caller:
             raise
         took = _since(started)
         kept = await self._offloaded(tool, result)
-        await asyncio.to_thread(self.kept.change, lambda s: (self._remembered(s, tool, result), 0))
+        await self._remember(tool, result)
         self._ran(tool, took, is_error=result.is_error, code=result.code)
         return kept
 
@@ -234,17 +237,23 @@ class Caller:
             self._emit("offload", tool=tool.name, before=len(result.text), after=len(kept.text))
         return kept
 
-    def _remembered(self, session: Session, tool: Tool, result: Result) -> Session:
-        session = session.used(tool.name)
+    async def _remember(self, tool: Tool, result: Result) -> None:
         memory = self.features.memory
-        if memory is None:
-            return session
-        try:
-            section = memory.observe(session.sections.get(MEMORY), tool, result, now=self.clock())
-        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
-            self._feature_failed("memory", tool.name, error)
-            return session
-        return session.with_section(MEMORY, section)
+
+        def move(session: Session) -> tuple[Session, Exception | None]:
+            session = session.used(tool.name)
+            if memory is None:
+                return session, None
+            before = session.sections.get(MEMORY)
+            try:
+                section = memory.observe(before, tool, result, now=self.clock())
+            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+                return session, error
+            return session.with_section(MEMORY, section), None
+
+        failure = await asyncio.to_thread(self.kept.change, move)
+        if failure is not None:
+            self._feature_failed("memory", tool.name, failure)
 
     # Telling
 

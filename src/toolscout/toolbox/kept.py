@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
 from threading import Lock
 from typing import TypeVar
 
@@ -17,6 +19,30 @@ Move = Callable[[Session], tuple[Session, T]]
 _TRIES = 200
 
 
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is known of a session here, and the moves in it that the store does not have."""
+
+    session: Session
+    unsaved: tuple[Callable[[Session], Session], ...] = ()
+
+    def after(self, move: Move[T], session: Session) -> _State:
+        """With one more such move, which led to this session."""
+        if session == self.session:
+            return self
+        return _State(session, (*self.unsaved, lambda s: move(s)[0]))
+
+    def on(self, newest: Session | None) -> _State:
+        """The newest state of all writers, with the moves that only this one knows on top.
+
+        A record that is gone was evicted or expired under a conversation that goes on: what is
+        known here is then the newest.
+        """
+        if newest is None:
+            return _State(self.session.at(0), self.unsaved)
+        return _State(reduce(lambda s, move: move(s), self.unsaved, newest), self.unsaved)
+
+
 class Kept:
     """One conversation's state in a store; safe from many threads.
 
@@ -24,6 +50,9 @@ class Kept:
     was first, the state is read again and the move done over on that, so nothing is lost. When
     the store fails, the move holds in memory and is written with the next; as long as there is
     such a move, this is one of `waiting`, so that nobody lets go of it.
+
+    Those who write take turns. Whoever only looks or notes never waits for them: the state is a
+    value, and is locked neither while a move is made nor while the store is at work.
     """
 
     def __init__(
@@ -37,55 +66,45 @@ class Kept:
         self._store = store
         self._on_failure = on_failure
         self._waiting = waiting
-        self._lock = Lock()
-        self._unsaved: list[Callable[[Session], Session]] = []
-        self._session = _read(store, id) or Session(id)
+        self._writing = Lock()
+        self._swapping = Lock()
+        self._state = _State(_read(store, id) or Session(id))
 
     @property
     def session(self) -> Session:
         """The state as it is known here."""
-        return self._session
+        return self._state.session
 
     def refresh(self) -> None:
         """Take over what other processes wrote since; what expired or made room is new again."""
-        with self._lock:
-            if not self._unsaved:
-                known = self._session if not self._session.version else Session(self._session.id)
-                self._session = _read(self._store, self._session.id) or known
+        with self._writing:
+            before = self._state
+            if not before.unsaved:
+                known = before.session if not before.session.version else Session(before.session.id)
+                self._swap(before, _State(_read(self._store, known.id) or known))
 
     def note(self, move: Move[T]) -> T:
         """Make a move now and save it with the next one."""
-        with self._lock:
-            after, value = move(self._session)
-            if after != self._session:
-                self._hold(after, move)
-            return value
+        while True:
+            before = self._state
+            session, value = move(before.session)
+            if self._swap(before, before.after(move, session)):
+                return value
 
     def glance(self, move: Move[T]) -> tuple[T] | None:
-        """Make a move here and now if it changes nothing and nobody is in the way; else None."""
-        if not self._lock.acquire(blocking=False):
-            return None
-        try:
-            after, value = move(self._session)
-            return (value,) if after == self._session else None
-        finally:
-            self._lock.release()
+        """Make a move here and now if it changes nothing; else None."""
+        before = self.session
+        after, value = move(before)
+        return (value,) if after == before else None
 
     def change(self, move: Move[T]) -> T:
         """Make a move and save it."""
-        with self._lock:
-            after, value = move(self._session)
+        with self._writing:
             try:
-                for _ in range(_TRIES):
-                    if (after == self._session and not self._unsaved) or self._put(after):
-                        return value
-                    self._take_over()
-                    after, value = move(self._session)
-                raise _crowded(self._session.id)
+                return self._written(move)
             except StoreError as error:
-                self._hold(after, move)
-                failure = error
-        # Not under the lock: whoever is told may look at the conversation.
+                value, failure = self.note(move), error
+        # Not while others wait to write: whoever is told may look at the conversation.
         self._on_failure(failure)
         return value
 
@@ -95,37 +114,49 @@ class Kept:
 
     def forget(self) -> None:
         """Remove the conversation from the store; what is left here starts anew."""
-        with self._lock:
-            self._store.delete(self._session.id)
-            self._session = Session(self._session.id)
-            self._let_go()
+        with self._writing:
+            new = _State(Session(self.session.id))
+            self._store.delete(new.session.id)
+            while not self._swap(self._state, new):
+                pass  # something was noted meanwhile
 
-    def _put(self, after: Session) -> bool:
-        record = self._store.put(after.id, after.to_json(), expected=self._session.version)
-        if record is not None:
-            self._session = after.at(record.version)
-            self._let_go()
-        return record is not None
+    def _written(self, move: Move[T]) -> T:
+        for _ in range(_TRIES):
+            before = self._state
+            session, value = move(before.session)
+            if session == before.session and not before.unsaved:
+                return value
+            expected = before.session.version
+            record = self._store.put(session.id, session.to_json(), expected=expected)
+            if record is None:
+                self._take_over()
+            elif self._swap(before, _State(session.at(record.version))):
+                return value
+            else:
+                return self._done_over(move, record.version, written=len(before.unsaved))
+        raise _crowded(self.session.id)
 
-    def _hold(self, after: Session, move: Move[T]) -> None:
-        self._session = after
-        self._unsaved.append(lambda s: move(s)[0])
-        self._waiting.add(self)
-
-    def _let_go(self) -> None:
-        self._unsaved.clear()
-        self._waiting.discard(self)
+    def _done_over(self, move: Move[T], version: int, *, written: int) -> T:
+        """Put a move that was written after those noted meanwhile, which are still to be saved."""
+        while True:
+            now = self._state
+            session, value = move(now.session)
+            if self._swap(now, _State(session.at(version), now.unsaved[written:])):
+                return value
 
     def _take_over(self) -> None:
-        """The newest state of all writers, with the moves that only this one knows on top.
+        newest = _read(self._store, self.session.id)
+        while not self._swap(now := self._state, now.on(newest)):
+            pass  # something was noted meanwhile
 
-        A record that is gone was evicted or expired under a conversation that goes on: what is
-        known here is then the newest.
-        """
-        newest = _read(self._store, self._session.id) or self._session.at(0)
-        for move in self._unsaved:
-            newest = move(newest)
-        self._session = newest
+    def _swap(self, before: _State, after: _State) -> bool:
+        """Go from one state to another, unless it is no longer the one there is."""
+        with self._swapping:
+            if self._state is not before:
+                return False
+            self._state = after
+            (self._waiting.add if after.unsaved else self._waiting.discard)(self)
+            return True
 
 
 def _read(store: Store, id: str) -> Session | None:  # noqa: A002 - as the session calls it
