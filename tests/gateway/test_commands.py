@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from tests.gateway.conftest import small
 from toolscout.catalog.sources.mcp.reading import read
 from toolscout.cli.app import run
 from toolscout.config import Config
+from toolscout.errors import StoreError
 from toolscout.gateway.importers import own_command
 from toolscout.gateway.pins import Ledger, Offer, Pins
 
@@ -220,6 +222,27 @@ def test_servers_of_one_name_are_told_apart_where_that_matters(
     assert "git.aaa (git-server /a)" in " ".join(said.split())
     assert run(["pins", "approve", "git.aaa"]) == 0
     assert [bool(ledger.held) for ledger in pins.ledgers("git")] == [False, True]
+
+
+def test_whoever_revokes_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: Path) -> None:
+    pinned()
+    folder = Config.read().state_folder / "pins"
+    path, text = folder / "mail.json", (folder / "mail.json").read_text()
+    for name in ("first", "second"):
+        os.mkfifo(tmp_path / name)
+    (tmp_path / "first").replace(path)
+    command = [sys.executable, "-m", "toolscout.cli", "pins", "revoke", "mail", "read"]
+    with subprocess.Popen(command) as revoking:
+        with path.open("w") as pipe:  # opens when it looks whether there are pins at all
+            (tmp_path / "second").replace(path)
+            pipe.write(text)
+        with path.open("w") as pipe:  # opens when it reads what it is to change
+            other = Pins(folder, patience_seconds=0)
+            with pytest.raises(StoreError, match="locked"), other.writing("mail"):
+                pass
+            pipe.write(text)
+    assert revoking.returncode == 0
+    assert Pins(folder).ledger("mail").pins["read"].standing == "revoked"
 
 
 STDIO = {"command": "npx", "args": ["-y", "files"]}

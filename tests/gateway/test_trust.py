@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +32,7 @@ class Alone:
 
     version = 0
 
-    def shadows(self, source: MCPSource) -> dict[str, str]:
+    def shadows(self, source: MCPSource) -> Mapping[str, str]:
         return {}
 
 
@@ -323,6 +327,93 @@ async def test_who_asks_while_a_look_has_just_ended_waits_for_the_next(tmp_path:
     assert await asked[0] == ()
     assert not source.is_stale
     await source.close()
+
+
+class Moment(Mapping[str, str]):
+    """No borrowed names; but when they are first looked at, in the middle of it, something is."""
+
+    def __init__(self, happening: Callable[[], object]) -> None:
+        self._happening = [happening]
+
+    def __getitem__(self, key: str) -> str:
+        while self._happening:
+            self._happening.pop()()
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class Interrupted(Alone):
+    """Neighbours whose names are looked at while something happens."""
+
+    def __init__(self, happening: Callable[[], object]) -> None:
+        self._moment = Moment(happening)
+
+    def shadows(self, source: MCPSource) -> Mapping[str, str]:
+        return self._moment
+
+
+async def test_what_is_revoked_while_a_gateway_compares_stays_revoked(tmp_path: Path) -> None:
+    board = Pins(tmp_path / "home" / "state" / "pins")
+
+    def revoke() -> None:
+        command = [sys.executable, "-m", "toolscout.cli", "pins", "revoke", "git", "log"]
+        told = {**os.environ, "TOOLSCOUT_HOME": str(tmp_path / "home")}
+        subprocess.run(command, env=told, check=True)
+
+    path = tmp_path / "tool.json"
+    tools = [described("log", "Show history."), described("blame", "Blame.")]
+    for offered, neighbours in ((tools[:1], Alone()), (tools, Interrupted(revoke))):
+        path.write_text(json.dumps(offered))
+        (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
+        source = Pinned(MCPSource(server), pins=board, neighbours=neighbours, sink=ignore)
+        found = await source.tools()
+        await source.close()
+    assert found == ()
+    standings = {p.tool: p.standing for p in board.ledger("git").held}
+    assert standings == {"log": "revoked", "blame": "new"}
+
+
+HOLD = """
+import sys
+from toolscout.gateway.pins import Pins
+
+with Pins(sys.argv[1]).writing("git"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_pins_are_written_by_one_at_a_time_and_who_dies_keeps_nobody_out(tmp_path: Path) -> None:
+    board = Pins(tmp_path, patience_seconds=0)
+    command = [sys.executable, "-c", HOLD, str(tmp_path)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(StoreError, match="locked"), board.writing("git"):
+            pass
+        with board.writing("mail"):
+            pass
+        other.kill()
+    with board.writing("git.abc"), pytest.raises(StoreError), board.writing("git"):
+        pass
+
+
+def test_pins_written_twice_while_the_clock_stands_still_are_told_apart(tmp_path: Path) -> None:
+    board, who = Pins(tmp_path), Identity("git", "abc", "git-server")
+    ledger = Ledger("git", key="abc").met([Offer("log", "1", {})], trusts_first=True)
+    stamps: list[object] = []
+    for each in (ledger, ledger.revoke("log")):
+        board.save(each)
+        os.utime(tmp_path / "git.abc.json", ns=(0, 0))
+        stamps.append(board.stamp(who))
+    assert stamps[0] != stamps[1]
 
 
 def offer(tool: str, digest: str, **definition: Any) -> Offer:

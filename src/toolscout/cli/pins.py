@@ -161,14 +161,15 @@ def _change(
 ) -> None:
     pins = _pins(path)
     _check(server, pins)
-    before = pins.ledger(server)
-    unknown = [t for t in tools if t not in before.pins]
-    if unknown:
-        raise ConfigError(
-            f"Server {server!r} has no pin for {', '.join(unknown)}.",
-            hint=f"See them all: toolscout pins list {server}",
-        )
-    after = move(before)
-    pins.save(after)
+    with pins.writing(server):
+        before = pins.ledger(server)
+        unknown = [t for t in tools if t not in before.pins]
+        if unknown:
+            raise ConfigError(
+                f"Server {server!r} has no pin for {', '.join(unknown)}.",
+                hint=f"See them all: toolscout pins list {server}",
+            )
+        after = move(before)
+        pins.save(after)
     changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
     say(f"{server}: {done} {', '.join(changed) or 'nothing'}.")

@@ -11,16 +11,21 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from ..errors import ConfigError, StoreError
 from .identity import Identity
+from .turns import turn
 
 _FORMAT = 1
+_PATIENCE_SECONDS = 10.0
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is let in or held back."""
+Stamp = tuple[int, int]
+"""One writing of a server's pins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +150,14 @@ def _judged(pin: Pin, offer: Offer) -> Pin:
 class Pins:
     """Ledgers in a folder, one file a server, safe to edit while a gateway runs."""
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._folder = Path(folder)
+        self._patience_seconds = patience_seconds
+
+    def writing(self, label: str) -> AbstractContextManager[None]:
+        """Whoever reads pins of a name to write them again does so in here, one at a time."""
+        path = self._folder / f".{label.partition('.')[0]}.lock"
+        return turn(path, patience_seconds=self._patience_seconds)
 
     def ledgers(self, label: str = "") -> tuple[Ledger, ...]:
         """The ledgers of a name, of one server of it by its label, or of all servers.
@@ -189,8 +200,10 @@ class Pins:
         before, path = self._path(who.server), self._path(who.server, who.key)
         if not path.exists() and before.exists():
             self._read(who.server)
-            with contextlib.suppress(OSError):  # another gateway was first
-                before.rename(path)
+            # Another gateway was first, or nothing can be written here.
+            with contextlib.suppress(OSError, StoreError), self.writing(who.server):
+                if not path.exists():
+                    before.rename(path)
 
     def save(self, ledger: Ledger) -> None:
         """Write a ledger in one stroke."""
@@ -212,12 +225,14 @@ class Pins:
         """The names of the servers that have pins."""
         return tuple(sorted({p.name.partition(".")[0] for p in self._files()}))
 
-    def stamp(self, who: Identity) -> int:
+    def stamp(self, who: Identity) -> Stamp:
         """Changes whenever somebody wrote the pins of a server."""
         for key in (who.key, ""):
             with contextlib.suppress(OSError):
-                return self._path(who.server, key).stat().st_mtime_ns
-        return 0
+                status = self._path(who.server, key).stat()
+                # A clock may stand still between two writings, but each makes another file.
+                return (status.st_mtime_ns, status.st_ino)
+        return (0, 0)
 
     def _files(self) -> list[Path]:
         with contextlib.suppress(OSError):

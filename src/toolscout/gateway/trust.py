@@ -18,7 +18,7 @@ from ..catalog.tool import Tool
 from ..errors import CallRefused
 from ..events import Event, Sink
 from .identity import Identity
-from .pins import Ledger, Offer, Pins
+from .pins import Ledger, Offer, Pins, Stamp
 
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held back: %s. To see why: toolscout pins diff %s"
@@ -49,7 +49,7 @@ class Sight:
     ledger: Ledger
     definitions: Mapping[str, wire.Definition] = field(default_factory=dict[str, wire.Definition])
     borrowed: Mapping[str, str] = field(default_factory=dict[str, str])
-    stamp: int = -1
+    stamp: Stamp = (-1, -1)
 
     @property
     def held(self) -> tuple[str, ...]:
@@ -60,7 +60,7 @@ class Sight:
         self,
         definitions: Mapping[str, wire.Definition],
         borrowed: Mapping[str, str],
-        stamp: int,
+        stamp: Stamp,
     ) -> bool:
         """Whether looking again would show the same."""
         is_same = definitions is self.definitions and borrowed == self.borrowed
@@ -171,12 +171,17 @@ class Pinned:
         before = self._pins.of(self._who)
         if not before.is_known and self._pins.ledgers(self.name):
             log.warning(_ANOTHER, self.name, self.name)
-        ledger = before.met(_offers(definitions, borrowed), trusts_first=trusts_first)
+        offers = tuple(_offers(definitions, borrowed))
+        ledger = before.met(offers, trusts_first=trusts_first)
         # Two gateways that are offered different things must not answer each other's every word.
         is_news = not self._sight.is_of(definitions, borrowed, self._sight.stamp)
         if ledger != before and (is_news or not before.is_known):
-            self._pins.save(ledger)
-            stamp = self._pins.stamp(self._who)
+            with self._pins.writing(self.name):
+                # Somebody may have approved or revoked since they were read.
+                before = self._pins.of(self._who)
+                ledger = before.met(offers, trusts_first=trusts_first)
+                self._pins.save(ledger)
+                stamp = self._pins.stamp(self._who)
         return before, Sight(ledger, definitions, borrowed, stamp)
 
     def _warn(self, last: Sight, now: Sight) -> None:
