@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any, cast
 
 import httpx2
@@ -28,6 +28,7 @@ from .streams import Tail, Watched, first_of
 
 log = logging.getLogger(__name__)
 _LARGEST_EVENT = 64 * 1024 * 1024
+_FAREWELL_SECONDS = 5.0
 
 
 class Relay(ClientSession):
@@ -94,8 +95,13 @@ class Connection:
         self._stop.set()
         if not self._ready.done():
             self._task.cancel()
-        with suppress(Exception, asyncio.CancelledError):
-            await self._task
+        # Whoever stops a process waits with limits of its own, and loses it if interrupted.
+        is_process = self._server.transport == "stdio"
+        patience = min(_FAREWELL_SECONDS, self._server.limits.connect_timeout_seconds)
+        await asyncio.wait([self._task], timeout=None if is_process else patience)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task], timeout=patience)
 
     async def follow(self) -> None:
         """Hear of changed lists from a stateless server, for as long as it tells."""

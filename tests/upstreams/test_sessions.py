@@ -1,0 +1,94 @@
+"""Sessions over HTTP: servers forget them, and do not always take leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from toolscout.catalog.sources.mcp.servers import Limits, Server
+from toolscout.catalog.sources.mcp.source import MCPSource
+
+
+class Host:
+    """A server with sessions, in as much of HTTP as it takes."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.sessions: set[str] = set()
+        self.takes_leave = True
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                method, *lines = head.rstrip().split("\r\n")
+                headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                if method.startswith("POST"):
+                    said = await self.answer(json.loads(body), headers.get("mcp-session-id", ""))
+                elif method.startswith("DELETE") and not self.takes_leave:
+                    await reader.read()  # until the client has gone
+                    break
+                else:
+                    said = b"405 No\r\ncontent-length: 0\r\n\r\n"
+                writer.write(b"HTTP/1.1 " + said)
+        writer.close()
+
+    async def answer(self, message: dict[str, Any], session: str) -> bytes:
+        if message["method"] == "initialize":
+            self.begun += 1
+            session = f"session-{self.begun}"
+            self.sessions.add(session)
+        if session not in self.sessions:
+            return b"404 Gone\r\ncontent-length: 0\r\n\r\n"
+        if "id" not in message:
+            return b"202 Taken\r\ncontent-length: 0\r\n\r\n"
+        result = await self.result(message)
+        data = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+        return (
+            f"200 OK\r\ncontent-type: application/json\r\nmcp-session-id: {session}\r\n"
+            f"content-length: {len(data)}\r\n\r\n{data}"
+        ).encode()
+
+    async def result(self, message: dict[str, Any]) -> dict[str, Any]:
+        if message["method"] == "tools/list":
+            schema = {"type": "object"}
+            return {"tools": [{"name": name, "inputSchema": schema} for name in ("one", "two")]}
+        return {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "host", "version": "1"},
+        }
+
+
+@asynccontextmanager
+async def hosted(host: Host, **limits: float) -> AsyncIterator[MCPSource]:
+    async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as listener:
+        port = listener.sockets[0].getsockname()[1]
+        server = Server(
+            name="host",
+            transport="http",
+            protocol="handshake",
+            url=f"http://127.0.0.1:{port}/mcp",
+            limits=Limits(**limits),  # type: ignore[arg-type]
+        )
+        source = MCPSource(server)
+        try:
+            yield source
+        finally:
+            await source.close()
+
+
+@pytest.mark.timeout(30)
+async def test_a_server_that_does_not_take_leave_is_left_all_the_same() -> None:
+    host = Host()
+    async with hosted(host, connect_timeout_seconds=2) as source:
+        await source.tools()
+        host.takes_leave = False
+        await source.close()
+        assert source.state.status == "closed"
