@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
+from functools import partial
 from threading import Thread
 from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.text import Text
+
+from ..errors import ToolscoutError
 
 
 class Screen(Protocol):
@@ -30,23 +34,42 @@ class Screen(Protocol):
 class Lines:
     """Lines of a file, read by a thread of their own so that the program goes on meanwhile.
 
-    The thread dies with the program: nobody has to press Enter for it to end.
+    The thread dies with the program: nobody has to press Enter for it to end. A line that nobody
+    waited for to the end is the next one that is asked for.
     """
 
     def __init__(self, source: TextIO) -> None:
         self._source = source
+        self._coming: asyncio.Future[str] | None = None
 
     async def next(self) -> str | None:
         """The next line without its end; None at the end of the file."""
-        loop = asyncio.get_running_loop()
-        line: asyncio.Future[str] = loop.create_future()
-        Thread(target=self._read, args=(loop, line), daemon=True).start()
-        text = await line
+        line = self._coming = self._coming or self._begin()
+        await asyncio.wait([line])
+        self._coming = None
+        text = line.result()
         return text.rstrip("\r\n") if text else None
 
-    def _read(self, loop: asyncio.AbstractEventLoop, line: asyncio.Future[str]) -> None:
-        text = self._source.readline()
-        loop.call_soon_threadsafe(lambda: None if line.done() else line.set_result(text))
+    def _begin(self) -> asyncio.Future[str]:
+        loop = asyncio.get_running_loop()
+        line: asyncio.Future[str] = loop.create_future()
+
+        def read() -> None:
+            try:
+                settle = partial(line.set_result, self._source.readline())
+            except Exception as error:  # noqa: BLE001 - raised where the line is waited for
+                settle = partial(line.set_exception, _unreadable(error))
+            with suppress(RuntimeError):  # the program has ended meanwhile
+                loop.call_soon_threadsafe(settle)
+
+        Thread(target=read, daemon=True).start()
+        return line
+
+
+def _unreadable(error: Exception) -> ToolscoutError:
+    is_code = isinstance(error, UnicodeDecodeError)
+    hint = f"Give it as text in {error.encoding.upper()}." if is_code else ""
+    return ToolscoutError(f"The input cannot be read: {error}.", hint=hint)
 
 
 class Plain:
