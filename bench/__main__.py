@@ -15,7 +15,7 @@ from .peers.contestants import PEERS
 from .peers.environments import install
 from .progress import Progress
 from .report import write
-from .sets import labelled_sets, packaged_sets
+from .sets import labelled_sets, packaged_sets, written_sets
 from .targets import judged
 from .work import FOLDER, ROOT
 
@@ -40,6 +40,7 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
 
     def retrieved() -> list[dict[str, Any]]:
         asked = [*sets, *packaged_sets(at_most=at_most, say=progress.say)]
+        asked += written_sets(at_most=at_most)
         return retrieval.measure(asked, specs=options.embedder, progress=progress)
 
     return {

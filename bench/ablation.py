@@ -6,7 +6,8 @@ Prints a Markdown table: the difference to the default in points of recall@5 and
 95 % interval of a paired bootstrap over queries. A difference whose interval has no zero is marked.
 With `--together` every query is asked of all public catalogs at once, which have enough tools for
 vectors to be scanned; some tools are then right that the labels do not know of. The sets of
-bench/packaged.py, agentdojo and bfcl_turns, may be named as well.
+bench/packaged.py, agentdojo and bfcl_turns, may be named as well, and the catalogs for which
+requests were written (bench/written).
 """
 
 from __future__ import annotations
@@ -36,7 +37,13 @@ from toolscout.search.rankers.dense import WIDER, Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
-from toolscout.search.values import with_kinds, without_contents, without_values
+from toolscout.search.values import (
+    Known,
+    in_full,
+    with_kinds,
+    without_contents,
+    without_values,
+)
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 Make = Callable[[Catalog], Engine]
@@ -76,8 +83,9 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
         "no turns for several needs": part(fusion=summed),
         "turns from two clauses on": part(fusion=every_clause_a_need),
-        "kinds of values not said": part(prepare=without_contents),
-        "long quotations kept": part(prepare=with_kinds),
+        "kinds of values not said": part(prepare=no_kinds),
+        "long quotations kept": part(prepare=with_quotations),
+        "letters that stand for words kept": part(prepare=unspoken),
         "no share of the server": part(fusion=no_server_share),
         "without text 1 (description)": part(read=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
@@ -109,6 +117,18 @@ def every_clause_a_need(request: Request, rankings: Sequence[Ranking]) -> Fused:
     return spread(request, rankings, summed(request, rankings), one_need=1)
 
 
+def no_kinds(text: str, is_known: Known) -> str:
+    return in_full(without_contents(text, is_known))
+
+
+def with_quotations(text: str, is_known: Known) -> str:
+    return with_kinds(in_full(text), is_known)
+
+
+def unspoken(text: str, is_known: Known) -> str:
+    return with_kinds(without_contents(text, is_known), is_known)
+
+
 def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
     return [pair for place, pair in enumerate(texts(tool)) if place != number]
 
@@ -116,6 +136,12 @@ def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
 def folder(name: str) -> Path:
     """Where a set is."""
     return packaged(name) if name in PACKAGES else DATA / name
+
+
+def queries(name: str) -> Path:
+    """Where its queries are."""
+    written = Path(__file__).parent / "written" / f"{name}.jsonl"
+    return written if written.is_file() else folder(name) / "queries.jsonl"
 
 
 def catalog(*names: str) -> Catalog:
@@ -132,7 +158,7 @@ def measured(
 ) -> Figures:
     """Recall@5 and nDCG@10 of every query of a set, as somebody types it."""
     found: Figures = []
-    labelled = rows(folder(name) / "queries.jsonl")
+    labelled = rows(queries(name))
     for row in labelled[:: max(1, len(labelled) // (limit or len(labelled)))]:
         groups = [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]]
         names = engine.search(typed(row["query"]), limit=10).names

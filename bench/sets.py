@@ -18,7 +18,9 @@ from .packaged import FOLDER, PACKAGES, packaged
 
 Item = TypeVar("Item")
 CATALOGS = ("github_mcp_catalog", "docker_catalog", "toucan_catalog")
-"""Real catalogs, from one server to hundreds; they have no queries."""
+"""Real catalogs, from one server to hundreds; their queries were written for this benchmark."""
+
+WRITTEN = Path(__file__).parent / "written"
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,20 @@ def packaged_sets(*, at_most: int | None = None, say: Callable[[str], None]) -> 
         except (subprocess.CalledProcessError, OSError) as error:
             say(f"{name} could not be fetched: {error}")
     return [s for s in labelled_sets(FOLDER, at_most=at_most) if s.tools.parent in made]
+
+
+def written_sets(folder: Path = DATA, *, at_most: int | None = None) -> list[LabelledSet]:
+    """The real catalogs that are there, with the queries that were written for them."""
+    return [
+        LabelledSet(name=name, tools=tools, queries=thinned(written(name), at_most))
+        for name in CATALOGS
+        if (tools := folder / name / "tools.jsonl").is_file()
+    ]
+
+
+def written(name: str) -> tuple[Labelled, ...]:
+    """The queries that were written for a catalog."""
+    return read_queries(WRITTEN / f"{name}.jsonl").rows
 
 
 def thinned(items: Sequence[Item], at_most: int | None) -> tuple[Item, ...]:

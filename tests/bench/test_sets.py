@@ -2,10 +2,14 @@ import json
 from pathlib import Path
 
 import numpy as np
-from bench.sets import labelled_sets, thinned
+import pytest
+from bench.catalogs import DATA
+from bench.sets import CATALOGS, WRITTEN, labelled_sets, thinned, written, written_sets
 from bench.vectors import Recombined
 from hypothesis import given
 from hypothesis import strategies as st
+
+from toolscout.evals.dataset import resolved
 
 
 def test_sets_are_the_folders_with_tools_and_queries(tmp_path: Path):
@@ -19,6 +23,25 @@ def test_sets_are_the_folders_with_tools_and_queries(tmp_path: Path):
     (found,) = labelled_sets(tmp_path)
     assert (found.name, len(found.catalog), len(found.queries)) == ("with", 1, 1)
     assert found.negatives == ()
+
+
+@pytest.mark.parametrize("name", CATALOGS)
+def test_every_request_written_for_a_catalog_can_be_read(name: str):
+    rows = written(name)
+    assert len(rows) == len((WRITTEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines())
+    assert len({row.query for row in rows}) == len(rows)
+
+
+def test_requests_written_for_a_catalog_name_tools_that_it_has():
+    sets = written_sets()
+    if not sets:
+        pytest.skip(f"the public catalogs are not at {DATA}")
+    for chosen in sets:
+        assert resolved(chosen.queries, chosen.catalog).problems == ()
+
+
+def test_a_catalog_that_is_not_there_is_left_out(tmp_path: Path):
+    assert written_sets(tmp_path) == []
 
 
 @given(st.lists(st.integers(), unique=True, max_size=50), st.integers(1, 60))

@@ -494,7 +494,7 @@ def test_text_that_no_encoding_knows_is_encoded_without_it() -> None:
 
 def test_texts_that_are_made_another_way_are_kept_under_another_name() -> None:
     message = Tool(
-        name="mail__sendMessage",
+        name="mail__sendMessageIDs",
         description="Send a message. It leaves at once.",
         parameters=Schema.of(
             {
@@ -509,11 +509,11 @@ def test_texts_that_are_made_another_way_are_kept_under_another_name() -> None:
         phrases=("write to somebody",),
     )
     made = {
-        "texts 1": (
-            ("mail send Message: Send a message. It leaves at once.", 0.3),
-            ("mail send Message: Send a message. It leaves at once., to, copy to", 0.4),
-            ("mail send Message", 0.3),
-            ("mail send Message: Send a message. to: Who gets it", 0.4),
+        "texts 2": (
+            ("mail send Message IDs: Send a message. It leaves at once.", 0.3),
+            ("mail send Message IDs: Send a message. It leaves at once., to, copy to", 0.4),
+            ("mail send Message IDs", 0.3),
+            ("mail send Message IDs: Send a message. to: Who gets it", 0.4),
             ("write to somebody", 0.7),
         )
     }

@@ -15,14 +15,23 @@ from .text import split_identifiers, written
 # One field a bit; the weights and reference lengths that BM25F works with. Lengths are fixed
 # rather than averaged over the catalog: a tool's weights then depend on the tool alone, so an index
 # that grew is the same as one built at once (docs/decisions/ranking.md has the ablation).
-FIELDS = ("name", "description", "phrases", "parameters", "parameter descriptions", "category")
-WEIGHTS = (2.0, 1.0, 1.0, 0.5, 0.3, 0.5)
-LENGTHS = (3.0, 15.0, 15.0, 5.0, 30.0, 3.0)
+FIELDS = (
+    "name",
+    "description",
+    "phrases",
+    "parameters",
+    "parameter descriptions",
+    "category",
+    "server",
+)
+WEIGHTS = (2.0, 1.0, 1.0, 0.5, 0.3, 0.5, 2.0)
+LENGTHS = (3.0, 15.0, 15.0, 5.0, 30.0, 3.0, 3.0)
 K1 = 1.2
 B = 0.5
 LONGEST = 4.0
 MOST_REPEATS = 3
 
+_SAYS_NOTHING = re.compile(r"(?<![^\W_])(?:mcp|server)(?![^\W_])", re.IGNORECASE)
 _TEXT_CAP = 6_000
 _FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
@@ -63,21 +72,21 @@ def weigh(tools: Sequence[Tool], vocabulary: Vocabulary) -> Entries:
 
 def _fields(tool: Tool, read: Callable[[str], list[int]]) -> Iterator[list[int]]:
     described = tool.parameters.described()
-    name = read(tool.name)
+    name = read(tool.local_name)
     yield name + [t for t in read(tool.title) if t not in name] if tool.title else name
     yield read(tool.description[:_TEXT_CAP])
     yield [t for phrase in tool.phrases for t in read(phrase[:_TEXT_CAP])]
     yield read(" ".join([p for p, _ in described]))
     yield read(" ".join([text[:400] for _, text in described])[:_TEXT_CAP])
-    server = [t for t in read(tool.server) if t not in name]
-    yield server + read(" ".join((tool.category, *tool.tags)))
+    yield read(" ".join((tool.category, *tool.tags)))
+    yield [t for t in read(_SAYS_NOTHING.sub(" ", tool.server)) if t not in name]
 
 
 Texts = Callable[[Tool], Sequence[tuple[str, float]]]
 """What is encoded for a tool: texts, each with its share in the one vector."""
 
 
-RECIPE = "texts 1"
+RECIPE = "texts 2"
 """Which way of making texts vectors were made by; another way needs another name."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..catalog.tool import Tool
 from .embedders.embedder import Floats
 from .text import MARKS, is_paired, split_identifiers, terms
+from .variants import usual
 from .vectors import one_thread
 
 _MOST_WORDS = 3_000
@@ -87,7 +88,8 @@ def spoken(tools: Collection[Tool]) -> dict[str, str]:
         counts.update(_WORD.findall(" ".join(texts)))
     forms: dict[str, Counter[str]] = {}
     for written, count in counts.items():
-        for word in split_identifiers(written).casefold().split():
+        words = split_identifiers(written).casefold().split()
+        for word in " ".join(map(usual, words)).split():
             for term in terms(word):
                 if term.isalpha() and len(term) >= (_SHORTEST if term < "\u0250" else 2):
                     form = term if is_paired(term) else word

@@ -10,6 +10,8 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
+from .variants import usual
+
 _STOP_WORDS = """
 a about ain all also am an and any are aren as at be been being but by can could couldn did didn do
 does doesn doing don for from had hadn has hasn have haven having he her hers herself him himself
@@ -39,7 +41,8 @@ _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _PLAIN = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
 # What an apostrophe parts from its word: `I'm`, `don't`, `the user's`.
 _CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+# Where words are joined; `URLs` and `PRs` are single words.
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?![a-z]))")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 # Scripts written without spaces, and Hangul, whose particles hide the stem: pairs of characters.
 _PAIRED = re.compile(
@@ -173,7 +176,7 @@ def _terms_of(word: str) -> Iterable[str]:
 def _plain(word: str) -> Iterable[str]:
     if word in _STOP:
         return
-    yield _stem(word)
+    yield from map(_stem, usual(word).split())
     if is_value(word) and not word.isdigit():
         yield from (_stem(part) for part in _LETTERS.findall(word) if part not in _STOP)
 

@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .text import terms
+from .text import terms, written
+from .variants import UNSPOKEN
 
 # A class in front lets a search skip all that begins no quotation and no link.
 _QUOTED = r"""
@@ -45,6 +46,8 @@ _CONTENT = re.compile(
     re.VERBOSE,
 )
 _QUOTE = re.compile(r"""["“«`'‘]""")
+# A word that is no part of a name, link or address.
+_ALONE = re.compile(r"(?<![\w./@:-])[^\W_]+(?![\w/@:-]|\.\w)")
 _AT_LENGTH = 5
 _ENOUGH = 3
 
@@ -87,8 +90,8 @@ _KINDS = (
 
 
 def prepared(text: str, is_known: Known) -> str:
-    """The request without what it quotes at length, and with the kinds of values said."""
-    return with_kinds(without_contents(text, is_known), is_known)
+    """The request without what it quotes at length, in full words, with the kinds of values."""
+    return with_kinds(in_full(without_contents(text, is_known)), is_known)
 
 
 def without_contents(text: str, is_known: Known) -> str:
@@ -100,6 +103,13 @@ def without_contents(text: str, is_known: Known) -> str:
         return text
     said = dict.fromkeys(terms(left))
     return left if len(said) >= _ENOUGH and sum(map(is_known, said)) >= _ENOUGH - 1 else text
+
+
+def in_full(text: str) -> str:
+    """The request with `PR` as pull request: encoders know no letters that stand for words."""
+    if UNSPOKEN.keys().isdisjoint(written(text.lower())):
+        return text
+    return _ALONE.sub(lambda match: UNSPOKEN.get(match[0].lower(), match[0]), text)
 
 
 def with_kinds(text: str, is_known: Known) -> str:

@@ -1,0 +1,57 @@
+"""English words that are written in several ways: what is short in full, British as American.
+
+Tools are named in short (`list_repos`, `get_db_info`) and asked for in full, or the other way
+round. Queries and tools are read alike, so it only matters that one word becomes of two. What is a
+word in another language (`dir`, `vol`, `lang`) stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SHORT = """
+acct=account addr=address admin=administrator app=application apps=applications arg=argument
+args=arguments attr=attribute attrs=attributes avg=average btc=bitcoin btn=button calc=calculate
+cfg=configuration cmd=command cmds=commands config=configuration configs=configurations
+coord=coordinate coords=coordinates db=database dbs=databases dept=department dest=destination
+dirs=directories doc=document docs=documents env=environment envs=environments err=error
+eth=ethereum exec=execute freq=frequency func=function gcal=google-calendar gdrive=google-drive
+gh=github hrs=hours img=image imgs=images info=information js=javascript k8s=kubernetes lib=library
+libs=libraries mgmt=management mins=minutes msg=message msgs=messages orgs=organizations
+param=parameter params=parameters passwd=password pct=percent pic=picture pics=pictures pkg=package
+pkgs=packages postgres=postgresql pr=pull-request prev=previous prs=pull-requests pwd=password
+qty=quantity ref=reference refs=references repo=repository repos=repositories req=request
+secs=seconds spec=specification specs=specifications stats=statistics svc=service txn=transaction
+txns=transactions tz=timezone vars=variables vm=virtual-machine vms=virtual-machines cheque=check
+defence=defense grey=gray licence=license licences=licenses programme=program programmes=programs
+"""
+_FULL = {
+    short: full.replace("-", " ") for short, full in (pair.split("=") for pair in _SHORT.split())
+}
+UNSPOKEN = {
+    short: full for short, full in _FULL.items() if " " in full or set("aeiou").isdisjoint(short)
+}
+"""What is spelled rather than spoken, or stands for several words, in full."""
+
+_BRITISH = re.compile(
+    r"""
+      (?<=[a-z]{3})(?<![aeu])is(?=(?:e[drs]?|ing|ations?|able)\Z)        # organise
+    | (?<=[a-z]{2})our(?=(?:s|ed|ing|ites?|al|hoods?|ful)?\Z)            # colour
+    | (?:(?<=cent)|(?<=met)|(?<=lit)|(?<=theat)|(?<=fib))re(?=[ds]?\Z)   # centre
+    | (?<=[a-z]{3})ogue(?=[ds]?\Z)                                       # catalogue
+    | (?<=[a-z]{2})lys(?=(?:e[drs]?|ing)\Z)                              # analyse
+    """,
+    re.VERBOSE,
+)
+_AMERICAN = {"is": "iz", "our": "or", "re": "er", "ogue": "og", "lys": "lyz"}
+# Words with a relative that keeps its s: revise and revision, advertise and advertisement.
+_KEPT = ("advertis", "advis", "concis", "precis", "revis", "supervis", "televis")
+
+
+def usual(word: str) -> str:
+    """A word in small letters as it is mostly written, perhaps as two words."""
+    if word in _FULL:
+        return _FULL[word]
+    if word.startswith(_KEPT):
+        return word
+    return _BRITISH.sub(lambda match: _AMERICAN[match[0]], word)
