@@ -120,6 +120,7 @@ class Seen:
 
     def __init__(self) -> None:
         self.text = ""
+        self.keeps_open = False
         self.reply = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n{}"
 
     @property
@@ -147,9 +148,16 @@ async def shop(folder: Path, **options: Any) -> AsyncIterator[tuple[OpenAPISourc
         seen.text += (await reader.readexactly(size)).decode()
         writer.write(seen.reply)
         await writer.drain()
+        if seen.keeps_open:
+            await reader.read()
         writer.close()
+        await writer.wait_closed()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    def served(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers.append(asyncio.create_task(answer(reader, writer)))
+
+    answers: list[asyncio.Task[None]] = []
+    server = await asyncio.start_server(served, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     path = folder / "shop.json"
     document = options.pop("document", SHOP)
@@ -162,6 +170,7 @@ async def shop(folder: Path, **options: Any) -> AsyncIterator[tuple[OpenAPISourc
     finally:
         await source.close()
         server.close()
+        await asyncio.gather(*answers, return_exceptions=True)
 
 
 async def call(source: OpenAPISource, name: str, /, **arguments: Any) -> Result:
@@ -514,6 +523,32 @@ async def test_the_nearest_server_is_asked_unless_the_address_is_given(tmp_path:
     async with shop(tmp_path, document=document) as (source, seen):
         await call(source, "it")
         assert seen.line.split()[1] == "/v1/x"
+
+
+async def test_a_call_that_comes_while_the_source_closes_is_answered_and_the_closing_ends(
+    tmp_path: Path,
+) -> None:
+    def document(base: str) -> dict[str, Any]:
+        paths = {
+            f"/{name}": {"servers": [{"url": f"{base}/{name}"}], "get": {"operationId": name}}
+            for name in ("near", "far")
+        }
+        return {"openapi": "3.0.3", "info": {}, "paths": paths}
+
+    async with shop(tmp_path, document=document, base_url="") as (source, seen):
+        seen.keeps_open = True
+        seen.reply = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
+        await call(source, "near")
+        calling = asyncio.create_task(call(source, "far"))
+        await source.close()
+        assert not (await calling).is_error
+
+
+async def test_a_closed_source_may_be_used_again(tmp_path: Path) -> None:
+    async with shop(tmp_path, document=one({})) as (source, _):
+        await call(source, "it")
+        await source.close()
+        assert not (await call(source, "it")).is_error
 
 
 async def test_a_secret_is_used_though_saying_nothing_is_allowed_too(tmp_path: Path) -> None:

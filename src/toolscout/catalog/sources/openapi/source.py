@@ -110,8 +110,9 @@ class OpenAPISource:
             raise SourceError(f"Cannot reach {self.name}: {self._api.hide(str(error))}") from error
 
     async def close(self) -> None:
-        """Let go of connections."""
-        for http in self._https.values():
+        """Let go of connections; whoever calls from now on has others."""
+        https, self._https = self._https, {}
+        for http in https.values():
             await http.aclose()
 
     async def _read(self) -> None:
