@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
-from mcp import MCPError
-from tests.gateway.conftest import Serve, small
+from mcp import Client, MCPError
+from tests.gateway.conftest import Serve, small, text
 
 UPSTREAM = str(Path(__file__).parent / "conformance" / "upstream.py")
 EVERYTHING: dict[str, Any] = {
@@ -92,11 +93,74 @@ async def test_a_client_that_watches_a_resource_hears_of_its_changes(serve: Serv
         serve({"all": server}, **OPTIONS) as running,
         running.client("legacy", message_handler=heard) as client,
     ):
-        uri = "test://watched-resource"
-        watch = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
-        await client.session.send_request(watch, types.EmptyResult)
+        await watch(client, "test://watched-resource")
         await client.call_tool("touch_watched_resource", {})
         async with asyncio.timeout(30):
             await updated.wait()
-        stop = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
-        await client.session.send_request(stop, types.EmptyResult)
+        await unwatch(client, "test://watched-resource")
+
+
+WATCHED = "test://watched"
+
+
+async def watch(client: Client, uri: str = WATCHED) -> None:
+    request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+    await client.session.send_request(request, types.EmptyResult)
+
+
+async def unwatch(client: Client, uri: str = WATCHED) -> None:
+    request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+    await client.session.send_request(request, types.EmptyResult)
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> dict[str, Any]:
+    """A server with a resource; the second who watches it has to wait at a gate."""
+    os.mkfifo(tmp_path / "gate")
+    script = str(Path(__file__).parent / "watched.py")
+    command = {"command": sys.executable, "args": [script, str(tmp_path)]}
+    return {**command, "prefix": False, "protocol": "handshake"}
+
+
+async def test_who_begins_to_watch_while_the_last_one_stops_hears_of_changes(
+    serve: Serve, watched: dict[str, Any], tmp_path: Path
+) -> None:
+    updated = asyncio.Event()
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updated.set()
+
+    async with (
+        asyncio.timeout(30),
+        serve({"one": watched}, **OPTIONS) as running,
+        running.client("legacy") as last,
+        running.client("legacy", message_handler=heard) as new,
+    ):
+        await watch(last)
+        begins = asyncio.create_task(watch(new))
+        gate = await asyncio.to_thread((tmp_path / "gate").open, "w")  # when the server is asked
+        stops = asyncio.create_task(unwatch(last))
+        for _ in range(5):  # by then that has come
+            await last.list_resources()
+        gate.close()
+        await asyncio.gather(begins, stops)
+        assert text(await new.call_tool("asked", {})) == "subscribe subscribe"
+        await new.call_tool("touch", {})
+        await updated.wait()
+        await unwatch(new)
+        assert text(await new.call_tool("asked", {})) == "subscribe subscribe unsubscribe"
+
+
+async def test_what_a_client_that_has_gone_watched_is_watched_no_more(
+    serve: Serve, watched: dict[str, Any]
+) -> None:
+    async with (
+        asyncio.timeout(30),
+        serve({"one": watched}, **OPTIONS) as running,
+        running.client("legacy") as client,
+    ):
+        async with running.client("legacy") as gone:
+            await watch(gone)
+        while text(await client.call_tool("asked", {})) != "subscribe unsubscribe":
+            pass

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from typing import Any
+from weakref import WeakSet, WeakValueDictionary
 
 import mcp_types as types
 from fastmcp import FastMCP
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import bind_request_context, get_context
+from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
-from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 
 from ..catalog.names import qualified
@@ -31,7 +33,9 @@ class Relay:
     def __init__(self, gateway: Gateway, app: FastMCP[Any]) -> None:
         self._gateway = gateway
         self._app = app
-        self._watchers: dict[str, dict[int, ServerSession]] = {}
+        self._watchers: dict[str, dict[Connection, MCPSource]] = {}
+        self._guests: WeakSet[Connection] = WeakSet()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self) -> None:
@@ -91,21 +95,46 @@ class Relay:
         return _raw(await _tried(self._holder(params.uri).resource(params.uri)))
 
     async def subscribe(self, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Let a client hear of changes of a resource."""
-        watchers = self._watchers.setdefault(params.uri, {})
-        await _tried(self._holder(params.uri).watch(params.uri, self._updated))
-        session = get_context().session
-        watchers[_key(session)] = session
+        """Let a client hear of changes of a resource, for as long as it is connected."""
+        client, uri = _client(), params.uri
+        async with self._turn(uri):
+            source = self._holder(uri)
+            await _tried(source.watch(uri, self._updated))
+            self._watchers.setdefault(uri, {})[client] = source
+            if client not in self._guests:
+                self._guests.add(client)
+                client.exit_stack.push_async_callback(self._left, client)
         return types.EmptyResult()
 
     async def unsubscribe(self, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         """Let it hear no more; the server is told when nobody listens."""
-        watchers = self._watchers.get(params.uri, {})
-        watchers.pop(_key(get_context().session), None)
-        if not watchers:
-            self._watchers.pop(params.uri, None)
-            await _tried(self._holder(params.uri).unwatch(params.uri))
+        async with self._turn(params.uri):
+            if self._is_last(_client(), params.uri):
+                await _tried(self._holder(params.uri).unwatch(params.uri))
         return types.EmptyResult()
+
+    async def _left(self, client: Connection) -> None:
+        """A client has gone, and with it perhaps the last who listened."""
+        watched = [(u, w[client]) for u, w in self._watchers.items() if client in w]
+        last = [(uri, source) for uri, source in watched if self._is_last(client, uri)]
+        for uri, source in last:
+            async with self._turn(uri):
+                # A server that sleeps has forgotten it, and is not woken for that.
+                if uri not in self._watchers and source.state.status == "ready":
+                    with suppress(SourceError, MCPError):
+                        await source.unwatch(uri)
+
+    def _is_last(self, client: Connection, uri: str) -> bool:
+        """Take a client off a resource; whether nobody else is left there."""
+        watchers = self._watchers.get(uri, {})
+        watchers.pop(client, None)
+        if not watchers:
+            self._watchers.pop(uri, None)
+        return not watchers
+
+    def _turn(self, uri: str) -> asyncio.Lock:
+        """Held by whoever begins or ends watching: the server hears of it in the same order."""
+        return self._turns.setdefault(uri, asyncio.Lock())
 
     async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Suggestions from the server whose prompt or template it is."""
@@ -145,15 +174,15 @@ class Relay:
         raise MCPError(types.INVALID_PARAMS, f"Resource not found: {uri!r}", {"uri": uri})
 
     def _updated(self, uri: str) -> None:
-        for session in self._watchers.get(uri, {}).values():
-            task = asyncio.create_task(session.send_resource_updated(uri))
+        for client in self._watchers.get(uri, {}):
+            task = asyncio.create_task(client.send_resource_updated(uri))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
 
-def _key(session: ServerSession) -> int:
-    """The same for every request of one connection."""
-    return id(getattr(session, "_connection", session))
+def _client() -> Connection:
+    """The client's connection: the same for all its requests."""
+    return get_context().session._connection  # pyright: ignore[reportPrivateUsage] -- there is no other way to it
 
 
 def _fits(template: str, uri: str) -> bool:
