@@ -205,6 +205,8 @@ for line in sys.stdin:
     if FAULT == "ponders" and message["method"] == "tools/call":
         ponder(message["id"])
         continue
+    if FAULT == "mute" and message["method"].startswith(("prompts/", "resources/", "completion/")):
+        continue
     try:
         send(
             {"id": message["id"], "result": answer(message["method"], message.get("params") or {})}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 from tests.upstreams.processes import listening
 
@@ -21,6 +23,10 @@ from toolscout.errors import SourceError
 from toolscout.events import Event
 
 BAD = str(Path(__file__).parent / "bad.py")
+SUGGESTIONS = types.CompleteRequestParams(
+    ref=types.PromptReference(name="poem"),
+    argument=types.CompletionArgument(name="topic", value="r"),
+)
 
 
 @asynccontextmanager
@@ -200,6 +206,25 @@ async def test_a_call_that_takes_too_long_is_cancelled() -> None:
         (tool,) = await source.tools()
         with pytest.raises(SourceError, match=r"within 0\.5 seconds"):
             await source.call(tool, {})
+
+
+@pytest.mark.timeout(30)
+async def test_what_is_asked_besides_calls_takes_no_longer_than_a_call() -> None:
+    limits = Limits(concurrency=5, call_timeout_seconds=2)
+    async with bad("mute", limits=limits) as source:
+        (tool,) = await source.tools()
+        outcomes = await asyncio.gather(
+            source.prompt("poem", {}),
+            source.resource("note://one"),
+            source.complete(SUGGESTIONS),
+            source.watch("note://one", print),
+            source.unwatch("note://one"),
+            return_exceptions=True,
+        )
+        for outcome in outcomes:
+            assert isinstance(outcome, SourceError)
+            assert re.search(r"did not answer '.+' within 2 seconds.+Try again", str(outcome))
+        assert (await source.call(tool, {"text": "room again"})).text == "room again"
 
 
 async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal, assert_never
 
@@ -20,6 +22,8 @@ from .servers import Server
 
 _MOST_ROUNDS = 10
 _NOT_FOUND = 404
+_LATER = "Try again later."
+_UNSURE = "It may still have run: look before calling again."
 
 Kind = Literal["tool", "prompt", "resource"]
 Reply = types.CallToolResult | types.GetPromptResult | types.ReadResourceResult
@@ -45,6 +49,21 @@ class Lost(Exception):
 
 class TooSlow(SourceError):
     """The server did not answer in time."""
+
+
+@asynccontextmanager
+async def within(server: Server, name: str, *, hint: str = _LATER) -> AsyncGenerator[None]:
+    """Give a server as long as a call may take, from the first byte sent to the last received."""
+    limit = server.limits.call_timeout_seconds
+    try:
+        async with asyncio.timeout(limit or None):
+            yield
+    except TimeoutError as error:
+        raise TooSlow(
+            f"Server {server.name!r} did not answer {name!r} within {limit:g} seconds; the call"
+            " was cancelled.",
+            hint=hint,
+        ) from error
 
 
 async def run(connection: Connection, server: Server, call: Call) -> Result:
@@ -76,7 +95,8 @@ async def _converse(
     responses = exchange.responses if exchange else None
     state = exchange.state if exchange else None
     for _ in range(_MOST_ROUNDS):
-        reply = await _send(connection, server, call, exchange, responses, state)
+        async with within(server, call.name, hint=_UNSURE if call.kind == "tool" else _LATER):
+            reply = await _send(connection, call, exchange, responses, state)
         if not isinstance(reply, types.InputRequiredResult):
             return reply
         if exchange is None:
@@ -100,7 +120,6 @@ async def _answers(asked: types.InputRequiredResult, exchange: Exchange) -> type
 
 async def _send(
     connection: Connection,
-    server: Server,
     call: Call,
     exchange: Exchange | None,
     responses: types.InputResponses | None,
@@ -118,7 +137,6 @@ async def _send(
             return await session.call_tool(
                 call.name,
                 dict(call.arguments),
-                read_timeout_seconds=server.limits.call_timeout_seconds or None,
                 progress_callback=exchange.progress if exchange else None,
                 **common,
             )
@@ -154,12 +172,6 @@ def _failure(error: MCPError, connection: Connection, server: Server, call: Call
         raise Lost(may_have_run=True) from error
     if connection.status_code == _NOT_FOUND and error.code == types.INVALID_REQUEST:
         raise Lost(may_have_run=False) from error
-    if error.code == types.REQUEST_TIMEOUT:
-        raise TooSlow(
-            f"Server {server.name!r} did not answer {call.name!r} within"
-            f" {server.limits.call_timeout_seconds:g} seconds; the call was cancelled.",
-            hint="It may still have run: look before calling again.",
-        ) from error
     if is_unreadable(error):
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r}. {server.hide(str(error))}",

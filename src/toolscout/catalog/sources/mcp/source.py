@@ -160,13 +160,13 @@ class MCPSource:
 
     async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Suggestions for an argument of a prompt or of a resource template."""
-        async with self._place() as connection:
+        async with self._place() as connection, calls.within(self.server, params.argument.name):
             request = types.CompleteRequest(params=params)
             return await connection.session.send_request(request, types.CompleteResult)
 
     async def watch(self, uri: str, updated: Callable[[str], None]) -> None:
         """Hear of changes of a resource for as long as the server stays connected."""
-        async with self._place() as connection:
+        async with self._place() as connection, calls.within(self.server, uri):
             connection.updated = updated
             params = types.SubscribeRequestParams(uri=uri)
             request = types.SubscribeRequest(params=params)
@@ -174,7 +174,7 @@ class MCPSource:
 
     async def unwatch(self, uri: str) -> None:
         """Hear no more of it."""
-        async with self._place() as connection:
+        async with self._place() as connection, calls.within(self.server, uri):
             params = types.UnsubscribeRequestParams(uri=uri)
             request = types.UnsubscribeRequest(params=params)
             await connection.session.send_request(request, types.EmptyResult)
