@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,15 @@ def test_confidence_is_a_chance_that_rises_with_what_speaks_for_the_best_hit() -
     assert sure[0] == 1
     assert sure == sorted(sure, reverse=True)
     assert sure[2] > 0.5 > sure[3] > 0
+
+
+def test_a_long_name_of_a_server_makes_a_search_no_less_sure() -> None:
+    server = "the-office-of-somebody-mcp-server"
+    served = [replace(t, name=f"{server}__{t.name}", server=server) for t in OFFICE]
+    plain, named = (Engine(Catalog(tools)).search("book a flight") for tools in (OFFICE, served))
+    assert named.evidence is not None
+    assert named.evidence == plain.evidence
+    assert named.confidence == plain.confidence
 
 
 @pytest.mark.behaviour("S11")

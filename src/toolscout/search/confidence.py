@@ -37,7 +37,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
                 share = ranking.share(slot)
             case _:
                 pass
-    name = set(terms(request.index.tool(slot).name))
+    name = set(terms(request.index.tool(slot).local_name))
     named = len(name.intersection(request.terms)) / max(1, len(name))
     return Evidence(similarity, meaning, words, coverage, share, named, len(request.index))
 

@@ -51,8 +51,8 @@ class Evidence:
     `similarity` is the cosine of its vector with the closest view of the request (none without
     vectors), `meaning` and `words` are what the two arms gave it in standard deviations, `coverage`
     is the share of the request's words that the catalog knows, `share` the share that the tool has,
-    `named` the share of the words of its name that the request says, and `tools` how many the whole
-    catalog has: among few, the same standard deviations mean more.
+    `named` the share of the words of its name, without its server, that the request says, and
+    `tools` how many the whole catalog has: among few, the same standard deviations mean more.
     """
 
     similarity: float | None = None
