@@ -263,18 +263,21 @@ async def test_pins_that_are_slow_to_read_hold_up_their_server_alone(
     async with serve(servers) as running, running.client() as client:
         assert not (await run(client, "one__echo", text="x")).is_error
     (pins,) = (running.home / "state" / "pins").glob("one.*.json")
-    # With something to mend, so that a file takes the place of the pipe.
-    kept = pins.read_text().replace('"approved"', '"approved", "note": "old"')
-    pins.unlink()
+    kept = pins.rename(tmp_path / "kept.json")
     os.mkfifo(pins)
+
+    def give() -> None:
+        with pins.open("w") as pipe:  # opens when somebody reads it; the next reads a file
+            pipe.write(kept.read_text())
+            kept.replace(pins)
+
     brief = {"start_wait_seconds": 0.2}
     async with serve(servers, gateway=brief) as running, running.client() as client:
         await until(client, "two__echo", works=True)
         waiting = await run(client, "one__echo", text="x")
         assert "Its server one is still starting" in text(waiting)
-        await asyncio.to_thread(pins.write_text, kept)
+        await asyncio.to_thread(give)
         await until(client, "one__echo", works=True)
-        assert pins.is_file()
 
 
 @pytest.mark.behaviour("S25")
