@@ -64,7 +64,7 @@ def method(report: Report) -> str:
         " *bfcl_turns* are made from packages of other projects (`bench/packaged.py`): requests of"
         " agents' users, whose tasks mostly take several tools, some of them not mentioned. The"
         " requests for three real MCP catalogs were written for this benchmark"
-        " ([how](../bench/written/README.md))."
+        " (`bench/written/README.md` says how)."
         " Some of the ranking was made by looking at what was missed in those five"
         " ([which](decisions/ranking.md)), so they are not unseen.\n"
         "- Where a peer fails, the reason stands in its row."
