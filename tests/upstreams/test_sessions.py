@@ -20,6 +20,7 @@ class Host:
     def __init__(self) -> None:
         self.begun = 0
         self.sessions: set[str] = set()
+        self.ran: list[str] = []
         self.takes_leave = True
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,6 +46,7 @@ class Host:
             session = f"session-{self.begun}"
             self.sessions.add(session)
         if session not in self.sessions:
+            await self.refuse(message)
             return b"404 Gone\r\ncontent-length: 0\r\n\r\n"
         if "id" not in message:
             return b"202 Taken\r\ncontent-length: 0\r\n\r\n"
@@ -55,10 +57,16 @@ class Host:
             f"content-length: {len(data)}\r\n\r\n{data}"
         ).encode()
 
+    async def refuse(self, message: dict[str, Any]) -> None:
+        """What happens before a request of a forgotten session is refused."""
+
     async def result(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["method"] == "tools/list":
             schema = {"type": "object"}
             return {"tools": [{"name": name, "inputSchema": schema} for name in ("one", "two")]}
+        if message["method"] == "tools/call":
+            self.ran.append(name := message["params"]["name"])
+            return {"content": [{"type": "text", "text": f"{name} ran"}]}
         return {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {}},
@@ -92,3 +100,36 @@ async def test_a_server_that_does_not_take_leave_is_left_all_the_same() -> None:
         host.takes_leave = False
         await source.close()
         assert source.state.status == "closed"
+
+
+class Uneven(Host):
+    """Refuses one call as soon as the other has come, and that one once the first has run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_come = asyncio.Event()
+        self.has_run = asyncio.Event()
+
+    async def refuse(self, message: dict[str, Any]) -> None:
+        if message["params"].get("name") == "two":
+            self.has_come.set()
+            await self.has_run.wait()
+        await self.has_come.wait()
+
+    async def result(self, message: dict[str, Any]) -> dict[str, Any]:
+        result = await super().result(message)
+        if self.ran:
+            self.has_run.set()
+        return result
+
+
+@pytest.mark.timeout(60)
+async def test_calls_of_a_session_that_was_forgotten_run_once_each_in_the_next() -> None:
+    host = Uneven()
+    async with hosted(host) as source:
+        one, two = await source.tools()
+        host.sessions.clear()
+        results = await asyncio.gather(source.call(one, {}), source.call(two, {}))
+        assert [r.text for r in results] == ["one ran", "two ran"]
+        assert host.ran == ["one", "two"]
+        assert host.begun == 2

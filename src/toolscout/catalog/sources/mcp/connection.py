@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Generator
+from contextlib import AsyncExitStack, contextmanager
 from typing import Any, cast
 
 import httpx2
@@ -53,6 +53,8 @@ class Connection:
     ) -> None:
         self.ended = asyncio.Event()
         self.changed = asyncio.Event()
+        self.free = asyncio.Event()
+        self.free.set()
         self.updated: Callable[[str], None] | None = None
         self.calls: list[Exchange] = []
         self.has_asked = False
@@ -61,6 +63,7 @@ class Connection:
         self._server = server
         self._protocol: Protocol = protocol
         self._talks_back = talks_back
+        self._users = 0
         self._auth = auth
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[Relay] = asyncio.get_running_loop().create_future()
@@ -79,6 +82,12 @@ class Connection:
     def is_stateless(self) -> bool:
         """Whether the server speaks the stateless generation of the protocol."""
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def announces(self) -> bool:
+        """Whether the server says when its list of tools changes."""
+        has = self.session.server_capabilities
+        return bool(has and has.tools and has.tools.list_changed)
 
     @property
     def last_words(self) -> str:
@@ -102,6 +111,18 @@ class Connection:
         if not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task], timeout=patience)
+
+    @contextmanager
+    def used(self) -> Generator[None]:
+        """Something runs on the session: it is `free` only when nothing does."""
+        self._users += 1
+        self.free.clear()
+        try:
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                self.free.set()
 
     async def follow(self) -> None:
         """Hear of changed lists from a stateless server, for as long as it tells."""

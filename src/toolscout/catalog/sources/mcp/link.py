@@ -8,7 +8,6 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Literal
 
-import mcp_types as types
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -60,7 +59,7 @@ class Link:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._used_at = clock()
-        self._is_closed = False
+        self._over = asyncio.Event()
 
     @property
     def status(self) -> Status:
@@ -69,7 +68,7 @@ class Link:
             return "disabled"
         if self._server.problem:
             return "broken"
-        if self._is_closed:
+        if self._over.is_set():
             return "closed"
         if self._is_up():
             return "ready"
@@ -111,7 +110,7 @@ class Link:
 
     async def close(self) -> None:
         """Close the connection and stop everything that watches it."""
-        self._is_closed = True
+        self._over.set()
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -121,17 +120,17 @@ class Link:
         while pending := [task for task in self._closing if not task.done()]:
             await asyncio.wait(pending)
 
-    async def renew(self) -> None:
-        """Drop a connection that no longer answers; the next call opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
+    def renew(self, connection: Connection) -> None:
+        """Use a connection no more; the next call opens another, unless one did before."""
+        if self._connection is connection:
+            self._connection = None
             self._let_go(connection)
 
     def _check(self) -> None:
         name = self._server.name
         if self._server.problem:
             raise SourceError(self._server.problem)
-        if self._is_closed:
+        if self._over.is_set():
             raise SourceError(
                 f"Server {name!r} is closed.",
                 hint="It was stopped or its configuration changed: search again, then call.",
@@ -218,9 +217,8 @@ class Link:
         await self._revive()
 
     async def _is_over(self, connection: Connection) -> bool:
-        await first_of(
-            connection.ended, connection.changed, timeout_seconds=self._next_look(connection)
-        )
+        rest = self._next_look(connection)
+        await first_of(connection.ended, connection.changed, timeout_seconds=rest)
         if connection.ended.is_set() or self._connection is not connection:
             return True
         if self._is_idle() and not connection.changed.is_set():
@@ -243,7 +241,7 @@ class Link:
 
     def _next_look(self, connection: Connection) -> float | None:
         limits = self._server.limits
-        polls = limits.poll_seconds if limits.poll_seconds and not _announces(connection) else None
+        polls = limits.poll_seconds if limits.poll_seconds and not connection.announces else None
         if limits.idle_seconds <= 0:
             return polls
         idle = max(0.05, limits.idle_seconds - self._unused_seconds())
@@ -258,7 +256,7 @@ class Link:
             await asyncio.sleep(self._server.limits.poll_seconds or 60.0)
 
     async def _revive(self) -> None:
-        while not self._is_closed and self.breaker.failures < _GIVES_UP_AFTER:
+        while not self._over.is_set() and self.breaker.failures < _GIVES_UP_AFTER:
             await asyncio.sleep(self.breaker.wait_seconds(now=self._clock()))
             if await self._try():
                 return
@@ -276,10 +274,15 @@ class Link:
 
     def _let_go(self, connection: Connection) -> asyncio.Task[None]:
         """Close a connection to the end, whatever happens to whoever wanted it closed."""
-        task = asyncio.create_task(connection.close(), context=contextvars.Context())
+        task = asyncio.create_task(self._see_off(connection), context=contextvars.Context())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         return task
+
+    async def _see_off(self, connection: Connection) -> None:
+        """Let what still runs on a connection end by itself, unless all is to end."""
+        await first_of(connection.free, self._over)
+        await connection.close()
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         # A fresh context: none of this belongs to the call that happened to need it first.
@@ -296,8 +299,3 @@ class _Failed(Exception):
         super().__init__(reason)
         self.reason = reason
         self.next_protocol: Protocol = "handshake" if is_cut(error) else "auto"
-
-
-def _announces(connection: Connection) -> bool:
-    has = connection.session.server_capabilities or types.ServerCapabilities()
-    return bool(has.tools and has.tools.list_changed)

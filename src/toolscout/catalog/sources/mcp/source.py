@@ -228,11 +228,11 @@ class MCPSource:
                 self._timeouts += 1
                 if self._timeouts >= _RENEWS_AFTER:
                     self._timeouts = 0
-                    await self._link.renew()
+                    self._link.renew(connection)
                 raise
             except calls.Lost as lost:
                 if not lost.may_have_run:
-                    await self._link.renew()
+                    self._link.renew(connection)
                 raise
             finally:
                 connection.served += 1
@@ -256,7 +256,8 @@ class MCPSource:
                 await self._enter(stack, self._turn)
             self._link.in_flight += 1
             try:
-                yield connection
+                with connection.used():
+                    yield connection
             finally:
                 self._link.in_flight -= 1
                 self._link.touch()
