@@ -14,7 +14,7 @@ help:  ## this list
 
 setup: $(VENV)/.ready  ## a virtual environment with exactly the pinned packages
 
-$(VENV)/.ready: requirements.txt pyproject.toml
+$(VENV)/.ready: requirements.txt pyproject.toml hatch_build.py src/toolscout/search/kernel/loops.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

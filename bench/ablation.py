@@ -39,7 +39,6 @@ from toolscout.search.rankers.foreign import Foreign
 from toolscout.search.ranking import Fused, Ranker, Ranking, Request
 from toolscout.search.values import (
     Known,
-    in_full,
     with_kinds,
     without_contents,
     without_values,
@@ -85,7 +84,7 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "turns from two clauses on": part(fusion=every_clause_a_need),
         "kinds of values not said": part(prepare=no_kinds),
         "long quotations kept": part(prepare=with_quotations),
-        "letters that stand for words kept": part(prepare=unspoken),
+        "letters that stand for words kept": arms(Exact(), BM25F(), Unspoken(use)),
         "no share of the server": part(fusion=no_server_share),
         "without text 1 (description)": part(read=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
@@ -99,6 +98,13 @@ class ClauseApart(Dense):
 
     def read(self, request: Request) -> tuple[str, ...]:
         return (self.view(request), *request.clauses)
+
+
+class Unspoken(Dense):
+    """Encodes letters that stand for words as they are."""
+
+    def spoken(self, _: Request, text: str) -> str:
+        return text
 
 
 def everything(request: Request) -> str:
@@ -118,15 +124,11 @@ def every_clause_a_need(request: Request, rankings: Sequence[Ranking]) -> Fused:
 
 
 def no_kinds(text: str, is_known: Known) -> str:
-    return in_full(without_contents(text, is_known))
+    return without_contents(text, is_known)
 
 
 def with_quotations(text: str, is_known: Known) -> str:
-    return with_kinds(in_full(text), is_known)
-
-
-def unspoken(text: str, is_known: Known) -> str:
-    return with_kinds(without_contents(text, is_known), is_known)
+    return with_kinds(text, is_known)
 
 
 def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:

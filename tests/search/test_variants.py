@@ -69,12 +69,18 @@ def test_what_is_usual_is_usual_twice(word: str) -> None:
         ("open https://git.example/pr/1", "open https://git.example/pr/1"),
         ("edit main.js and ask ops@db.example", "edit main.js and ask ops@db.example"),
         ("Google Docs of the app", "Google Docs of the app"),
+        ("louder by 3 dB", "louder by 3 dB"),
+        ("which DB has it", "which database has it"),
+        ("at 5 GH", "at 5 GH"),
     ],
 )
 def test_letters_that_stand_for_words_are_written_out_but_not_in_names(
     short: str, full: str
 ) -> None:
-    assert in_full(short) == full
+    seen = {
+        term for words in ("pull request", "virtual machine", "database") for term in terms(words)
+    }
+    assert in_full(short, seen.__contains__) == full
 
 
 def test_a_tool_named_in_short_is_found_in_full_and_the_other_way_round() -> None:

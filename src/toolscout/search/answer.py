@@ -151,20 +151,18 @@ def _guarded(request: Request, fused: Fused) -> Fused:
 
 def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[Hit, ...]:
     """The best, then what they say is related, as far as there is room."""
-    index, limit = request.index, request.limit
-    hits = [
-        Hit(index.tool(slot), round(score, 4), partial(_why, rankings, slot))
-        for slot, score in zip(
-            fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
-        )
-    ]
-    shown = {h.name for h in hits}
-    for hit in tuple(hits):
-        for name in hit.tool.related:
+    tools, limit = request.index.shared.tools, request.limit
+    best: zip[tuple[int, float]] = zip(
+        fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
+    )
+    hits = [Hit(tools[s], round(score, 4), partial(_why, rankings, s)) for s, score in best]
+    shown = {hit.tool.name for hit in hits}
+    for tool in [hit.tool for hit in hits if hit.tool.related]:
+        for name in tool.related:
             slot = _seen(request, name)
             if len(hits) < limit and slot is not None and name not in shown:
                 shown.add(name)
-                hits.append(Hit(index.tool(slot), 0.0, _because("related", words=(hit.name,))))
+                hits.append(Hit(tools[slot], 0.0, _because("related", words=(tool.name,))))
     return tuple(hits)
 
 
@@ -183,12 +181,14 @@ def _why(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
 
 def _near(request: Request, fused: Fused, hits: Sequence[Hit]) -> tuple[str, ...]:
     """What the hits call related, and the next in line."""
-    tool = request.index.tool
-    shown = {h.name for h in hits}
+    tools = request.index.shared.tools
+    places: list[int] = fused.slots[len(hits) : len(hits) + _NEAR].tolist()
+    following = [tools[slot].name for slot in places]
     related = [n for h in hits for n in h.tool.related if _seen(request, n) is not None]
-    following = [tool(s).name for s in fused.slots[len(hits) : len(hits) + _NEAR].tolist()]
-    names = dict.fromkeys([n for n in related + following if n not in shown])
-    return tuple(names)[:_NEAR]
+    if related:
+        shown = {hit.tool.name for hit in hits}
+        following = list(dict.fromkeys(n for n in related + following if n not in shown))
+    return tuple(following[:_NEAR])
 
 
 def _selected(index: Index, query: Query, mask: Mask) -> Results:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 
 _MOST = 16
 _SHORT = 4
@@ -30,7 +31,11 @@ _JOINTS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 # The same for small ASCII letters: a class in front lets the search skip all that begins no joint.
-_PLAIN = "|".join(j for j in _JOINERS.split("|") if j.isascii())
+_ASCII = sorted((j for j in _JOINERS.split("|") if j.isascii()), key=lambda j: (j[0], -len(j)))
+_PLAIN = "|".join(
+    f"{first}(?:{'|'.join(j[1:] for j in joiners)})"
+    for first, joiners in groupby(_ASCII, key=lambda j: j[0])
+)
 _PLAIN_JOINTS = re.compile(
     rf"""
     [.!?;\n,\s](?:
@@ -46,9 +51,10 @@ _PLAIN_JOINTS = re.compile(
 def clauses(text: str) -> tuple[str, ...]:
     """The parts of a request that may each need a tool; one part if it cannot be taken apart."""
     parts: list[str] = []
-    # Single blanks keep the patterns linear: none looks at a stretch of text twice.
-    lines = [" ".join(line.split()) for line in text[: 4 * _CAP].splitlines()]
-    for piece in _pieces("\n".join(lines)):
+    text = text[: 4 * _CAP]
+    if "  " in text or not text.isprintable():  # single blanks: no pattern reads a stretch twice
+        text = "\n".join([" ".join(line.split()) for line in text.splitlines()])
+    for piece in _pieces(text):
         piece = piece.strip()
         if not piece:
             continue

@@ -170,12 +170,16 @@ class Engine:
         queries = parse_all(query, mode=mode)
         found = [answer(self._method, now.index, q, mask, limit=max(0, limit)) for q in queries]
         results = merged(found, limit=max(0, limit))
-        return replace(
-            results,
+        return Results(
             query=query if isinstance(query, str) else " · ".join(query),
+            hits=results.hits,
+            confidence=results.confidence,
             answered=results.confidence >= self.cut,
+            near=results.near,
             notes=tuple(dict.fromkeys((*results.notes, *self._notes(now.index, mask)))),
             took_ms=round((perf_counter() - started) * 1e3, 3),
+            evidence=results.evidence,
+            is_selection=results.is_selection,
         )
 
     def lacking(self, embedder: Embedder) -> list[Tool]:

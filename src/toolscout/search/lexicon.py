@@ -10,10 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .postings import Floats, Ints, Posting, Segment, Vocabulary
-
-_COMMON = 16
-"""A word that one tool in so many has is also laid out over all of them."""
+from .kernel import Word
+from .postings import Posting, Segment, Vocabulary
 
 _FEW = 64
 _SIGHTS = 64
@@ -27,50 +25,32 @@ Lost = Mapping[int, tuple[int, float, float]]
 class Term(NamedTuple):
     """A word as one snapshot knows it; words sort by how rare they are.
 
-    So many living `tools` have it; `gains` is what it gives each of them, and `mean` and `variance`
-    are those of its gain over the whole catalog. A common word has its gains `laid` out, a place
-    for every slot.
+    So many living `tools` have it; `postings` tell in which fields.
     """
 
     tools: int
     text: str
-    idf: float
-    mean: float
-    variance: float
-    slots: Ints
-    gains: Floats
+    word: Word
     postings: tuple[Posting, ...]
-    laid: Floats | None = None
 
     def is_seen(self, allowed: Mask) -> bool:
         """Whether a tool that has it is allowed; if it is common, the first few nearly tell."""
-        return bool(allowed.take(self.slots[:_FEW]).any() or allowed.take(self.slots).any())
-
-    def gain(self, slot: int) -> float:
-        """What it gives the tool in a slot; nothing if that has it not."""
-        if self.laid is not None:
-            return float(self.laid[slot])
-        place = int(self.slots.searchsorted(np.int32(slot)))
-        is_there = place < len(self.slots) and int(self.slots[place]) == slot
-        return float(self.gains[place]) if is_there else 0.0
+        slots = self.word.slots
+        return bool(allowed.take(slots[:_FEW]).any() or allowed.take(slots).any())
 
     def quieter(self, share: float) -> Term:
         """The same word where it counts only for a share."""
         if share == 1:
             return self
-        return self._replace(
-            mean=share * self.mean,
-            variance=share * share * self.variance,
-            gains=np.float32(share) * self.gains,
-            laid=None if self.laid is None else np.float32(share) * self.laid,
+        word = self.word
+        quiet = Word.of(
+            word.slots,
+            np.float32(share) * word.gains,
+            idf=word.idf,
+            mean=share * word.mean,
+            variance=share * share * word.variance,
         )
-
-    def at(self, slots: Ints) -> Floats:
-        """What it gives each of some slots."""
-        if self.laid is not None:
-            return self.laid.take(slots)
-        places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
-        return self.gains.take(places) * (self.slots.take(places) == slots)
+        return self._replace(word=quiet)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,14 +105,13 @@ class Lexicon:
 
     def get(self, text: str) -> Term | None:
         """A word, if a living tool has it."""
-        try:
+        if text in self._seen:
             return self._seen[text]
-        except KeyError:
-            number = self.vocabulary.get(text)
-            if number is None or not self.count:  # words of strangers are not kept
-                return None
-            term = self._seen[text] = self._look_up(text, number)
-            return term
+        number = self.vocabulary.get(text)
+        if number is None or not self.count:  # words of strangers are not kept
+            return None
+        term = self._seen[text] = self._look_up(text, number)
+        return term
 
     def _see(self, text: str, known: dict[str, Term | None], allowed: Mask) -> Term | None:
         term = self.get(text)
@@ -154,10 +133,7 @@ class Lexicon:
         if len(postings) > 1:
             slots = np.concatenate([p.slots for p in postings])
             weights = np.concatenate([p.weights for p in postings])
-        gains = weights * np.float32(idf)
-        laid = None
-        if count * _COMMON >= self.count:
-            laid = np.zeros(self.size, np.float32)
-            laid[slots] = gains
         variance = idf * idf * max(0.0, square - mean * mean)
-        return Term(count, text, idf, idf * mean, variance, slots, gains, postings, laid)
+        gains = weights * np.float32(idf)
+        word = Word.of(slots, gains, idf=idf, mean=idf * mean, variance=variance)
+        return Term(count, text, word, postings)

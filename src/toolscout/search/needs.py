@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
-from operator import sub
 
 import numpy as np
 
+from . import kernel
 from .ranking import Fused, Ranking, Request, is_parted
 
 SHARE = 0.5
@@ -34,44 +33,9 @@ def spread(
     if not parts:
         return fused
     fits = parts[0] if len(parts) == 1 else np.sum(parts, axis=0)
-    turn = _turns(scores.tolist(), fits.T.tolist(), min(request.limit, len(slots)), share)
-    if turn == list(range(len(turn))):
-        return fused
+    turn = kernel.turns(scores, fits, min(request.limit, len(slots)), share, SERVED)
     slots, scores = slots.take(turn), np.minimum.accumulate(scores.take(turn))
     if len(fused.slots) > _DEPTH:
         slots = np.concatenate([slots, fused.slots[_DEPTH:]])
         scores = np.concatenate([scores, fused.scores[_DEPTH:]])
     return Fused(slots, scores)
-
-
-def _turns(
-    scores: Sequence[float], fits: Sequence[Sequence[float]], count: int, share: float
-) -> list[int]:
-    """The order in which tools come once so many places are given by how they fit each clause.
-
-    No tool is worth more than its score, so the search for the next one ends there; nor does it
-    ever become worth more than it was when last asked.
-    """
-    served = [0.0] * len(fits[0])
-    worths = list(scores)
-    waiting = list(range(len(scores)))
-    turn: list[int] = []
-    chosen = 0
-    while True:
-        waiting.remove(chosen)
-        turn.append(chosen)
-        if len(turn) >= count:
-            return turn + waiting
-        left = list(map(sub, fits[chosen], served))
-        served[left.index(max(left))] += SERVED
-        highest = -inf
-        for place in waiting:
-            score = scores[place]
-            if score <= highest:
-                break
-            if worths[place] <= highest:
-                continue
-            fit = fits[place]
-            worth = worths[place] = score - share * (max(fit) - max(map(sub, fit, served)))
-            if worth > highest:
-                highest, chosen = worth, place

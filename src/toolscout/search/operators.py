@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     rf"(?<!\S)(?:{_FILTER}|(?P<sign>[+-])(?P<term>{_PHRASE}|{_TERM}){_END}[,;.!?]*"
     rf"|(?P<phrase>{_PHRASE}){_END}|\S+)"
 )
+_PHRASES = re.compile(rf"(?<!\S)(?:({_PHRASE}){_END}|\S+)")
 _BARE = re.compile(rf"{_TERM}{_END}")
 
 
@@ -56,6 +57,14 @@ def parts(text: str) -> tuple[Part, ...]:
         replace(token, kind="word") if token.kind == "excluded" and i not in minus else token
         for i, token in enumerate(tokens)
     )
+
+
+def phrases(text: str) -> tuple[str, ...]:
+    """The different phrases of a text that has no other operators."""
+    if '"' not in text:
+        return ()
+    found = [phrase[1:-1].strip() for phrase in _PHRASES.findall(text) if phrase]
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def remaining(text: str, tokens: Iterable[Part]) -> str:
@@ -104,16 +113,16 @@ def _bare(words: str, token: Part) -> str:
 
 
 def _part(match: re.Match[str]) -> Part:
-    found = match.groupdict()
     start, end = match.span()
+    if match.lastgroup is None:
+        return Part("word", (match.group(),), start, end)
+    found = match.groupdict()
     if key := found["key"]:
         return Part("server" if key == "server" else "category", _names(found["value"]), start, end)
     if sign := found["sign"]:
         kind: Kind = "required" if sign == "+" else "excluded"
         return _term(kind, found["term"], start, end)
-    if phrase := found["phrase"]:
-        return Part("phrase", (phrase[1:-1].strip(),), start, end)
-    return Part("word", (match.group(),), start, end)
+    return Part("phrase", (found["phrase"][1:-1].strip(),), start, end)
 
 
 def _term(kind: Kind, term: str, start: int, end: int) -> Part:

@@ -33,9 +33,11 @@ class Segment:
 
     def find(self, term: int) -> Posting | None:
         """A term's postings here, if it has any."""
-        place = int(self.terms.searchsorted(np.int32(term)))
-        if place == len(self.terms) or self.terms[place] != term:
-            return None
+        place = term  # where it stands if the segment has every term up to it
+        if place >= len(self.terms) or self.terms[place] != term:
+            place = int(self.terms.searchsorted(np.int32(term)))
+            if place == len(self.terms) or self.terms[place] != term:
+                return None
         start, end = self.offsets[place : place + 2].tolist()
         return Posting(self, start, end, float(self.sums[place]), float(self.squares[place]))
 

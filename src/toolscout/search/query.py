@@ -18,7 +18,7 @@ from typing import Literal, assert_never
 
 from ..catalog.clean import clean
 from ..errors import QueryError
-from .operators import Kind, Part, leading, parts, quoted, remaining, signed
+from .operators import Kind, Part, leading, parts, phrases, quoted, remaining, signed
 from .pattern import LONGEST as LONGEST_PATTERN
 from .pattern import Pattern, looks_like
 
@@ -39,12 +39,12 @@ MOST_QUERIES = 64
 # Texts of any length meet these patterns, so each looks at a stretch of text only once.
 _SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])++)/[gims]{0,4}", re.DOTALL)
 _NAMES = re.compile(r'[^\S\n]*+"([^"\n]*+)"[^\S\n]*+(?=[,\n]|$)|([^,\n]++)')
-# Every operator and every pattern has one of these, and so an odd sign somewhere; most queries have
-# none and are read at once.
-_SIGNS = re.compile(
-    r"""(?<!\S)(?:["+/-]|\(\?|(?:server|category|select|re):)"""
-    rf"""|\A(?=\S{{1,{LONGEST_PATTERN}}}+\Z)\S*?[|\\()\[\]^*]"""
+# Every operator has one of these at the beginning of a word, and every pattern that is a lone word
+# one of the others; most queries have none, or only phrases, and are read at once.
+_OPERATORS = re.compile(
+    r"""[+/(scr-](?<!\S.)(?:(?<=[+/-])|(?<=\()\?|(?:(?<=s)e(?:rver|lect)|(?<=c)ategory|(?<=r)e):)"""
 )
+_PATTERN = re.compile(rf"(?=\S{{1,{LONGEST_PATTERN}}}+\Z)\S*?[|\\()\[\]^*]")
 _ODD = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
 _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
 
@@ -107,8 +107,9 @@ class Query:
 def parse(text: str, *, mode: Mode = "auto") -> Query:
     """Read a query; raise QueryError only for a pattern that is not one."""
     seen = clean(text, cap=len(text) + 1)
-    if mode == "auto" and (_ODD.search(seen) is None or _SIGNS.search(seen) is None):
-        return Query(text, words=_cut(seen), is_cut=len(seen) > LONGEST)
+    if mode == "auto" and (_ODD.search(seen) is None or not _has_signs(seen)):
+        words = _cut(seen)
+        return Query(text, words=words, phrases=phrases(words), is_cut=len(seen) > LONGEST)
     try:
         query = _by_mode(seen, mode)
     except QueryError as error:
@@ -137,6 +138,10 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
         if not query.is_empty:
             read.append(query)
     return tuple(read)
+
+
+def _has_signs(seen: str) -> bool:
+    return _OPERATORS.search(seen) is not None or _PATTERN.match(seen) is not None
 
 
 def _by_mode(seen: str, mode: Mode) -> Query:
@@ -216,7 +221,7 @@ def _plain(text: str, tokens: Sequence[Part], *, is_cut: bool) -> Query:
         "",
         words=words,
         required=required[:MOST_TERMS],
-        phrases=_values(parts(words), "phrase"),
+        phrases=_values(tokens if words == text else parts(words), "phrase"),
         is_cut=is_cut or len(required) > MOST_TERMS,
     )
     return _narrowed(query, tokens)

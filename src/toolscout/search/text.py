@@ -63,7 +63,6 @@ _ACCENTS = re.compile(
 )
 _CACHE_SIZE = 200_000
 _LONGEST_KEPT = 64
-_cache: dict[str, tuple[str, ...]] = {}
 
 
 def fold(text: str) -> str:
@@ -107,15 +106,12 @@ def terms(text: str) -> list[str]:
 
 def terms_of(words: Sequence[str]) -> list[str]:
     """The same of words as they are written."""
-    try:
-        return list(chain.from_iterable(map(_cache.__getitem__, words)))
-    except KeyError:  # a word that is met for the first time
-        return [t for w in words for t in (_cache[w] if w in _cache else _remember(w))]
+    return list(chain.from_iterable(map(_met.__getitem__, words)))
 
 
 def terms_by_word(words: Iterable[str]) -> list[tuple[str, ...]]:
     """The same word by word."""
-    return [_cache[w] if w in _cache else _remember(w) for w in words]
+    return list(map(_met.__getitem__, words))
 
 
 def written(text: str) -> list[str]:
@@ -139,7 +135,7 @@ def is_english(text: str) -> bool:
 
 def is_value(term: str) -> bool:
     """Whether a term has a digit: an argument's value rather than a capability."""
-    return any(c.isdigit() for c in term)
+    return not term.isalpha() and any(map(str.isdigit, term))
 
 
 def latin_share(text: str) -> float:
@@ -148,13 +144,28 @@ def latin_share(text: str) -> float:
     return sum(c < "\u0250" for c in letters) / len(letters) if letters else 1.0
 
 
-def _remember(word: str) -> tuple[str, ...]:
-    found = tuple(_terms_of(word))
-    if len(word) <= _LONGEST_KEPT:  # what is longer is no word, and would be kept for nobody
-        if len(_cache) >= _CACHE_SIZE:
-            _cache.clear()
-        _cache[word] = found
-    return found
+class _Met(dict[str, tuple[str, ...]]):
+    """The terms of words, worked out when a word is first met."""
+
+    def __missing__(self, word: str) -> tuple[str, ...]:
+        found = _simple(word) or tuple(_terms_of(word))
+        if len(word) <= _LONGEST_KEPT:  # what is longer is no word, and would be kept for nobody
+            if len(self) >= _CACHE_SIZE:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_met = _Met()
+
+
+def _simple(word: str) -> tuple[str, ...]:
+    """The term of a word that has but one, as most have; nothing if it has to be looked at."""
+    if not (word.isascii() and word.isalpha() and (word.islower() or word.istitle())):
+        return ()
+    lowered = word.lower()
+    full = usual(lowered)
+    return () if lowered in _STOP or " " in full else (_stem(full),)
 
 
 def _terms_of(word: str) -> Iterable[str]:

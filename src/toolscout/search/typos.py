@@ -15,7 +15,7 @@ from .index import Index
 from .lexicon import Term
 from .ranking import Mask
 from .spellings import LONGEST, SHORTEST, Spellings
-from .text import each_word, forms, terms, terms_by_word, terms_of, written
+from .text import each_word, fold, forms, terms, terms_by_word, terms_of, written
 from .values import without_quotations
 
 _MOST = 16
@@ -34,6 +34,9 @@ class Repaired(NamedTuple):
 
     def mended(self, text: str) -> str:
         """A text of the request as it was meant."""
+        plain = fold(text).casefold()
+        if not any(slip in plain for slip in self.slips):
+            return text
         return each_word(text, lambda word: self.slips.get(word, ""))
 
 
@@ -54,7 +57,7 @@ def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: 
     unknown = unseen(index, different, allowed)
     if not unknown:
         return Repaired(needs, {}, is_foreign=False)
-    typed = _typed(clauses, said, set(unknown))
+    typed = _typed(zip(clauses, said, needs, strict=True), set(unknown))
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
     for term, word in islice(typed.items(), _MOST):
@@ -77,18 +80,23 @@ def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
 
 
 def _typed(
-    clauses: Sequence[str], said: Sequence[Sequence[str]], strange: AbstractSet[str]
+    clauses: Iterable[tuple[str, Sequence[str], Sequence[str]]], strange: AbstractSet[str]
 ) -> dict[str, str]:
-    """The words that strange terms were typed as, but for what is quoted."""
+    """The words that strange terms were typed as, but for what is quoted.
+
+    Of each clause come its text, its words and its terms.
+    """
     found: dict[str, str] = {}
-    for clause, words in zip(clauses, said, strict=True):
+    for clause, words, need in clauses:
+        if strange.isdisjoint(need):
+            continue
         plain = without_quotations(clause)
         words = words if plain is clause else written(plain)
         for word, its in zip(words, terms_by_word(words), strict=True):
             if strange.isdisjoint(its):
                 continue
-            if word.islower():
-                found |= dict.fromkeys(its, word)
+            if word.isalpha() and (word.islower() or word.istitle()):
+                found |= dict.fromkeys(its, word.casefold())
             else:
                 found |= {t: form for form in forms((word,)) for t in terms(form)}
     return {term: word for term, word in found.items() if term in strange and _is_word(word)}
@@ -144,7 +152,7 @@ def _ordered(
         known = index.lexicon.get(stem)
         if known is None:
             continue
-        if count := int(allowed.take(known.slots).sum()):
+        if count := int(allowed.take(known.word.slots).sum()):
             is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
             found.append(((distance, not is_mixed, not is_even, -count, other), known))
     found.sort(key=lambda pair: pair[0])
@@ -162,7 +170,7 @@ def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
     """Whether a tool in the caller's sight writes a word just so."""
     if allowed is index.alive and not index.shared.vocabulary.has_lost:
         return True  # whatever was met is still there
-    slots: list[int] = known.slots.compress(allowed.take(known.slots)).tolist()
+    slots: list[int] = known.word.slots.compress(allowed.take(known.word.slots)).tolist()
     tools = [index.tool(slot) for slot in slots]
     return any(_has(_text(tool), word) for tool in tools) or any(
         _describes(tool.parameters, word) for tool in tools

@@ -14,18 +14,21 @@ from typing import NamedTuple
 from .text import terms, written
 from .variants import UNSPOKEN
 
-# A class in front lets a search skip all that begins no quotation and no link.
+# A class in front lets a search skip all that begins no quotation.
 _QUOTED = r"""
-    ["“«「`'‘h](?:
+    ["“«「`'‘](?:
         (?<=")[^"\n]{1,120}" | (?<=“)[^”\n]{1,120}” | (?<=«)[^»\n]{1,120}»
       | (?<=「)[^」\n]{1,120}」 | (?<=`)[^`\n]{1,120}`
       | (?<=')(?<!\w')[^'\n]{1,120}'(?!\w) | (?<=‘)[^’\n]{1,120}’(?!\w)
-      | (?<=h)ttps?://\S+
     )"""
+_LINK = r"https?://\S+"
 _ADDRESS = r"(?<!\S)[^\s@]++@[^\s.]*+\.\S+"
 _QUOTATIONS = re.compile(_QUOTED, re.VERBOSE)
+_LINKS = re.compile(_LINK)
 _ADDRESSES = re.compile(_ADDRESS)
-_VALUES = re.compile(rf"{_QUOTED} | {_ADDRESS} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE)
+_VALUES = re.compile(
+    rf"{_QUOTED} | {_LINK} | {_ADDRESS} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE
+)
 _QUOTES = "\"“”«»「」`'‘’"
 _SPACE = re.compile(r"\s+")
 
@@ -34,7 +37,7 @@ avi bak bmp cfg conf csv db docx? exe flac gif gz html? ini ipynb jpe?g jsonl? l
 mp4 odt parquet pdf png pptx? py rar rst rtf sh sql sqlite svg tar tiff? toml tsv tsx? txt wav webp
 xlsx? xml ya?ml zip
 """
-_ENDING = rf"\.(?:{'|'.join(_ENDINGS.split())})(?!\w|[./\\-]\w)"
+_ENDING = rf"\.(?i:{'|'.join(_ENDINGS.split())})(?!\w|[./\\-]\w)"
 
 # What stands between quotes that open before a word and close behind one; apostrophes may be in it.
 _CONTENT = re.compile(
@@ -45,7 +48,7 @@ _CONTENT = re.compile(
     )(?!\w)""",
     re.VERBOSE,
 )
-_QUOTE = re.compile(r"""["“«`'‘]""")
+_QUOTE = re.compile(r"""["“«「`'‘]""")
 # A word that is no part of a name, link or address.
 _ALONE = re.compile(r"(?<![\w./@:-])[^\W_]+(?![\w/@:-]|\.\w)")
 _AT_LENGTH = 5
@@ -59,30 +62,29 @@ Prepare = Callable[[str, Known], str]
 
 
 class Kind(NamedTuple):
-    """A kind of value: a quick sign of it, what it looks like, and what tools call it."""
+    """A kind of value: whether there may be one, what it looks like, and what tools call it."""
 
-    sign: re.Pattern[str]
+    is_hinted: Callable[[str], object]
     shape: re.Pattern[str]
     names: tuple[str, ...]
 
 
 _KINDS = (
     Kind(
-        re.compile("://"),
+        re.compile("://").search,
         re.compile(r"""["'“‘`<(]?\bhttps?://\w"""),
         ("url", "link", "webpage", "website", "page"),
     ),
     Kind(
-        re.compile("@"),
+        re.compile("@").search,
         re.compile(r"""["'“‘`<(]?(?<![\w.+-])[\w.+-]{1,64}+@[\w-]++\.\w"""),
         ("email", "mail"),
     ),
     Kind(
-        re.compile(_ENDING, re.IGNORECASE),
+        re.compile(_ENDING).search,
         re.compile(
             rf"""(?<!\w)["'“‘`][^"'“”‘’`\n]{{1,80}}{_ENDING}["'”’`]"""
-            rf"""|(?<![\w./\\~:-])[\w./\\~:-]{{1,120}}?{_ENDING}""",
-            re.IGNORECASE,
+            rf"""|(?<![\w./\\~:-])[\w./\\~:-]{{1,120}}?{_ENDING}"""
         ),
         ("file", "document"),
     ),
@@ -90,8 +92,8 @@ _KINDS = (
 
 
 def prepared(text: str, is_known: Known) -> str:
-    """The request without what it quotes at length, in full words, with the kinds of values."""
-    return with_kinds(in_full(without_contents(text, is_known)), is_known)
+    """The request without what it quotes at length, with the kinds of values."""
+    return with_kinds(without_contents(text, is_known), is_known)
 
 
 def without_contents(text: str, is_known: Known) -> str:
@@ -105,11 +107,20 @@ def without_contents(text: str, is_known: Known) -> str:
     return left if len(said) >= _ENOUGH and sum(map(is_known, said)) >= _ENOUGH - 1 else text
 
 
-def in_full(text: str) -> str:
-    """The request with `PR` as pull request: encoders know no letters that stand for words."""
+def in_full(text: str, is_known: Known) -> str:
+    """The request with `PR` as pull request: encoders know no letters that stand for words.
+
+    They do so only where tools have those words, and not in just any case: `dB` is no database.
+    """
     if UNSPOKEN.keys().isdisjoint(written(text.lower())):
         return text
-    return _ALONE.sub(lambda match: UNSPOKEN.get(match[0].lower(), match[0]), text)
+
+    def full(match: re.Match[str]) -> str:
+        word = match[0]
+        spelled = UNSPOKEN.get(word.lower(), "") if word.islower() or word[:-1].isupper() else ""
+        return spelled if spelled and all(map(is_known, terms(spelled))) else word
+
+    return _ALONE.sub(full, text)
 
 
 def with_kinds(text: str, is_known: Known) -> str:
@@ -118,7 +129,7 @@ def with_kinds(text: str, is_known: Known) -> str:
     It is said in the word that tools use; where they use none, they are not for such things.
     """
     for kind in _KINDS:
-        if kind.sign.search(text) and (found := kind.shape.search(text)):
+        if kind.is_hinted(text) and (found := kind.shape.search(text)):
             name = next((n for n in kind.names if is_known(terms(n)[0])), "")
             if name and not any(terms(n)[0] in terms(text) for n in kind.names):
                 text = f"{text[: found.start()]}{name} {text[found.start() :]}"
@@ -141,5 +152,6 @@ def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: Fals
 
 def without_quotations(text: str) -> str:
     """The text without what is quoted, addresses and links."""
-    left = _QUOTATIONS.sub(" ", text)
+    left = _QUOTATIONS.sub(" ", text) if _QUOTE.search(text) else text
+    left = _LINKS.sub(" ", left) if "://" in left else left
     return _ADDRESSES.sub(" ", left) if "@" in left else left

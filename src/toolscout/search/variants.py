@@ -43,6 +43,9 @@ _BRITISH = re.compile(
     """,
     re.VERBOSE,
 )
+_SPELT = re.compile("[iorl](?:(?<=i)s|(?<=o)(?:ur|gu)|(?<=r)e|(?<=l)ys)")
+"""What every word that it changes has somewhere, and most words have not."""
+
 _AMERICAN = {"is": "iz", "our": "or", "re": "er", "ogue": "og", "lys": "lyz"}
 # Words with a relative that keeps its s: revise and revision, advertise and advertisement.
 _KEPT = ("advertis", "advis", "concis", "precis", "revis", "supervis", "televis")
@@ -52,6 +55,6 @@ def usual(word: str) -> str:
     """A word in small letters as it is mostly written, perhaps as two words."""
     if word in _FULL:
         return _FULL[word]
-    if word.startswith(_KEPT):
+    if _SPELT.search(word) is None or word.startswith(_KEPT):
         return word
     return _BRITISH.sub(lambda match: _AMERICAN[match[0]], word)

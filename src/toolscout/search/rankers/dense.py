@@ -13,7 +13,7 @@ from ..embedders.embedder import LEGIBLE, Embedder, encoded, is_literate, unfitt
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share, terms
-from ..values import without_values
+from ..values import in_full, without_values
 from ..vectors import Vectors, one_thread
 from .exact import is_called
 
@@ -91,8 +91,14 @@ class Dense:
 
     def read(self, request: Request) -> tuple[str, ...]:
         """The texts that stand for a request: the whole, then its clauses; one is as the whole."""
-        whole = self.view(request)
-        return (whole, *(request.clauses if len(request.clauses) > 1 else (whole,)))
+        whole = self.spoken(request, self.view(request))
+        if len(request.clauses) < 2:
+            return whole, whole
+        return (whole, *(self.spoken(request, clause) for clause in request.clauses))
+
+    def spoken(self, request: Request, text: str) -> str:
+        """A text of a request as one would say it, letters that stand for words written out."""
+        return in_full(text, lambda term: bool(request.known((term,))))
 
     def _views(self, texts: tuple[str, ...]) -> Floats:
         """A row a text, each different one encoded once."""

@@ -23,7 +23,7 @@ _JOINT = re.compile(r"[_.:\-/]")
 _HUMPS = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]+)+")
 _STEP = 50.0
 _LONGEST = 512
-_MOST_BLANKS = 12  # a sentence, not a name that was spelled in words
+_MOST_BLANKS = 8  # a sentence, not a name that was spelled in words
 
 Found = Mapping[int, tuple[float, str]]
 """Slots, what each gains by its name, and the spelling that named it."""
@@ -93,7 +93,8 @@ def _mentioned(request: Request, text: str) -> Found:
     found: dict[int, tuple[float, str]] = {}
     if _MARKED.search(text) is None:
         return found
-    odd = [w for w in text[:_LONGEST].split() if not (w.isalpha() and w.islower())]
+    words = text[:_LONGEST].split()
+    odd = [w for w in words if not (w.isalpha() and (w.islower() or w.istitle()))]
     for spelling in filter(_is_identifier, _RUN.findall(" ".join(odd))):
         found |= dict.fromkeys(_seen(request, request.index.named(spelling)), (MENTIONED, spelling))
     return found

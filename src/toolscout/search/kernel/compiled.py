@@ -1,0 +1,105 @@
+"""The inner loops of search as compiled code; importing it fails where nothing was compiled."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from ctypes import PyDLL, c_char_p, c_double, c_float, c_int32, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .word import Floats, Ints, Leaning, Mask, Word, place
+
+LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
+
+# The loops are short, so other threads wait meanwhile: letting them in takes longer.
+_code = PyDLL(str(LIBRARY))
+_words = (c_char_p, c_int32)
+_code.gather.argtypes = (*_words, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p)
+_code.held.argtypes = (*_words, c_int32)
+_code.parted.argtypes = (
+    *(*_words, c_char_p, c_int32),
+    *(c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
+)
+_code.ordered.argtypes = (
+    *(c_void_p, c_void_p, c_int32),
+    *(c_void_p, c_void_p, c_int32, c_int32, c_float, c_int32),
+)
+_code.turns.argtypes = (
+    *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
+    *(c_double, c_double, c_void_p, c_void_p),
+)
+_code.gather.restype = _code.ordered.restype = c_int32
+_code.held.restype = c_double
+_code.parted.restype = _code.turns.restype = None
+
+
+def gather(words: Sequence[Word], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
+    """What words give every slot together, and the best allowed slots that have any."""
+    size = len(allowed)
+    scores = np.zeros(size, np.float32)
+    found = np.empty(2 * size, np.int32)  # behind what is found there is room to look for it
+    start = place(found)
+    count = _code.gather(
+        *_packed(words),
+        *(place(allowed), size, depth, place(scores), start + 4 * size, start),
+    )
+    return scores, found[:count]
+
+
+def held(words: Sequence[Word], slot: int) -> float:
+    """How much of some words, by rarity, a tool has."""
+    return _code.held(*_packed(words), slot)
+
+
+def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats:
+    """How the words of each clause alone see some of so many slots, in standard deviations.
+
+    `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
+    """
+    clauses = len(said) // len(words)
+    fits = np.zeros((clauses, len(slots)), np.float32)
+    if fits.size:
+        column = np.zeros(size, np.int32)
+        table = np.zeros((len(words), len(slots)), np.float32)
+        _code.parted(
+            *(*_packed(words), said, clauses),
+            *(place(slots), len(slots), place(column), place(table), place(fits)),
+        )
+    return fits
+
+
+def ordered(slots: Ints, scores: Floats, seen: int, leaning: Leaning | None) -> tuple[Ints, Floats]:
+    """The best slots first, as many as are seen and whatever is as good as the last of them.
+
+    The scores are used up.
+    """
+    count = len(slots)
+    if not count:
+        return slots, scores
+    slots = slots.copy()
+    lean: tuple[Any, ...] = (None, None, 0, -1, 0.0)
+    if leaning is not None:
+        best = np.empty(leaning.servers, np.float32)
+        lean = (place(leaning.server), place(best), *leaning[1:])
+    count = _code.ordered(place(slots), place(scores), count, *lean, max(1, seen))
+    return slots[:count], scores[:count]
+
+
+def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
+    """The order of slots once the first places are given by how they fit each clause."""
+    clauses, count = fits.shape
+    served = np.zeros(clauses, np.float64)
+    turn = np.empty(count, np.int32)
+    if fits.size:
+        _code.turns(
+            *(place(scores), place(fits), clauses, count, wanted),
+            *(share, serves, place(served), place(turn)),
+        )
+    return turn
+
+
+def _packed(words: Sequence[Word]) -> tuple[bytes, int]:
+    return b"".join([word.packed for word in words]), len(words)

@@ -1,0 +1,224 @@
+/* The inner loops of search, without Python: whoever calls sees to it that every array is as long as
+   is said, and that every slot is below the size. `plain.py` says the same in NumPy. */
+
+#include <float.h>
+#include <math.h>
+#include <stdint.h>
+
+#ifdef _WIN32
+#define PUBLIC __declspec(dllexport)
+#else
+#define PUBLIC __attribute__((visibility("default")))
+#endif
+
+/* The tools that have a word, in order, and what it gives each of them; how rare it is, and the mean
+   and variance of its gain over the whole catalog. `word.py` packs them. */
+typedef struct {
+    const int32_t *slots;
+    const float *gains;
+    int64_t count;
+    double idf, mean, variance;
+} Word;
+
+/* The value that comes in a certain place, from 0 on, if the largest comes first. */
+static float placed(float *values, int32_t count, int32_t place)
+{
+    int32_t low = 0, high = count - 1;
+    while (low < high) {
+        float pivot = values[low + (high - low) / 2];
+        int32_t left = low, right = high;
+        while (left <= right) {
+            while (values[left] > pivot) left++;
+            while (values[right] < pivot) right--;
+            if (left <= right) {
+                float value = values[left];
+                values[left++] = values[right];
+                values[right--] = value;
+            }
+        }
+        if (place <= right) high = right;
+        else if (place >= left) low = left;
+        else break;
+    }
+    return values[place];
+}
+
+#define BLOCK 32   /* so many scores are compared at once */
+#define SOME 6     /* so many tools for each one wanted are looked at for a first idea */
+#define RARE 32    /* so many tools for each one asked for make a word no longer rare */
+#define SMALL 1e-6 /* the least variance, as in word.py */
+
+/* Whether any of a block's scores is that high: told of all at once. */
+static int any_reaches(const float *scores, float least)
+{
+    int is_reached = 0;
+    for (int32_t i = 0; i < BLOCK; i++) is_reached |= scores[i] >= least;
+    return is_reached;
+}
+
+/* Sum what words, the rarest first, give each of `size` slots, and find the allowed ones among the
+   `depth` best and whatever is as good as the last of them; how many those are. `scores` comes
+   zeroed; there is `room` for a number a slot. */
+PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, int32_t size,
+                      int32_t depth, float *scores, float *room, int32_t *found)
+{
+    int32_t looked_at = 0, count = 0, kept = 0;
+    for (const Word *word = words; word < words + many; word++) {
+        /* some tools that are likely among the best, since they have the rarest words */
+        for (int64_t i = 0; i < word->count && looked_at < SOME * depth; i++, looked_at++) {
+            found[count] = word->slots[i];
+            count += (scores[word->slots[i]] == 0) & allowed[word->slots[i]];
+        }
+        for (int64_t i = 0; i < word->count; i++) scores[word->slots[i]] += word->gains[i];
+    }
+    /* so good are as many as are wanted, and perhaps more */
+    float least = FLT_MIN;
+    for (int32_t i = 0; i < count; i++) room[i] = scores[found[i]];
+    if (count >= depth) least = placed(room, count, depth - 1);
+    count = 0;
+    for (int32_t start = 0; start < size; start += BLOCK) {
+        int32_t end = start + BLOCK < size ? start + BLOCK : size;
+        if (end - start == BLOCK && !any_reaches(scores + start, least)) continue;
+        for (int32_t slot = start; slot < end; slot++)
+            if ((scores[slot] >= least) & allowed[slot]) {
+                room[count] = scores[slot];
+                found[count++] = slot;
+            }
+    }
+    if (count <= depth) return count;
+    least = placed(room, count, depth - 1);
+    for (int32_t i = 0; i < count; i++)
+        if (scores[found[i]] >= least) found[kept++] = found[i];
+    return kept;
+}
+
+/* What a word gives a tool, looked up. */
+static float gain(const Word *word, int32_t slot)
+{
+    const int32_t *at = word->slots;
+    for (int64_t left = word->count, half; left > 1; left -= half) {
+        half = left / 2;
+        at = at[half - 1] < slot ? at + half : at;
+    }
+    return *at == slot ? word->gains[at - word->slots] : 0;
+}
+
+/* How much of some words, by rarity, a tool has. */
+PUBLIC double held(const Word *words, int32_t many, int32_t slot)
+{
+    double sum = 0;
+    for (const Word *word = words; word < words + many; word++)
+        if (gain(word, slot) > 0) sum += word->idf;
+    return sum;
+}
+
+/* What each word gives each of some slots: a row a word. Reading a rare word through takes less time
+   than looking up each slot in it. */
+static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t count,
+                  int32_t *column, float *table)
+{
+    for (int32_t i = 0; i < count; i++) column[slots[i]] = i + 1;
+    for (const Word *word = words; word < words + many; word++, table += count) {
+        if (word->count > RARE * count) {
+            for (int32_t i = 0; i < count; i++) table[i] = gain(word, slots[i]);
+            continue;
+        }
+        for (int64_t i = 0; i < word->count; i++)
+            if (column[word->slots[i]]) table[column[word->slots[i]] - 1] = word->gains[i];
+    }
+}
+
+/* How the words of each clause alone see some slots, in standard deviations: a row a clause in `said`
+   and `fits`. `column`, which has a place for every slot, `table` and `fits` come zeroed. */
+PUBLIC void parted(const Word *words, int32_t many, const uint8_t *said, int32_t clauses,
+                   const int32_t *slots, int32_t count, int32_t *column, float *table, float *fits)
+{
+    gains(words, many, slots, count, column, table);
+    for (int32_t c = 0; c < clauses; c++, said += many, fits += count) {
+        double mean = 0, variance = 0;
+        for (int32_t w = 0; w < many; w++) {
+            if (!said[w]) continue;
+            mean += words[w].mean;
+            variance += words[w].variance;
+            for (int32_t i = 0; i < count; i++) fits[i] += table[(int64_t)w * count + i];
+        }
+        double deviation = sqrt(variance > SMALL ? variance : SMALL);
+        for (int32_t i = 0; i < count; i++) fits[i] = (float)((fits[i] - mean) / deviation);
+    }
+}
+
+/* Put the best `seen` of some slots first, and behind them whatever is as good as the last; how many
+   those are. Scores gain by the best one of their server and are rounded as they are shown. `best`
+   has a place a server, `nameless` is the number of none. */
+PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, const int32_t *server,
+                       float *best, int32_t servers, int32_t nameless, float share, int32_t seen)
+{
+    if (servers > 0) {
+        for (int32_t g = 0; g < servers; g++) best[g] = -INFINITY;
+        for (int32_t i = 0; i < count; i++) {
+            float *top = best + server[slots[i]];
+            if (scores[i] > *top) *top = scores[i];
+        }
+        if (nameless >= 0) best[nameless] = 0;
+        for (int32_t i = 0; i < count; i++) scores[i] += share * best[server[slots[i]]];
+    }
+    int32_t kept = 0;
+    for (int32_t i = 0; i < count; i++) {
+        float score = rintf(scores[i] * 1e4f) / 1e4f;
+        int32_t slot = slots[i], place = kept;
+        if (kept >= seen && score < scores[seen - 1]) continue;
+        while (place > 0 && scores[place - 1] < score) {
+            scores[place] = scores[place - 1];
+            slots[place] = slots[place - 1];
+            place--;
+        }
+        scores[place] = score;
+        slots[place] = slot;
+        kept++;
+        while (kept > seen && scores[kept - 1] < scores[seen - 1]) kept--;
+    }
+    return kept;
+}
+
+/* The most that a slot fits one of several clauses, less what has served each; which one. */
+static double fittest(const float *fits, int32_t clauses, int32_t count, int32_t slot,
+                      const double *served, int32_t *which)
+{
+    double most = -INFINITY;
+    for (int32_t c = 0; c < clauses; c++) {
+        double fit = (double)fits[(int64_t)c * count + slot] - (served ? served[c] : 0);
+        if (fit > most) {
+            most = fit;
+            *which = c;
+        }
+    }
+    return most;
+}
+
+/* The order in which slots, best first, come once `wanted` places are given by how they fit each
+   clause (a row of `fits`): one that serves a clause makes all that mainly serve it fall back.
+   `served` comes zeroed. */
+PUBLIC void turns(const float *scores, const float *fits, int32_t clauses, int32_t count,
+                  int32_t wanted, double share, double serves, double *served, int32_t *turn)
+{
+    int32_t clause = 0;
+    for (int32_t i = 0; i < count; i++) turn[i] = i;
+    for (int32_t place = 0; place + 1 < wanted; place++) {
+        fittest(fits, clauses, count, turn[place], served, &clause);
+        served[clause] += serves;
+        double highest = -INFINITY;
+        int32_t next = place + 1;
+        for (int32_t i = place + 1; i < count && scores[turn[i]] > highest; i++) {
+            double lost = fittest(fits, clauses, count, turn[i], 0, &clause)
+                        - fittest(fits, clauses, count, turn[i], served, &clause);
+            double worth = scores[turn[i]] - share * lost;
+            if (worth > highest) {
+                highest = worth;
+                next = i;
+            }
+        }
+        int32_t chosen = turn[next];
+        for (int32_t i = next; i > place + 1; i--) turn[i] = turn[i - 1];
+        turn[place + 1] = chosen;
+    }
+}

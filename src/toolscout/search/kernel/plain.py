@@ -1,0 +1,84 @@
+"""The inner loops of search in NumPy, for where nothing could be compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import sub
+
+import numpy as np
+
+from .word import SMALL, Floats, Ints, Leaning, Mask, Word
+
+_DIGITS = 4
+
+
+def gather(words: Sequence[Word], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
+    """What words give every slot together, and the best allowed slots that have any."""
+    slots = np.concatenate([word.slots for word in words])
+    summed = np.bincount(slots, np.concatenate([w.gains for w in words]), minlength=len(allowed))
+    scores: Floats = summed.astype(np.float32)
+    found = np.flatnonzero(allowed & (scores > 0)).astype(np.int32)
+    if len(found) > depth:
+        held = scores[found]
+        found = found[held >= np.partition(held, len(held) - depth)[len(held) - depth]]
+    return scores, found
+
+
+def held(words: Sequence[Word], slot: int) -> float:
+    """How much of some words, by rarity, a tool has."""
+    only = np.array([slot], np.int32)
+    return sum(word.idf for word in words if _gains(word, only)[0])
+
+
+def parted(words: Sequence[Word], said: bytes, slots: Ints, _: int) -> Floats:
+    """How the words of each clause alone see some of so many slots, in standard deviations.
+
+    `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
+    """
+    has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float64)
+    table = np.array([_gains(word, slots) for word in words])
+    mean, variance = has @ [w.mean for w in words], has @ [w.variance for w in words]
+    deviation = np.sqrt(np.maximum(variance, SMALL))
+    return ((has @ table - mean[:, None]) / deviation[:, None]).astype(np.float32)
+
+
+def ordered(slots: Ints, scores: Floats, seen: int, leaning: Leaning | None) -> tuple[Ints, Floats]:
+    """The best slots first, as many as are seen and whatever is as good as the last of them."""
+    if leaning is not None:
+        groups = leaning.server[slots]
+        best = np.full(leaning.servers, -np.inf, np.float32)
+        np.maximum.at(best, groups, scores)
+        if leaning.nameless >= 0:
+            best[leaning.nameless] = 0
+        bonus: Floats = np.float32(leaning.share) * best[groups]
+        scores = scores + bonus
+    ranks: Floats = -scores.round(_DIGITS)
+    order = ranks.argsort(kind="stable")
+    ranks = ranks[order]
+    if seen < len(order):
+        order = order[: ranks.searchsorted(ranks[max(1, seen) - 1], side="right")]
+    return slots[order], -ranks[: len(order)]
+
+
+def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
+    """The order of slots once the first places are given by how they fit each clause."""
+    worth, fit = scores.tolist(), fits.T.tolist()
+    served = [0.0] * len(fits)
+    turn = list(range(len(worth)))
+
+    def left(slot: int) -> list[float]:
+        return list(map(sub, fit[slot], served))
+
+    for place in range(wanted - 1):
+        rest = left(turn[place])
+        served[rest.index(max(rest))] += serves
+        waiting = turn[place + 1 :]
+        values = [worth[s] - share * (max(fit[s]) - max(left(s))) for s in waiting]
+        if values:
+            turn.insert(place + 1, turn.pop(place + 1 + values.index(max(values))))
+    return np.array(turn, np.int32)
+
+
+def _gains(word: Word, slots: Ints) -> Floats:
+    places = np.minimum(word.slots.searchsorted(slots), len(word.slots) - 1)
+    return word.gains[places] * (word.slots[places] == slots)

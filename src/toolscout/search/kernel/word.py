@@ -1,0 +1,58 @@
+"""What the inner loops take: words with the tools that have them, and how to lean to servers."""
+
+from __future__ import annotations
+
+import struct
+from ctypes import addressof, c_char
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Mask = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+SMALL = 1e-6
+"""The least variance: what never varies says nothing, but is no division by zero."""
+
+_PACKED = struct.Struct("@PPqddd")
+
+
+def place(array: npt.NDArray[Any]) -> int:
+    """Where an array that is not empty stands in memory, told faster than it tells itself."""
+    return addressof(c_char.from_buffer(array))  # pyright: ignore[reportArgumentType] # it is one
+
+
+class Word(NamedTuple):
+    """A word: the slots of the tools that have it, in order, and what it gives each of them.
+
+    `idf` is how rare it is; `mean` and `variance` are those of its gain over the whole catalog.
+    `packed` is all of it for compiled code, which finds the arrays by where they are in memory.
+    """
+
+    slots: Ints
+    gains: Floats
+    idf: float
+    mean: float
+    variance: float
+    packed: bytes
+
+    @classmethod
+    def of(cls, slots: Ints, gains: Floats, *, idf: float, mean: float, variance: float) -> Word:
+        """A word that some tool has, of arrays that stand in one piece and that nobody changes."""
+        packed = _PACKED.pack(place(slots), place(gains), len(slots), idf, mean, variance)
+        return cls(slots, gains, idf, mean, variance, packed)
+
+
+class Leaning(NamedTuple):
+    """How far a tool gains by the best one of its server.
+
+    `server` has the number of every slot's, each below `servers`; tools of the `nameless` one, if
+    there is such (else -1), gain nothing.
+    """
+
+    server: Ints
+    servers: int
+    nameless: int
+    share: float

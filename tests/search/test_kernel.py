@@ -1,0 +1,210 @@
+"""The inner loops: what they find is what one would find by hand, compiled or not."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from collections.abc import Sequence
+from itertools import chain
+from math import isclose
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolscout.search import kernel
+from toolscout.search.kernel import Leaning, Word
+
+HERE = Path(kernel.__file__).parent
+IS_COMPILED = any((HERE / name).is_file() for name in ("loops.so", "loops.dll"))
+LOOPS = [
+    pytest.param("plain", id="NumPy"),
+    pytest.param(
+        "compiled",
+        id="compiled",
+        marks=pytest.mark.skipif(
+            not IS_COMPILED, reason="There was no C compiler to install with."
+        ),
+    ),
+]
+SIZE = 90
+SLOTS = st.sets(st.integers(0, SIZE - 1), min_size=1)
+CATALOGS = st.lists(SLOTS, min_size=1, max_size=12)
+
+
+@pytest.fixture(params=LOOPS, scope="module")
+def loops(request: pytest.FixtureRequest) -> ModuleType:
+    return importlib.import_module(f"toolscout.search.kernel.{request.param}")
+
+
+def word(slots: set[int], seed: int = 0) -> Word:
+    """A word that such tools have, and that gives each of them something else."""
+    chance = np.random.default_rng(seed)
+    gains = chance.random(len(slots), np.float32) * 5 + np.float32(0.1)
+    every = np.zeros(SIZE, np.float32)
+    every[sorted(slots)] = gains
+    moments = {"mean": float(every.mean()), "variance": float(every.var())}
+    return Word.of(np.array(sorted(slots), np.int32), gains, idf=1.0 + seed, **moments)
+
+
+def words(catalog: Sequence[set[int]]) -> list[Word]:
+    return [word(slots, seed) for seed, slots in enumerate(sorted(catalog, key=len))]
+
+
+def laid(some: Sequence[Word]) -> np.ndarray:
+    """What each word gives every slot, a row a word."""
+    table = np.zeros((len(some), SIZE), np.float64)
+    for row, one in zip(table, some, strict=True):
+        row[one.slots] = one.gains
+    return table
+
+
+def mask(hidden: set[int]) -> np.ndarray:
+    allowed = np.ones(SIZE, np.bool_)
+    allowed[list(hidden)] = False
+    return allowed
+
+
+class TestGathering:
+    @given(catalog=CATALOGS, hidden=st.sets(st.integers(0, SIZE - 1)), depth=st.integers(1, SIZE))
+    def test_the_best_of_what_is_allowed_are_found_and_all_are_summed(
+        self, loops: ModuleType, catalog: list[set[int]], hidden: set[int], depth: int
+    ) -> None:
+        scores, found = loops.gather(words(catalog), mask(hidden), depth)
+        wanted = laid(words(catalog)).sum(axis=0)
+        np.testing.assert_allclose(scores, wanted, rtol=1e-5)
+        seen = sorted({*chain.from_iterable(catalog)} - hidden, key=lambda s: -wanted[s])
+        assert len(found) == min(depth, len(seen))
+        assert sorted(found.tolist()) == found.tolist()
+        assert not {*found.tolist()} & hidden
+        kept = sorted((wanted[s] for s in found.tolist()), reverse=True)
+        np.testing.assert_allclose(kept, [wanted[s] for s in seen[: len(found)]], rtol=1e-5)
+
+    def test_what_is_as_good_as_the_last_is_found_as_well(self, loops: ModuleType) -> None:
+        slots = np.arange(0, SIZE, 2, dtype=np.int32)
+        one = Word.of(slots, np.full(len(slots), 2, np.float32), idf=1, mean=1, variance=1)
+        _, found = loops.gather([one], mask(set()), 3)
+        assert found.tolist() == slots.tolist()
+
+    def test_of_a_large_catalog_no_better_one_is_missed(self, loops: ModuleType) -> None:
+        size, depth = 20_000, 100
+        chance = np.random.default_rng(7)
+        some: list[Word] = []
+        for share in (0.0005, 0.003, 0.02, 0.1, 0.6):
+            slots = np.flatnonzero(chance.random(size) < share).astype(np.int32)
+            gains = chance.random(len(slots), np.float32) / np.float32(share)
+            some.append(Word.of(slots, gains, idf=1, mean=1, variance=1))
+        allowed = chance.random(size) < 0.5
+        scores, found = loops.gather(some, allowed, depth)
+        assert len(found) == depth
+        assert scores[found].min() >= np.sort(scores[allowed])[-depth]
+        assert allowed[found].all()
+
+    def test_where_nothing_is_allowed_nothing_is_found(self, loops: ModuleType) -> None:
+        scores, found = loops.gather([word({1, 5})], mask({*range(SIZE)}), 3)
+        assert len(found) == 0
+        assert scores.nonzero()[0].tolist() == [1, 5]
+
+
+@given(catalog=CATALOGS, slot=st.integers(0, SIZE - 1))
+def test_what_a_tool_holds_is_the_rarity_of_its_words(
+    loops: ModuleType, catalog: list[set[int]], slot: int
+) -> None:
+    some = words(catalog)
+    held = sum(one.idf for one in some if slot in one.slots)
+    assert isclose(loops.held(some, slot), held)
+
+
+@given(
+    catalog=CATALOGS,
+    slots=st.lists(st.integers(0, SIZE - 1), min_size=1, max_size=40, unique=True),
+    seed=st.integers(0, 99),
+)
+def test_each_clause_sees_tools_by_its_own_words(
+    loops: ModuleType, catalog: list[set[int]], slots: list[int], seed: int
+) -> None:
+    some = words(catalog)
+    said = np.random.default_rng(seed).integers(0, 2, (3, len(some)), np.uint8)
+    fits = loops.parted(some, said.tobytes(), np.array(slots, np.int32), SIZE)
+    sums = said @ laid(some)[:, slots]
+    mean = said @ [one.mean for one in some]
+    variance = np.maximum(said @ [one.variance for one in some], kernel.SMALL)
+    wanted = (sums - mean[:, None]) / np.sqrt(variance)[:, None]
+    np.testing.assert_allclose(fits, wanted, rtol=1e-3, atol=1e-3)
+
+
+@given(
+    scores=st.lists(st.integers(-3_000, 3_000), min_size=1, max_size=60),
+    seen=st.integers(1, 70),
+    servers=st.sampled_from([0, 1, 5]),
+    nameless=st.sampled_from([-1, 0]),
+)
+def test_the_best_come_first_with_what_is_as_good_as_the_last(
+    loops: ModuleType, scores: list[int], seen: int, servers: int, nameless: int
+) -> None:
+    given_scores = np.array(scores, np.float32) / 7
+    slots = np.arange(len(scores), dtype=np.int32)[::-1].copy()
+    server = np.arange(len(scores), dtype=np.int32) % max(1, servers)
+    leaning = Leaning(server, servers, nameless, 0.15) if servers else None
+    order, shown = loops.ordered(slots, given_scores.copy(), seen, leaning)
+    best = dict.fromkeys(range(servers), -np.inf)
+    for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True):
+        best[server[slot]] = max(score, best.get(server[slot], -np.inf))
+    best[nameless] = 0.0
+    leant = {
+        slot: score + (0.15 * best[server[slot]] if servers else 0.0)
+        for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True)
+    }
+    ranked = sorted(leant.values(), reverse=True)
+    assert len(order) >= min(seen, len(scores))
+    assert sorted(shown.tolist(), reverse=True) == shown.tolist()
+    np.testing.assert_allclose(shown, ranked[: len(shown)], atol=2e-4)
+    np.testing.assert_allclose(shown, [leant[slot] for slot in order.tolist()], atol=2e-4)
+    if len(shown) > seen:
+        assert {*shown[seen - 1 :].tolist()} == {shown[seen - 1]}
+    assert slots.tolist() == list(range(len(scores)))[::-1]
+
+
+@given(
+    fits=st.lists(st.lists(st.integers(-40, 40), min_size=3, max_size=3), min_size=1, max_size=20),
+    wanted=st.integers(1, 20),
+)
+def test_once_a_clause_is_served_tools_for_the_others_come_forward(
+    loops: ModuleType, fits: list[list[int]], wanted: int
+) -> None:
+    scores = np.arange(len(fits), 0, -1, dtype=np.float32)
+    table = np.array(fits, np.float32).T.copy() / 8
+    wanted = min(wanted, len(fits))
+    turn = loops.turns(scores, table, wanted, 0.5, 3.0).tolist()
+    assert sorted(turn) == list(range(len(fits)))
+    assert turn[0] == 0
+    served = np.zeros(3)
+    for place in range(1, wanted):
+        served[np.argmax(table[:, turn[place - 1]].astype(float) - served)] += 3.0
+        worth = {
+            slot: scores[slot]
+            - 0.5 * (table[:, slot].max() - (table[:, slot].astype(float) - served).max())
+            for slot in turn[place:]
+        }
+        assert isclose(worth[turn[place]], max(worth.values()), abs_tol=1e-6)
+    assert turn[wanted:] == sorted(turn[wanted:])
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="There is no C compiler.")
+def test_where_there_is_a_compiler_the_loops_are_compiled() -> None:
+    assert kernel.gather.__module__ == "toolscout.search.kernel.compiled"
+
+
+def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(HERE, tmp_path / "loops", ignore=shutil.ignore_patterns("loops.*", "__pyc*"))
+    monkeypatch.syspath_prepend(tmp_path)
+    copied = importlib.import_module("loops")
+    assert copied.gather.__module__ == "loops.plain"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
+        del sys.modules[name]
