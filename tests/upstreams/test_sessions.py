@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from toolscout.catalog.sources.mcp.servers import Limits, Server
@@ -21,7 +22,10 @@ class Host:
         self.begun = 0
         self.sessions: set[str] = set()
         self.ran: list[str] = []
+        self.tools: tuple[str, ...] = ("one", "two")
+        self.rest: list[Awaitable[bytes]] = []
         self.takes_leave = True
+        self.refusal = b"404 Gone\r\ncontent-length: 0\r\n\r\n"
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
@@ -38,6 +42,9 @@ class Host:
                 else:
                     said = b"405 No\r\ncontent-length: 0\r\n\r\n"
                 writer.write(b"HTTP/1.1 " + said)
+                if self.rest:
+                    writer.write(await self.rest.pop())
+                    break
         writer.close()
 
     async def answer(self, message: dict[str, Any], session: str) -> bytes:
@@ -47,7 +54,7 @@ class Host:
             self.sessions.add(session)
         if session not in self.sessions:
             await self.refuse(message)
-            return b"404 Gone\r\ncontent-length: 0\r\n\r\n"
+            return self.refusal
         if "id" not in message:
             return b"202 Taken\r\ncontent-length: 0\r\n\r\n"
         result = await self.result(message)
@@ -63,10 +70,12 @@ class Host:
     async def result(self, message: dict[str, Any]) -> dict[str, Any]:
         if message["method"] == "tools/list":
             schema = {"type": "object"}
-            return {"tools": [{"name": name, "inputSchema": schema} for name in ("one", "two")]}
+            return {"tools": [{"name": name, "inputSchema": schema} for name in self.tools]}
         if message["method"] == "tools/call":
             self.ran.append(name := message["params"]["name"])
             return {"content": [{"type": "text", "text": f"{name} ran"}]}
+        if message["method"] == "completion/complete":
+            return {"completion": {"values": ["rain"]}}
         return {
             "protocolVersion": "2025-06-18",
             "capabilities": {"tools": {}},
@@ -75,7 +84,9 @@ class Host:
 
 
 @asynccontextmanager
-async def hosted(host: Host, **limits: float) -> AsyncIterator[MCPSource]:
+async def hosted(
+    host: Host, *, changed: Callable[[MCPSource], None] | None = None, **limits: float
+) -> AsyncIterator[MCPSource]:
     async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
         server = Server(
@@ -85,7 +96,7 @@ async def hosted(host: Host, **limits: float) -> AsyncIterator[MCPSource]:
             url=f"http://127.0.0.1:{port}/mcp",
             limits=Limits(**limits),  # type: ignore[arg-type]
         )
-        source = MCPSource(server)
+        source = MCPSource(server, changed=changed)
         try:
             yield source
         finally:
@@ -133,3 +144,88 @@ async def test_calls_of_a_session_that_was_forgotten_run_once_each_in_the_next()
         assert [r.text for r in results] == ["one ran", "two ran"]
         assert host.ran == ["one", "two"]
         assert host.begun == 2
+
+
+def in_words() -> bytes:
+    """How servers of the TypeScript SDK refuse what comes in a session they do not know."""
+    error = {"code": -32001, "message": "Session not found"}
+    said = json.dumps({"jsonrpc": "2.0", "error": error, "id": None})
+    head = f"404 Gone\r\ncontent-type: application/json\r\ncontent-length: {len(said)}"
+    return f"{head}\r\n\r\n{said}".encode()
+
+
+@pytest.mark.timeout(30)
+async def test_a_server_may_say_in_words_of_its_own_that_it_forgot_a_session() -> None:
+    host = Host()
+    host.refusal = in_words()
+    async with hosted(host) as source:
+        one, _ = await source.tools()
+        host.sessions.clear()
+        assert (await source.call(one, {})).text == "one ran"
+        assert host.ran == ["one"]
+
+
+SUGGESTIONS = types.CompleteRequestParams(
+    ref=types.PromptReference(name="poem"),
+    argument=types.CompletionArgument(name="topic", value="r"),
+)
+
+
+@pytest.mark.timeout(30)
+async def test_suggestions_are_asked_for_again_when_a_session_was_forgotten() -> None:
+    host = Host()
+    async with hosted(host) as source:
+        await source.tools()
+        host.sessions.clear()
+        assert (await source.complete(SUGGESTIONS)).completion.values == ["rain"]
+        assert host.begun == 2
+
+
+@pytest.mark.timeout(30)
+async def test_a_server_that_forgot_a_session_is_looked_at_in_the_next() -> None:
+    host, changed = Host(), asyncio.Event()
+    async with hosted(host, changed=lambda _: changed.set(), poll_seconds=0.05) as source:
+        await source.tools()
+        changed.clear()
+        host.tools = ("three",)
+        host.sessions.clear()
+        await changed.wait()
+        assert [tool.local_name for tool in await source.tools()] == ["three"]
+
+
+class Slow(Host):
+    """Takes a call at once, and refuses what it asks once the session has been forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_taken = asyncio.Event()
+        self.has_forgotten = asyncio.Event()
+
+    async def refuse(self, message: dict[str, Any]) -> None:
+        self.has_forgotten.set()
+
+    async def answer(self, message: dict[str, Any], session: str) -> bytes:
+        if message["method"] != "tools/call":
+            return await super().answer(message, session)
+        self.ran.append(message["params"]["name"])
+        self.rest.append(self.later(message["id"]))
+        self.has_taken.set()
+        return b"200 OK\r\ncontent-type: text/event-stream\r\n\r\n"
+
+    async def later(self, key: int) -> bytes:
+        await self.has_forgotten.wait()
+        error = {"code": types.INVALID_REQUEST, "message": "Not like that."}
+        return f"data: {json.dumps({'jsonrpc': '2.0', 'id': key, 'error': error})}\n\n".encode()
+
+
+@pytest.mark.timeout(30)
+async def test_a_call_that_ran_does_not_run_again_because_another_came_too_late() -> None:
+    host = Slow()
+    async with hosted(host) as source:
+        one, _ = await source.tools()
+        calling = asyncio.create_task(source.call(one, {}))
+        await host.has_taken.wait()
+        host.sessions.clear()
+        await source.complete(SUGGESTIONS)
+        assert "Not like that" in (await calling).text
+        assert host.ran == ["one"]

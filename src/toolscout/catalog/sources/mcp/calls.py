@@ -17,11 +17,11 @@ from ...result import Result
 from . import wire
 from .connection import Connection
 from .exchange import CURRENT, Exchange
+from .forgotten import Forgotten
 from .salvage import is_cut, is_unreadable
 from .servers import Server
 
 _MOST_ROUNDS = 10
-_NOT_FOUND = 404
 _LATER = "Try again later."
 _UNSURE = "It may still have run: look before calling again."
 
@@ -74,7 +74,7 @@ async def run(connection: Connection, server: Server, call: Call) -> Result:
     try:
         reply = await _converse(connection, server, call, exchange)
     except MCPError as error:
-        return _failure(error, connection, server, call)
+        return _failure(error, server, call)
     except ValidationError as error:
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r} with something that is not MCP:"
@@ -167,11 +167,11 @@ def _result(reply: Reply | types.InputRequiredResult) -> Result:
             assert_never(reply)
 
 
-def _failure(error: MCPError, connection: Connection, server: Server, call: Call) -> Result:
+def _failure(error: MCPError, server: Server, call: Call) -> Result:
+    if isinstance(error, Forgotten):
+        raise Lost(may_have_run=False) from error
     if is_cut(error):
         raise Lost(may_have_run=True) from error
-    if connection.status_code == _NOT_FOUND and error.code == types.INVALID_REQUEST:
-        raise Lost(may_have_run=False) from error
     if is_unreadable(error):
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r}. {server.hide(str(error))}",

@@ -19,6 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import listen
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from . import forgotten
 from .exchange import CURRENT, Answer, Exchange
 from .guard import client
 from .offers import Sifter
@@ -202,6 +203,7 @@ class Connection:
     def _client(self, *_: Any, **asked: Any) -> httpx2.AsyncClient:
         async def note(response: httpx2.Response) -> None:
             self.status_code = response.status_code
+            forgotten.note(response)
 
         return client(
             self._server.url,

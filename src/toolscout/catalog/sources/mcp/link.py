@@ -16,6 +16,7 @@ from ....errors import SourceError
 from ....events import Event, Sink
 from .breaker import Breaker
 from .connection import Connection
+from .forgotten import Forgotten
 from .grants import Grant, Granted, Grants
 from .reasons import explain
 from .salvage import is_cut
@@ -230,6 +231,9 @@ class Link:
         connection.changed.clear()
         try:
             await self._heard(connection)
+        except Forgotten:
+            self.renew(connection)
+            self._spawn(self._try())
         except (MCPError, TimeoutError, ValueError) as error:
             log.warning("Cannot list %s again: %s", self._server.name, error)
 

@@ -18,6 +18,7 @@ from ....errors import SchemaError
 from ...names import normalised, qualified
 from . import wire
 from .exchange import CURRENT
+from .forgotten import heeded
 from .listing import Listing
 from .servers import Server
 
@@ -50,7 +51,8 @@ class Sifter(JSONRPCDispatcher[Any]):
         **options: Any,
     ) -> dict[str, Any]:
         """Send a request as its caller's; sift the reply if it is a list."""
-        reply = await super().send_raw_request(method, _signed(params), opts, **options)
+        with heeded():
+            reply = await super().send_raw_request(method, _signed(params), opts, **options)
         if method not in _LISTS:
             return reply
         return await asyncio.to_thread(self._sifted, method, reply)

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import mcp_types as types
 
@@ -18,6 +18,7 @@ from ...tool import Tool
 from . import calls, offers, wire
 from .calls import Call
 from .connection import Connection
+from .forgotten import Forgotten
 from .grants import Grants
 from .link import Link, Status
 from .listing import Listing, Listings
@@ -25,6 +26,7 @@ from .offers import Known
 from .servers import Server
 
 _RENEWS_AFTER = 3
+_Answer = TypeVar("_Answer", bound=types.Result)
 _UNSURE = "It may or may not have taken effect: look before calling again."
 
 
@@ -160,24 +162,46 @@ class MCPSource:
 
     async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
         """Suggestions for an argument of a prompt or of a resource template."""
-        async with self._place() as connection, calls.within(self.server, params.argument.name):
-            request = types.CompleteRequest(params=params)
-            return await connection.session.send_request(request, types.CompleteResult)
+        request = types.CompleteRequest(params=params)
+        return await self._sent(request, types.CompleteResult, params.argument.name)
 
     async def watch(self, uri: str, updated: Callable[[str], None]) -> None:
         """Hear of changes of a resource for as long as the server stays connected."""
-        async with self._place() as connection, calls.within(self.server, uri):
-            connection.updated = updated
-            params = types.SubscribeRequestParams(uri=uri)
-            request = types.SubscribeRequest(params=params)
-            await connection.session.send_request(request, types.EmptyResult)
+        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+        await self._sent(request, types.EmptyResult, uri, updated=updated)
 
     async def unwatch(self, uri: str) -> None:
         """Hear no more of it."""
-        async with self._place() as connection, calls.within(self.server, uri):
-            params = types.UnsubscribeRequestParams(uri=uri)
-            request = types.UnsubscribeRequest(params=params)
-            await connection.session.send_request(request, types.EmptyResult)
+        request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+        await self._sent(request, types.EmptyResult, uri)
+
+    async def _sent(
+        self,
+        request: types.ClientRequest,
+        kind: type[_Answer],
+        name: str,
+        *,
+        updated: Callable[[str], None] | None = None,
+    ) -> _Answer:
+        """What the server says to a request; one that forgot its session is asked in the next."""
+        with suppress(Forgotten):
+            return await self._sent_once(request, kind, name, updated)
+        return await self._sent_once(request, kind, name, updated)
+
+    async def _sent_once(
+        self,
+        request: types.ClientRequest,
+        kind: type[_Answer],
+        name: str,
+        updated: Callable[[str], None] | None,
+    ) -> _Answer:
+        async with self._place() as connection, calls.within(self.server, name):
+            connection.updated = updated or connection.updated
+            try:
+                return await connection.session.send_request(request, kind)
+            except Forgotten:
+                self._link.renew(connection)
+                raise
 
     async def close(self, *, patience_seconds: float = 0.0) -> None:
         """Stop the server and everything that watches it; calls that run may end before."""
