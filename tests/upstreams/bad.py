@@ -124,6 +124,16 @@ def ponder(key: int) -> None:
     threading.Timer(0.5, answer_at_last).start()
 
 
+def ask_or_die(text: str) -> None:
+    """Ask something, or end when it is time."""
+    if text == "ask":
+        form = {"message": "Really?", "requestedSchema": {"type": "object", "properties": {}}}
+        send({"id": "question", "method": "elicitation/create", "params": form})
+    if text == "die" and FOLDER is not None:
+        wait(FOLDER)
+        sys.exit()
+
+
 def misbehave(params: dict[str, Any]) -> None:
     """What happens in the middle of a call."""
     match FAULT:
@@ -202,6 +212,8 @@ for line in sys.stdin:
         sys.stdout.write(f"received {line}")
     if "id" not in message:
         continue
+    if FAULT == "asks" and message.get("method") == "tools/call":
+        ask_or_die(message["params"]["arguments"]["text"])
     if FAULT == "ponders" and message["method"] == "tools/call":
         ponder(message["id"])
         continue

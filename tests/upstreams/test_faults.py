@@ -227,6 +227,22 @@ async def test_what_is_asked_besides_calls_takes_no_longer_than_a_call() -> None
         assert (await source.call(tool, {"text": "room again"})).text == "room again"
 
 
+async def test_a_call_that_waited_for_its_turn_while_the_server_died_runs_in_the_next(
+    tmp_path: Path,
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    async with bad("asks", tmp_path, talks_back=True) as source:
+        (tool,) = await source.tools()
+        await source.call(tool, {"text": "ask"})  # from now on there is one call at a time
+        dying = asyncio.create_task(source.call(tool, {"text": "die"}))
+        waiting = asyncio.create_task(source.call(tool, {"text": "still here"}))
+        with await asyncio.to_thread((tmp_path / "gate").open, "w"):  # until the first has begun
+            pass
+        with pytest.raises(SourceError, match="ended while"):
+            await dying
+        assert (await waiting).text == "still here"
+
+
 async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Path) -> None:
     listings = Listings(tmp_path)
     async with bad("ok", listings=listings) as source:

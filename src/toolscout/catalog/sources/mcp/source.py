@@ -278,6 +278,8 @@ class MCPSource:
             if connection.has_asked and self.server.transport == "stdio":
                 # On a pipe a question does not say which call it belongs to: one at a time.
                 await self._enter(stack, self._turn)
+                # The one before may have been its last.
+                connection = await self._link.connection()
             self._link.in_flight += 1
             try:
                 with connection.used():
