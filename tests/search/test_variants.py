@@ -27,6 +27,10 @@ from toolscout.search.variants import usual
         ("summarised catalogues", "summarized catalogs"),
         ("analysing theatres", "analyzing theaters"),
         ("programmes and licences", "programs and licenses"),
+        ("centred, 5 metres", "centered, 5 meters"),
+        ("cataloguing what was catalogued", "cataloging what was cataloged"),
+        ("organisers and analysers", "organizers and analyzers"),
+        ("organisational favourable labourers", "organizational favorable laborers"),
     ],
 )
 def test_two_ways_to_write_a_word_are_one_term(one: str, other: str) -> None:
@@ -42,6 +46,14 @@ def test_two_ways_to_write_a_word_are_one_term(one: str, other: str) -> None:
         "precise precisely",
         "exercise exercises",
         "promise promising",
+        "centre centres centred",
+        "catalogue catalogues cataloguing",
+        "admin admins administrators",
+        "info infos",
+        "func funcs",
+        "cheque cheques",
+        "defence defences",
+        "Programm Programme",
     ],
 )
 def test_relatives_of_a_word_stay_one_term(words: str) -> None:
@@ -49,7 +61,11 @@ def test_relatives_of_a_word_stay_one_term(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["four", "hour", "tours", "source", "journal", "raise", "disable", "missing", "dir"]
+    "word",
+    [
+        *("four", "hour", "tours", "source", "journal", "raise", "disable", "missing", "dir"),
+        *("scouring", "flour", "detours", "pwd", "ghs"),
+    ],
 )
 def test_words_that_only_look_british_or_short_stay(word: str) -> None:
     assert usual(word) == word

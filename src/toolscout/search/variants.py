@@ -10,20 +10,23 @@ from __future__ import annotations
 import re
 
 _SHORT = """
-acct=account addr=address admin=administrator app=application apps=applications arg=argument
-args=arguments attr=attribute attrs=attributes avg=average btc=bitcoin btn=button calc=calculate
-cfg=configuration cmd=command cmds=commands config=configuration configs=configurations
-coord=coordinate coords=coordinates db=database dbs=databases dept=department dest=destination
-dirs=directories doc=document docs=documents env=environment envs=environments err=error
-eth=ethereum exec=execute freq=frequency func=function gcal=google-calendar gdrive=google-drive
-gh=github hrs=hours img=image imgs=images info=information js=javascript k8s=kubernetes lib=library
-libs=libraries mgmt=management mins=minutes msg=message msgs=messages orgs=organizations
-param=parameter params=parameters passwd=password pct=percent pic=picture pics=pictures pkg=package
-pkgs=packages postgres=postgresql pr=pull-request prev=previous prs=pull-requests pwd=password
-qty=quantity ref=reference refs=references repo=repository repos=repositories req=request
-secs=seconds spec=specification specs=specifications stats=statistics svc=service txn=transaction
-txns=transactions tz=timezone vars=variables vm=virtual-machine vms=virtual-machines cheque=check
-defence=defense grey=gray licence=license licences=licenses programme=program programmes=programs
+acct=account accts=accounts addr=address addrs=addresses admin=administrator admins=administrators
+app=application apps=applications arg=argument args=arguments attr=attribute attrs=attributes
+avg=average btc=bitcoin btn=button btns=buttons calc=calculate cfg=configuration cmd=command
+cmds=commands config=configuration configs=configurations coord=coordinate coords=coordinates
+db=database dbs=databases dept=department depts=departments dest=destination dirs=directories
+doc=document docs=documents env=environment envs=environments err=error errs=errors eth=ethereum
+exec=execute freq=frequency freqs=frequencies func=function funcs=functions gcal=google-calendar
+gdrive=google-drive gh=github hrs=hours img=image imgs=images info=information infos=information
+js=javascript k8s=kubernetes lib=library libs=libraries mgmt=management mins=minutes msg=message
+msgs=messages orgs=organizations param=parameter params=parameters passwd=password pct=percent
+pic=picture pics=pictures pkg=package pkgs=packages postgres=postgresql pr=pull-request
+prev=previous prs=pull-requests qty=quantity ref=reference refs=references repo=repository
+repos=repositories req=request reqs=requests secs=seconds spec=specification specs=specifications
+stats=statistics svc=service svcs=services txn=transaction txns=transactions tz=timezone
+vars=variables vm=virtual-machine vms=virtual-machines cheque=check cheques=checks defence=defense
+defences=defenses grey=gray greys=grays licence=license licences=licenses programm=program
+programme=program programmes=programs
 """
 _FULL = {
     short: full.replace("-", " ") for short, full in (pair.split("=") for pair in _SHORT.split())
@@ -35,20 +38,32 @@ UNSPOKEN = {
 
 _BRITISH = re.compile(
     r"""
-      (?<=[a-z]{3})(?<![aeu])is(?=(?:e[drs]?|ing|ations?|able)\Z)        # organise
-    | (?<=[a-z]{2})our(?=(?:s|ed|ing|ites?|al|hoods?|ful)?\Z)            # colour
-    | (?:(?<=cent)|(?<=met)|(?<=lit)|(?<=theat)|(?<=fib))re(?=[ds]?\Z)   # centre
-    | (?<=[a-z]{3})ogue(?=[ds]?\Z)                                       # catalogue
-    | (?<=[a-z]{2})lys(?=(?:e[drs]?|ing)\Z)                              # analyse
+      (?<=[a-z]{3})(?<![aeu])is(?=(?:e(?:d|rs?|s)?|ing|ation(?:s|al)?|able)\Z)  # organise
+    | (?<=[a-z]{2})our(?=(?:s|ed|ers?|ing|ites?|al|able|hoods?|ful)?\Z)         # colour
+    | (?:(?<=cent)|(?<=met)|(?<=lit)|(?<=theat)|(?<=fib))re(?=[ds]?\Z)d?        # centre
+    | (?<=[a-z]{3})ogu(?:(?=(?:ed|ers?|ing)\Z)|e(?=s?\Z))                      # catalogue
+    | (?<=[a-z]{2})lys(?=(?:e(?:d|rs?|s)?|ing)\Z)                              # analyse
     """,
     re.VERBOSE,
 )
 _SPELT = re.compile("[iorl](?:(?<=i)s|(?<=o)(?:ur|gu)|(?<=r)e|(?<=l)ys)")
 """What every word that it changes has somewhere, and most words have not."""
 
-_AMERICAN = {"is": "iz", "our": "or", "re": "er", "ogue": "og", "lys": "lyz"}
-# Words with a relative that keeps its s: revise and revision, advertise and advertisement.
-_KEPT = ("advertis", "advis", "concis", "precis", "revis", "supervis", "televis")
+_AMERICAN = {
+    "is": "iz",
+    "our": "or",
+    "re": "er",
+    "red": "ered",
+    "ogu": "og",
+    "ogue": "og",
+    "lys": "lyz",
+}
+# Words with a relative that keeps its s (revise and revision, advertise and advertisement), and
+# those that Americans write alike, one of which would be another word: who scours does not score.
+_KEPT = (
+    *("advertis", "advis", "concis", "precis", "revis", "supervis", "televis"),
+    *("contour", "detour", "devour", "flour", "scour"),
+)
 
 
 def usual(word: str) -> str:
