@@ -13,6 +13,10 @@ import pytest
 from mcp import Client, MCPError
 from tests.gateway.conftest import Serve, small, text
 
+from toolscout.catalog.sources.mcp.servers import Limits, Server
+from toolscout.catalog.sources.mcp.source import MCPSource
+from toolscout.events import Event
+
 UPSTREAM = str(Path(__file__).parent / "conformance" / "upstream.py")
 EVERYTHING: dict[str, Any] = {
     "command": sys.executable,
@@ -101,6 +105,7 @@ async def test_a_client_that_watches_a_resource_hears_of_its_changes(serve: Serv
 
 
 WATCHED = "test://watched"
+WATCHED_SERVER = str(Path(__file__).parent / "watched.py")
 
 
 async def watch(client: Client, uri: str = WATCHED) -> None:
@@ -117,8 +122,7 @@ async def unwatch(client: Client, uri: str = WATCHED) -> None:
 def watched(tmp_path: Path) -> dict[str, Any]:
     """A server with a resource; the second who watches it has to wait at a gate."""
     os.mkfifo(tmp_path / "gate")
-    script = str(Path(__file__).parent / "watched.py")
-    command = {"command": sys.executable, "args": [script, str(tmp_path)]}
+    command = {"command": sys.executable, "args": [WATCHED_SERVER, str(tmp_path)]}
     return {**command, "prefix": False, "protocol": "handshake"}
 
 
@@ -164,3 +168,52 @@ async def test_what_a_client_that_has_gone_watched_is_watched_no_more(
             await watch(gone)
         while text(await client.call_tool("asked", {})) != "subscribe unsubscribe":
             pass
+
+
+async def test_what_is_watched_is_watched_on_when_its_server_starts_again(
+    serve: Serve, watched: dict[str, Any]
+) -> None:
+    updated: asyncio.Queue[str] = asyncio.Queue()
+
+    async def heard(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            updated.put_nowait(message.params.uri)
+
+    async with (
+        asyncio.timeout(30),
+        serve({"one": watched}, **OPTIONS) as running,
+        running.client("legacy", message_handler=heard) as client,
+    ):
+        await watch(client)
+        await client.call_tool("end", {})
+        assert await updated.get() == WATCHED  # it may have changed meanwhile
+        assert text(await client.call_tool("asked", {})) == "subscribe"
+        await client.call_tool("touch", {})
+        assert await updated.get() == WATCHED
+
+
+async def test_a_server_sleeps_only_when_nobody_watches_what_it_has() -> None:
+    looks: asyncio.Queue[None] = asyncio.Queue()
+    asleep = asyncio.Event()
+
+    def hear(event: Event) -> None:
+        if event.kind == "upstream_asleep":
+            asleep.set()
+
+    server = Server(
+        name="one",
+        command=sys.executable,
+        args=(WATCHED_SERVER, "", "again"),
+        limits=Limits(idle_seconds=0.001, poll_seconds=0.01),
+    )
+    source = MCPSource(server, changed=lambda _: looks.put_nowait(None), sink=hear)
+    async with asyncio.timeout(30):
+        await source.watch(WATCHED, print)
+        for _ in range(5):
+            await looks.get()
+        assert not asleep.is_set()
+        await source.unwatch(WATCHED)
+        await asleep.wait()
+        await source.unwatch(WATCHED)
+        assert source.state.status == "asleep", "there is nothing to wake it for"
+    await source.close()

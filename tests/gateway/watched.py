@@ -1,6 +1,7 @@
 """An MCP server of the older generation with one resource to watch; no SDK behind it.
 
-`python watched.py FOLDER`: the second who subscribes waits at the pipe in the folder.
+`python watched.py FOLDER`: the second who subscribes waits at the pipe in the folder. With another
+word behind it, the server lists its tools otherwise each time.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ HELLO: dict[str, Any] = {
     "capabilities": {"tools": {}, "resources": {"subscribe": True}},
     "serverInfo": {"name": "watched", "version": "1"},
 }
-TOOLS = {"touch": "Changes the resource.", "asked": "Says what it was asked of the resource."}
+TOOLS = {
+    "touch": "Changes the resource.",
+    "asked": "Says what it was asked of the resource.",
+    "end": "Ends the server.",
+}
 asked: list[str] = []
+lists: list[str] = []
 
 
 def send(**message: Any) -> None:
@@ -31,10 +37,13 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case ["initialize"]:
             return HELLO
         case ["tools", "list"]:
-            schema = {"type": "object"}
+            lists.extend(sys.argv[2:])
+            schema = {"type": "object", "title": " ".join(lists)}
             tools = [{"name": n, "description": d, "inputSchema": schema} for n, d in TOOLS.items()]
             return {"tools": tools}
         case ["tools", "call"]:
+            if params["name"] == "end":
+                sys.exit()
             if params["name"] == "touch":
                 send(method="notifications/resources/updated", params={"uri": URI})
             return {"content": [{"type": "text", "text": " ".join(asked)}]}

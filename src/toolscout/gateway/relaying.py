@@ -119,8 +119,7 @@ class Relay:
         last = [(uri, source) for uri, source in watched if self._is_last(client, uri)]
         for uri, source in last:
             async with self._turn(uri):
-                # A server that sleeps has forgotten it, and is not woken for that.
-                if uri not in self._watchers and source.state.status == "ready":
+                if uri not in self._watchers:
                     with suppress(SourceError, MCPError):
                         await source.unwatch(uri)
 

@@ -45,6 +45,7 @@ class Link:
     ) -> None:
         self.breaker = Breaker()
         self.in_flight = 0
+        self.is_watched = False
         self._server = server
         self._heard = heard
         self._clock = clock
@@ -122,10 +123,12 @@ class Link:
             await asyncio.wait(pending)
 
     def renew(self, connection: Connection) -> None:
-        """Use a connection no more; the next call opens another, unless one did before."""
+        """Use a connection no more; the next call opens another, and who watches has it at once."""
         if self._connection is connection:
             self._connection = None
             self._let_go(connection)
+            if self.is_watched:
+                self.wake()
 
     def _check(self) -> None:
         name = self._server.name
@@ -238,7 +241,7 @@ class Link:
             log.warning("Cannot list %s again: %s", self._server.name, error)
 
     def _unused_seconds(self) -> float:
-        return 0.0 if self.in_flight else self._clock() - self._used_at
+        return 0.0 if self.in_flight or self.is_watched else self._clock() - self._used_at
 
     def _is_idle(self) -> bool:
         return 0 < self._server.limits.idle_seconds <= self._unused_seconds()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import mcp_types as types
+from mcp import MCPError
 
 from ....errors import SourceError
 from ....events import Sink, ignore
@@ -74,6 +75,7 @@ class MCPSource:
         self._slots = asyncio.Semaphore(max(1, server.limits.concurrency))
         self._turn = asyncio.Lock()
         self._timeouts = 0
+        self._watched: dict[str, Callable[[str], None]] = {}
         self._taking = asyncio.Lock()
         listing = listings.load(server.name, server.digest) if listings else None
         self._known = Known.of(server, listing)
@@ -166,37 +168,29 @@ class MCPSource:
         return await self._sent(request, types.CompleteResult, params.argument.name)
 
     async def watch(self, uri: str, updated: Callable[[str], None]) -> None:
-        """Hear of changes of a resource for as long as the server stays connected."""
-        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
-        await self._sent(request, types.EmptyResult, uri, updated=updated)
+        """Hear of changes of a resource until it is unwatched, however often the server starts."""
+        await self._sent(_subscription(uri), types.EmptyResult, uri)
+        self._watched[uri] = updated
+        self._link.is_watched = True
 
     async def unwatch(self, uri: str) -> None:
-        """Hear no more of it."""
-        request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
-        await self._sent(request, types.EmptyResult, uri)
+        """Hear no more of it; a server that is not there has forgotten it."""
+        self._watched.pop(uri, None)
+        self._link.is_watched = bool(self._watched)
+        if self._link.status == "ready":
+            request = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+            await self._sent(request, types.EmptyResult, uri)
 
-    async def _sent(
-        self,
-        request: types.ClientRequest,
-        kind: type[_Answer],
-        name: str,
-        *,
-        updated: Callable[[str], None] | None = None,
-    ) -> _Answer:
+    async def _sent(self, request: types.ClientRequest, kind: type[_Answer], name: str) -> _Answer:
         """What the server says to a request; one that forgot its session is asked in the next."""
         with suppress(Forgotten):
-            return await self._sent_once(request, kind, name, updated)
-        return await self._sent_once(request, kind, name, updated)
+            return await self._sent_once(request, kind, name)
+        return await self._sent_once(request, kind, name)
 
     async def _sent_once(
-        self,
-        request: types.ClientRequest,
-        kind: type[_Answer],
-        name: str,
-        updated: Callable[[str], None] | None,
+        self, request: types.ClientRequest, kind: type[_Answer], name: str
     ) -> _Answer:
         async with self._place() as connection, calls.within(self.server, name):
-            connection.updated = updated or connection.updated
             try:
                 return await connection.session.send_request(request, kind)
             except Forgotten:
@@ -301,6 +295,9 @@ class MCPSource:
     async def _heard(self, connection: Connection) -> None:
         async with asyncio.timeout(self.server.limits.connect_timeout_seconds):
             listing = await offers.listing_of(connection.session, connection.sifter)
+        if connection.updated is None:
+            connection.updated = self._updated
+            await self._watch_again(connection)
         async with self._taking:
             # A long list takes seconds, in which other servers are to be heard and called.
             known = await asyncio.to_thread(self._taken, listing)
@@ -311,6 +308,21 @@ class MCPSource:
             if self._changed is not None:
                 self._changed(self)
 
+    async def _watch_again(self, connection: Connection) -> None:
+        """Watch at a server that has started what was watched before; failing that is no end."""
+        watched = tuple(self._watched)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.server.limits.connect_timeout_seconds):
+                for uri in watched:
+                    with suppress(MCPError, ValueError):
+                        await connection.session.send_request(_subscription(uri), types.EmptyResult)
+        for uri in watched:  # what changed before the server began to tell was not told
+            self._updated(uri)
+
+    def _updated(self, uri: str) -> None:
+        if uri in self._watched:
+            self._watched[uri](uri)
+
     def _taken(self, listing: Listing) -> Known | None:
         """What a listing comes to, kept for the next start; nothing if it says nothing new."""
         if listing == self._known.listing:
@@ -319,3 +331,7 @@ class MCPSource:
         if self._listings is not None:
             self._listings.save(self.name, self.server.digest, listing)
         return known
+
+
+def _subscription(uri: str) -> types.SubscribeRequest:
+    return types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
