@@ -167,8 +167,8 @@ def hesitate() -> None:
         wait(FOLDER)
     if FAULT == "restless":
         note("list")
-        if len(lists) == 1:
-            send({"method": "notifications/tools/list_changed"})
+    if FAULT == "frantic" or (FAULT == "restless" and len(lists) == 1):
+        send({"method": "notifications/tools/list_changed"})
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -214,7 +214,7 @@ for line in sys.stdin:
         continue
     if FAULT == "asks" and message.get("method") == "tools/call":
         ask_or_die(message["params"]["arguments"]["text"])
-    if FAULT == "ponders" and message["method"] == "tools/call":
+    if FAULT in ("ponders", "frantic") and message.get("method") == "tools/call":
         ponder(message["id"])
         continue
     if FAULT == "mute" and message["method"].startswith(("prompts/", "resources/", "completion/")):

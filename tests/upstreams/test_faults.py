@@ -363,6 +363,15 @@ async def test_a_server_is_not_listed_over_and_over_while_a_long_call_runs(tmp_p
         assert listed.text == "1"
 
 
+async def test_a_server_that_announces_a_change_with_each_list_is_not_listed_without_a_break() -> (
+    None
+):
+    async with bad("frantic") as source:
+        (tool,) = await source.tools()
+        lists_meanwhile = int((await source.call(tool, {})).text)
+        assert lists_meanwhile <= 2
+
+
 async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
     changed = asyncio.Event()
     limits = Limits(poll_seconds=0.05)

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 Status = Literal["disabled", "broken", "asleep", "starting", "ready", "waiting", "closed"]
 _GIVES_UP_AFTER = 5
 _SHORT_LIFE_SECONDS = 5.0
+_REST_SECONDS = 1.0
 
 
 class Link:
@@ -225,9 +226,12 @@ class Link:
         await first_of(connection.ended, connection.changed, timeout_seconds=rest)
         if connection.ended.is_set() or self._connection is not connection:
             return True
-        if self._is_idle() and not connection.changed.is_set():
+        is_told = connection.changed.is_set()
+        if self._is_idle() and not is_told:
             return True
         await self._look(connection)
+        if is_told:  # listing may itself be what a server announces a change for
+            await first_of(connection.ended, timeout_seconds=_REST_SECONDS)
         return False
 
     async def _look(self, connection: Connection) -> None:
