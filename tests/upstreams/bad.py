@@ -41,6 +41,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
 
 
 lists: list[str] = []
+pondered: list[int] = []
 TICK = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {}})
 HUGE = {"type": "object", "properties": {"x": {"enum": ["y" * 1000] * 20_000}}}
 WRONG = {"type": "object", "properties": {"x": {"type": "nonsense"}}}
@@ -112,16 +113,16 @@ def send(message: dict[str, Any]) -> None:
 
 
 def ponder(key: int) -> None:
-    """Announce a change; after a while answer with how often one has asked for the list since."""
-
-    def answer_at_last() -> None:
-        said = {"type": "text", "text": str(len(lists))}
-        send({"id": key, "result": {"content": [said]}})
-
+    """Announce a change; a while after the list was asked for, answer how often it was."""
     note("ponders")
     lists.clear()
+    pondered.append(key)
     send({"method": "notifications/tools/list_changed"})
-    threading.Timer(0.5, answer_at_last).start()
+
+
+def answer_at_last(key: int) -> None:
+    said = {"type": "text", "text": str(len(lists))}
+    send({"id": key, "result": {"content": [said]}})
 
 
 def ask_or_die(text: str) -> None:
@@ -163,6 +164,8 @@ def misbehave(params: dict[str, Any]) -> None:
 def hesitate() -> None:
     """What happens in the middle of a listing."""
     lists.append(FAULT)
+    while pondered:
+        threading.Timer(0.5, answer_at_last, [pondered.pop()]).start()
     if FAULT in ("shy", "vast") and FOLDER is not None:
         wait(FOLDER)
     if FAULT == "restless":
