@@ -416,6 +416,28 @@ async def test_an_addition_that_somebody_gives_up_on_is_not_undone_by_the_next(
     assert sorted(box.catalog.sources) == ["many", "notes", "other"]
 
 
+async def test_a_source_that_takes_the_place_of_another_is_listed_though_somebody_gives_up(
+    open_box: Any,
+):
+    box = await open_box(Notes("read"))
+    slow = Notes("find")
+    slow.ready.clear()
+    await given_up(box.add(slow), after=10)
+    slow.ready.set()
+    await box.ready()
+    assert box.catalog.names_of("notes") == ("notes__find",)
+
+
+async def test_who_adds_a_source_while_the_box_is_closed_is_not_cancelled():
+    async with Toolbox(Notes("read"), store="memory") as box:
+        slow = Notes("find")
+        slow.ready.clear()
+        adding = asyncio.create_task(box.add(slow))
+        for _ in range(10):
+            await asyncio.sleep(0)
+    await adding
+
+
 async def test_a_source_whose_removal_was_given_up_is_closed_with_the_box():
     notes = Notes("read")
     async with Toolbox(notes, store="memory") as box:

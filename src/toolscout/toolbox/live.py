@@ -83,6 +83,13 @@ class Live:
         if before is not None and isinstance(source, Joins):
             source = source.joined(before)
         self._sources[source.name] = source
+        # A task of its own: given up halfway, its tools would be those of the one before.
+        task = _spawn(self._taken_in(source, before), self._listings)
+        await asyncio.wait([task])
+        if not task.cancelled():  # as it is when all is closed
+            task.result()
+
+    async def _taken_in(self, source: Source, before: Source | None) -> None:
         if before is not None and before is not source:
             await self._ended(before.close())
         await self.refresh(source.name)
