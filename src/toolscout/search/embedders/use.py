@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .han import simplified
+
 _LONGEST = 2_000
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "er")
 _SHORTEST_STEM = 4
@@ -37,8 +39,9 @@ class UniversalEncoder:
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One row a text; long texts are cut, since the model reads all of whatever it gets."""
+        read = [simplified(t[:_LONGEST]) or " " for t in texts]
         with self._lock:
-            rows = self._model.encode([t[:_LONGEST] or " " for t in texts])
+            rows = self._model.encode(read)
         return np.asarray(rows, dtype=np.float32)
 
     def legibility(self, text: str) -> float:
