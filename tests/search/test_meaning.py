@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.search.parts import filled, tool, use
 
+from toolscout.search.embedders.embedder import legibility
 from toolscout.search.engine import Engine
 
 TOOLS = [
@@ -123,3 +124,27 @@ def test_tools_described_in_other_languages_are_found_in_english() -> None:
 @pytest.mark.parametrize("query", ["...", "?!", "aaaa" * 2_000, "the of and"])
 def test_a_request_without_a_word_is_never_sure(engine: Engine, query: str) -> None:
     assert engine.search(query).confidence == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Überweise 3.400,20 € an DE89 3704 0044",
+        "what’s the weather?",
+        "Удалить файл",
+        "احذف الملف",
+        "删除文件",
+        "파일 삭제",
+    ],
+)
+def test_the_encoder_reads_its_languages_well_whatever_values_they_mention(text: str) -> None:
+    assert legibility(use(), text) == 1
+
+
+@pytest.mark.parametrize("text", ["Διαγράφει ένα αρχείο", "Xóa một tệp khỏi ổ đĩa"])
+def test_what_the_encoder_has_to_spell_out_it_reads_badly(text: str) -> None:
+    assert 0 < legibility(use(), text) < 0.5
+
+
+def test_the_encoder_reads_nothing_of_a_script_that_it_does_not_know() -> None:
+    assert legibility(use(), "फ़ाइल हटाएँ") == 0

@@ -52,7 +52,7 @@ class Warming:
         return self._inner.least_likeness
 
     def legibility(self, text: str) -> float:
-        """The share of a text that it can read."""
+        """How well it reads a text."""
         return self._inner.legibility(text)
 
     def is_word(self, text: str) -> bool:

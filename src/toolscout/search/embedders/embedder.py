@@ -13,9 +13,6 @@ from ...errors import EmbedderError
 
 Floats = npt.NDArray[np.float32]
 
-LEGIBLE = 0.5
-"""The share of a request that an embedder must be able to read, to be asked about it."""
-
 
 class Embedder(Protocol):
     """Turns texts into vectors of length one; `id` names the model, for caches."""
@@ -67,7 +64,7 @@ class Literate(Embedder, Protocol):
     """An embedder that can tell what of a text it knows."""
 
     def legibility(self, text: str) -> float:
-        """The share of a text that it can read at all: nothing of a script that it never saw."""
+        """How well it reads a text, from 0 to 1: nothing of a script that it never saw."""
         ...
 
     def is_word(self, text: str) -> bool:
@@ -78,6 +75,11 @@ class Literate(Embedder, Protocol):
 def is_literate(embedder: Embedder) -> TypeGuard[Literate]:
     """Whether an embedder can tell what it knows; nothing else of it is looked at."""
     return hasattr(embedder, "legibility") and hasattr(embedder, "is_word")
+
+
+def legibility(embedder: Embedder, text: str) -> float:
+    """How well an embedder reads a text; whoever cannot tell is trusted with all of it."""
+    return embedder.legibility(text) if is_literate(embedder) else 1.0
 
 
 @dataclass(frozen=True, slots=True)

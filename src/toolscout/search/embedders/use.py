@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from threading import Lock
 from typing import Any
@@ -17,6 +18,14 @@ _LONGEST = 2_000
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "er")
 _SHORTEST_STEM = 4
 _UNKNOWN, _BLANK = 0, 6  # numbers of pieces of a text, a blank's being no piece of a word
+_REMEMBERED = 256
+_LETTERS = re.compile(r"[^\W\d_]+")
+# Scripts that it knows and that need few letters for a word, from Arabic to Korean.
+_TERSE = re.compile("[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+# Words of languages that it knows have more letters a piece than this; others it has to spell.
+_FLUENT = 2.4
+_STEEP = 3
+_LEAST = 0.1
 
 
 class UniversalEncoder:
@@ -30,6 +39,7 @@ class UniversalEncoder:
     def __init__(self, *, threads: int = 1) -> None:
         self._threads = threads
         self._lock = Lock()
+        self._legibility = lru_cache(maxsize=_REMEMBERED)(self._read)
 
     @cached_property
     def _model(self) -> Any:
@@ -45,11 +55,21 @@ class UniversalEncoder:
         return np.asarray(rows, dtype=np.float32)
 
     def legibility(self, text: str) -> float:
-        """The share of a text's pieces that are in its vocabulary."""
-        if text.isascii():
+        """How well it reads a text: not at all if most of it is in no script that it knows.
+
+        A language that it never saw falls into pieces of a letter or two.
+        """
+        return 1.0 if text.isascii() else self._legibility(text[:_LONGEST])
+
+    def _read(self, text: str) -> float:
+        pieces = self._pieces(text)
+        if 2 * pieces.count(_UNKNOWN) > len(pieces):
+            return 0.0
+        words = _LETTERS.findall(text)
+        if not words or not pieces or _TERSE.search(text):
             return 1.0
-        pieces = self._pieces(text[:_LONGEST])
-        return 1 - pieces.count(_UNKNOWN) / len(pieces) if pieces else 1.0
+        letters = sum(map(len, words)) / max(1, len(self._pieces(" ".join(words))))
+        return min(1.0, max(_LEAST, (letters / _FLUENT) ** _STEEP))
 
     def is_word(self, text: str) -> bool:
         """Whether a word, perhaps but for its ending, is a single piece of its vocabulary."""

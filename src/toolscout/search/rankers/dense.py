@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...errors import EmbedderError
-from ..embedders.embedder import LEGIBLE, Embedder, encoded, is_literate, unfitting
+from ..embedders.embedder import Embedder, encoded, legibility, unfitting
 from ..hit import Reason
 from ..ranking import Floats, Ints, Request
 from ..text import latin_share, terms
@@ -73,7 +73,8 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
-        if is_literate(self.embedder) and self.embedder.legibility(text) < LEGIBLE:
+        trust *= legibility(self.embedder, text)
+        if trust <= 0:
             raise EmbedderError(f"{self.embedder.id} does not know the script of this request.")
         views = self._encode(self.read(request))
         if views.shape[1] != vectors.dimensions:

@@ -8,7 +8,7 @@ from threading import Lock
 
 import numpy as np
 
-from ..embedders.embedder import LEGIBLE, Translating, encoded, is_literate, unit
+from ..embedders.embedder import Translating, encoded, legibility, unit
 from ..glossary import Glossary, Meanings, pieces
 from ..lexicon import Term
 from ..ranking import Floats, Request
@@ -29,7 +29,7 @@ class Foreign:
     Words of other scripts are looked up wherever the catalog does not know them, words in Latin
     letters only where there are twice as many of them as of others, and none that is plainly
     English: a few are names or values more often. It is trusted as far as the strange words were
-    found.
+    found, and the embedder reads the request.
     """
 
     def __init__(self, embedder: Translating, *, weight: float = WEIGHT) -> None:
@@ -41,7 +41,10 @@ class Foreign:
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the same meaning."""
         glossary = request.index.glossaries.get(self.embedder.id)
-        if glossary is None or not self._is_legible(request.query.words):
+        if glossary is None:
+            return None
+        legible = legibility(self.embedder, request.query.words)
+        if legible <= 0:
             return None
         clauses = [list(pieces(clause)) for clause in request.clauses]
         words = dict.fromkeys(w for clause in clauses for w in clause if len(w) <= _LONGEST)
@@ -54,11 +57,8 @@ class Foreign:
             return None
         share = sum(bool(meant[word]) for word in strange) / len(strange)
         needs = [[t for word in clause for t in meant.get(word, ())] for clause in clauses]
-        trust = self.weight * share
+        trust = self.weight * share * legible
         return Words.of(request, found, coverage=share, trust=trust, needs=needs, arm="translation")
-
-    def _is_legible(self, text: str) -> bool:
-        return not is_literate(self.embedder) or self.embedder.legibility(text) >= LEGIBLE
 
     def _meant(
         self, request: Request, glossary: Glossary, words: Sequence[str]
