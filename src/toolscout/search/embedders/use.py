@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from threading import Lock
@@ -29,15 +29,19 @@ _LEAST = 0.1
 
 
 class UniversalEncoder:
-    """Universal Sentence Encoder, multilingual: sixteen languages in one space."""
+    """Universal Sentence Encoder, multilingual: sixteen languages in one space.
+
+    `reading` is what is made of a text before.
+    """
 
     id = "use-m3"
     dimensions = 512
     is_latin_only = False
     least_likeness = 0.55
 
-    def __init__(self, *, threads: int = 1) -> None:
+    def __init__(self, *, threads: int = 1, reading: Callable[[str], str] = simplified) -> None:
         self._threads = threads
+        self._reading = reading
         self._lock = Lock()
         self._legibility = lru_cache(maxsize=_REMEMBERED)(self._read)
 
@@ -49,7 +53,7 @@ class UniversalEncoder:
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         """One row a text; long texts are cut, since the model reads all of whatever it gets."""
-        read = [simplified(t[:_LONGEST]) or " " for t in texts]
+        read = [self._reading(t[:_LONGEST]) or " " for t in texts]
         with self._lock:
             rows = self._model.encode(read)
         return np.asarray(rows, dtype=np.float32)
