@@ -147,7 +147,8 @@ def _ranked(
 def _guarded(request: Request, fused: Fused) -> Fused:
     """Only what the caller may see, even if somebody's own ranker offers more."""
     is_seen = request.allowed.take(fused.slots)
-    return fused if is_seen.all() else Fused(fused.slots[is_seen], fused.scores[is_seen])
+    is_well = np.count_nonzero(is_seen) == len(is_seen)
+    return fused if is_well else Fused(fused.slots[is_seen], fused.scores[is_seen])
 
 
 def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[Hit, ...]:

@@ -224,6 +224,8 @@ class Engine:
 
     def _notes(self, index: Index, mask: Mask) -> Sequence[str]:
         """What a reader should know of the vectors; it counts only what the caller may see."""
+        if not self.embedders:
+            return ()
         self._filler.remind()
         if all(index.embedded(e.id) == len(index) for e in self.embedders):
             return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -51,12 +50,11 @@ def _ordered(
     """Best first, equal scores by name: the same query gives the same bytes."""
     seen = request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR)
     slots, scores = kernel.ordered(slots, scores, seen, leaning)
-    shown: list[float] = scores.tolist()
-    equal = [place for place, (one, next_one) in enumerate(pairwise(shown)) if one == next_one]
+    equal: list[int] = (scores[1:] == scores[:-1]).nonzero()[0].tolist()
     if equal:
         tied = sorted({*equal, *(place + 1 for place in equal)})
+        ranks: list[float] = (-scores[tied]).tolist()
         chosen: list[int] = slots[tied].tolist()
         names = [request.index.tool(slot).name for slot in chosen]
-        rows = sorted(zip([-shown[place] for place in tied], names, chosen, strict=True))
-        slots[tied] = [slot for *_, slot in rows]
+        slots[tied] = [slot for *_, slot in sorted(zip(ranks, names, chosen, strict=True))]
     return Fused(slots, scores)

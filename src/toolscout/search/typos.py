@@ -57,7 +57,8 @@ def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: 
     unknown = unseen(index, different, allowed)
     if not unknown:
         return Repaired(needs, {}, is_foreign=False)
-    typed = _typed(zip(clauses, said, needs, strict=True), set(unknown))
+    strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
+    typed = _typed(zip(clauses, said, needs, strict=True), strange) if strange else {}
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
     for term, word in islice(typed.items(), _MOST):
