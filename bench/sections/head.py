@@ -16,8 +16,8 @@ def head(report: Report) -> str:
         "# Benchmarks\n\n"
         f"Written by `{command}` on {on['date']}, a {kind}: {on['cores']} cores"
         f" ({on['processor']}), {on['memory_gb']} GB, {on['system']}, Python {on['python']},"
-        f" NumPy {on['numpy']}, Toolscout {on['toolscout']}. The run took"
-        f" {report['took_s'] / 60:.0f} minutes; the machine's load just before it was"
+        f" NumPy {on['numpy']}, Toolscout {on['toolscout']} with {on['loops']} inner loops."
+        f" The run took {report['took_s'] / 60:.0f} minutes; the machine's load just before it was"
         f" {on['load_before']:g}. Everything here is measured by that one command; the"
         " same figures for scripts are in [benchmarks.json](figures/benchmarks.json)."
     )
