@@ -150,7 +150,7 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     slots = np.arange(len(scores), dtype=np.int32)[::-1].copy()
     server = np.arange(len(scores), dtype=np.int32) % max(1, servers)
     leaning = Leaning(server, servers, nameless, 0.15) if servers else None
-    order, shown = loops.ordered(slots, given_scores.copy(), seen, leaning)
+    order, shown = loops.ordered(slots, given_scores, len(scores), seen, leaning)
     best = dict.fromkeys(range(servers), -np.inf)
     for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True):
         best[server[slot]] = max(score, best.get(server[slot], -np.inf))
@@ -166,7 +166,32 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     np.testing.assert_allclose(shown, [leant[slot] for slot in order.tolist()], atol=2e-4)
     if len(shown) > seen:
         assert {*shown[seen - 1 :].tolist()} == {shown[seen - 1]}
-    assert slots.tolist() == list(range(len(scores)))[::-1]
+    assert slots.tolist() == list(range(len(scores)))[::-1]  # what was given is left as it was
+    assert given_scores.tolist() == (np.array(scores, np.float32) / 7).tolist()
+
+
+@pytest.mark.parametrize("slot", [-1, SIZE])
+def test_a_slot_that_is_not_there_is_refused(loops: ModuleType, slot: int) -> None:
+    slots = np.array([3, slot], np.int32)
+    leaning = Leaning(np.zeros(SIZE, np.int32), 1, -1, 0.15)
+    for lean in (None, leaning):
+        with pytest.raises(IndexError, match=f"slot {slot}, but there are only 0 to {SIZE - 1}"):
+            loops.ordered(slots, np.ones(2, np.float32), SIZE, 5, lean)
+    with pytest.raises(IndexError, match=f"slot {slot}"):
+        loops.parted([word({1})], b"\1", slots, SIZE)
+
+
+def test_numbers_of_other_kinds_and_in_another_order_of_memory_are_taken(
+    loops: ModuleType,
+) -> None:
+    slots, scores = np.array([4, 2, 9]), np.array([[1.0, 0], [3.0, 0], [2.0, 0]])[:, 0]
+    order, shown = loops.ordered(slots, scores, SIZE, 5, None)
+    assert (order.tolist(), shown.tolist()) == ([2, 9, 4], [3.0, 2.0, 1.0])
+    fits = np.array([[0.0, 9.0], [9.0, 0.0], [9.0, 0.0]])
+    turn = loops.turns(np.array([3.0, 2.9, 2.8]), fits.T, 2, 0.5, 3.0)
+    assert turn.tolist() == [0, 1, 2]
+    several = loops.parted([word({4, 9})], b"\1", np.array([4, 2, 9])[::-1], SIZE)
+    assert several.shape == (1, 3)
 
 
 @given(

@@ -10,6 +10,7 @@ import pytest
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.search.clauses import clauses
 from toolscout.search.engine import Engine
 from toolscout.search.fusion import zscore
 from toolscout.search.hit import Reason
@@ -166,3 +167,21 @@ def test_words_that_no_tool_has_cost_plain_english_less_trust_than_other_languag
     english, other = trusts
 
     assert other < english < BM25F().weight
+
+
+def test_vectors_alone_give_each_of_several_needs_its_turn() -> None:
+    bag = Bag()
+    engine = filled(TOOLS, embedders=[bag], rankers=[Dense(bag)])
+    request = "erase the old file now; send a mail to her; what is the weather forecast"
+    assert len(clauses(request)) == 3
+    assert set(engine.search(request, limit=3).names) == {"erase", "send_mail", "weather"}
+
+
+def test_a_ranker_that_offers_what_is_not_there_is_told_so() -> None:
+    class Lost:
+        def rank(self, request: Request) -> Ranking | None:
+            return Liked({0: 1.0, 99: 2.0})
+
+    engine = Engine(Catalog(TOOLS), rankers=[Lost()])
+    with pytest.raises(IndexError, match="slot 99, but there are only 0 to 3"):
+        engine.search("erase")

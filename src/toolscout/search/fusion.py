@@ -49,7 +49,7 @@ def _ordered(
 ) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     seen = request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR)
-    slots, scores = kernel.ordered(slots, scores, seen, leaning)
+    slots, scores = kernel.ordered(slots, scores, request.index.size, seen, leaning)
     equal: list[int] = (scores[1:] == scores[:-1]).nonzero()[0].tolist()
     if equal:
         tied = sorted({*equal, *(place + 1 for place in equal)})

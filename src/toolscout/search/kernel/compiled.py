@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .word import Floats, Ints, Leaning, Mask, Word, place
+from .word import Floats, Ints, Leaning, Mask, Word, nowhere, place
 
 LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
 
@@ -21,19 +21,19 @@ _code.gather.argtypes = (*_words, c_void_p, c_int32, c_int32, c_void_p, c_void_p
 _code.held.argtypes = (*_words, c_int32)
 _code.parted.argtypes = (
     *(*_words, c_char_p, c_int32),
-    *(c_void_p, c_int32, c_void_p, c_void_p, c_void_p),
+    *(c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p),
 )
 _code.ordered.argtypes = (
-    *(c_void_p, c_void_p, c_int32),
-    *(c_void_p, c_void_p, c_int32, c_int32, c_float, c_int32),
+    *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
+    *(c_void_p, c_void_p, c_int32, c_int32, c_float),
 )
 _code.turns.argtypes = (
     *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
     *(c_double, c_double, c_void_p, c_void_p),
 )
-_code.gather.restype = _code.ordered.restype = c_int32
+_code.gather.restype = _code.parted.restype = _code.ordered.restype = c_int32
 _code.held.restype = c_double
-_code.parted.restype = _code.turns.restype = None
+_code.turns.restype = None
 
 
 def gather(words: Sequence[Word], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
@@ -60,42 +60,46 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats
     `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
     """
     clauses = len(said) // len(words)
+    slots = np.ascontiguousarray(slots, np.int32)
     fits = np.zeros((clauses, len(slots)), np.float32)
     if fits.size:
         column = np.zeros(size, np.int32)
         table = np.zeros((len(words), len(slots)), np.float32)
-        _code.parted(
+        found = _code.parted(
             *(*_packed(words), said, clauses),
-            *(place(slots), len(slots), place(column), place(table), place(fits)),
+            *(place(slots), len(slots), size, place(column), place(table), place(fits)),
         )
+        if found < 0:
+            raise nowhere(slots, size)
     return fits
 
 
-def ordered(slots: Ints, scores: Floats, seen: int, leaning: Leaning | None) -> tuple[Ints, Floats]:
-    """The best slots first, as many as are seen and whatever is as good as the last of them.
-
-    The scores are used up.
-    """
-    count = len(slots)
-    if not count:
+def ordered(
+    slots: Ints, scores: Floats, size: int, seen: int, leaning: Leaning | None
+) -> tuple[Ints, Floats]:
+    """The best of some of so many slots first, as many as are seen and what is equally good."""
+    if not len(slots):
         return slots, scores
-    slots = slots.copy()
+    slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
     lean: tuple[Any, ...] = (None, None, 0, -1, 0.0)
     if leaning is not None:
         best = np.empty(leaning.servers, np.float32)
         lean = (place(leaning.server), place(best), *leaning[1:])
-    count = _code.ordered(place(slots), place(scores), count, *lean, max(1, seen))
+    count = _code.ordered(place(slots), place(scores), len(slots), size, max(1, seen), *lean)
+    if count < 0:
+        raise nowhere(slots, size)
     return slots[:count], scores[:count]
 
 
 def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
     """The order of slots once the first places are given by how they fit each clause."""
+    scores, fits = np.ascontiguousarray(scores, np.float32), np.ascontiguousarray(fits, np.float32)
     clauses, count = fits.shape
     served = np.zeros(clauses, np.float64)
     turn = np.empty(count, np.int32)
     if fits.size:
         _code.turns(
-            *(place(scores), place(fits), clauses, count, wanted),
+            *(place(scores), place(fits), clauses, count, min(wanted, count)),
             *(share, serves, place(served), place(turn)),
         )
     return turn

@@ -1,5 +1,6 @@
 /* The inner loops of search, without Python: whoever calls sees to it that every array is as long as
-   is said, and that every slot is below the size. `plain.py` says the same in NumPy. */
+   is said. Slots of words are below the size; those that a caller offers are looked at, and -1 is the
+   answer if one is not. `plain.py` says the same in NumPy. */
 
 #include <float.h>
 #include <math.h>
@@ -19,6 +20,13 @@ typedef struct {
     int64_t count;
     double idf, mean, variance;
 } Word;
+
+static int are_below(const int32_t *slots, int32_t count, int32_t size)
+{
+    for (int32_t i = 0; i < count; i++)
+        if (slots[i] < 0 || slots[i] >= size) return 0;
+    return 1;
+}
 
 /* The value that comes in a certain place, from 0 on, if the largest comes first. */
 static float placed(float *values, int32_t count, int32_t place)
@@ -130,9 +138,11 @@ static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t
 
 /* How the words of each clause alone see some slots, in standard deviations: a row a clause in `said`
    and `fits`. `column`, which has a place for every slot, `table` and `fits` come zeroed. */
-PUBLIC void parted(const Word *words, int32_t many, const uint8_t *said, int32_t clauses,
-                   const int32_t *slots, int32_t count, int32_t *column, float *table, float *fits)
+PUBLIC int32_t parted(const Word *words, int32_t many, const uint8_t *said, int32_t clauses,
+                      const int32_t *slots, int32_t count, int32_t size, int32_t *column,
+                      float *table, float *fits)
 {
+    if (!are_below(slots, count, size)) return -1;
     gains(words, many, slots, count, column, table);
     for (int32_t c = 0; c < clauses; c++, said += many, fits += count) {
         double mean = 0, variance = 0;
@@ -145,14 +155,17 @@ PUBLIC void parted(const Word *words, int32_t many, const uint8_t *said, int32_t
         double deviation = sqrt(variance > SMALL ? variance : SMALL);
         for (int32_t i = 0; i < count; i++) fits[i] = (float)((fits[i] - mean) / deviation);
     }
+    return 0;
 }
 
-/* Put the best `seen` of some slots first, and behind them whatever is as good as the last; how many
+/* Put the best `seen` of some of `size` slots first, and behind them whatever is as good as the last; how many
    those are. Scores gain by the best one of their server and are rounded as they are shown. `best`
    has a place a server, `nameless` is the number of none. */
-PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, const int32_t *server,
-                       float *best, int32_t servers, int32_t nameless, float share, int32_t seen)
+PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t size, int32_t seen,
+                       const int32_t *server, float *best, int32_t servers, int32_t nameless,
+                       float share)
 {
+    if (!are_below(slots, count, size)) return -1;
     if (servers > 0) {
         for (int32_t g = 0; g < servers; g++) best[g] = -INFINITY;
         for (int32_t i = 0; i < count; i++) {

@@ -7,7 +7,7 @@ from operator import sub
 
 import numpy as np
 
-from .word import SMALL, Floats, Ints, Leaning, Mask, Word
+from .word import SMALL, Floats, Ints, Leaning, Mask, Word, nowhere
 
 _DIGITS = 4
 
@@ -30,11 +30,12 @@ def held(words: Sequence[Word], slot: int) -> float:
     return sum(word.idf for word in words if _gains(word, only)[0])
 
 
-def parted(words: Sequence[Word], said: bytes, slots: Ints, _: int) -> Floats:
+def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats:
     """How the words of each clause alone see some of so many slots, in standard deviations.
 
     `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
     """
+    _check(slots, size)
     has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float64)
     table = np.array([_gains(word, slots) for word in words])
     mean, variance = has @ [w.mean for w in words], has @ [w.variance for w in words]
@@ -42,8 +43,12 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, _: int) -> Floats:
     return ((has @ table - mean[:, None]) / deviation[:, None]).astype(np.float32)
 
 
-def ordered(slots: Ints, scores: Floats, seen: int, leaning: Leaning | None) -> tuple[Ints, Floats]:
-    """The best slots first, as many as are seen and whatever is as good as the last of them."""
+def ordered(
+    slots: Ints, scores: Floats, size: int, seen: int, leaning: Leaning | None
+) -> tuple[Ints, Floats]:
+    """The best of some of so many slots first, as many as are seen and what is equally good."""
+    _check(slots, size)
+    slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
     if leaning is not None:
         groups = leaning.server[slots]
         best = np.full(leaning.servers, -np.inf, np.float32)
@@ -69,7 +74,7 @@ def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float
     def left(slot: int) -> list[float]:
         return list(map(sub, fit[slot], served))
 
-    for place in range(wanted - 1):
+    for place in range(min(wanted, len(turn)) - 1):
         rest = left(turn[place])
         served[rest.index(max(rest))] += serves
         waiting = turn[place + 1 :]
@@ -77,6 +82,11 @@ def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float
         if values:
             turn.insert(place + 1, turn.pop(place + 1 + values.index(max(values))))
     return np.array(turn, np.int32)
+
+
+def _check(slots: Ints, size: int) -> None:
+    if ((slots < 0) | (slots >= size)).any():
+        raise nowhere(slots, size)
 
 
 def _gains(word: Word, slots: Ints) -> Floats:

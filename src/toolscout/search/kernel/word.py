@@ -45,6 +45,12 @@ class Word(NamedTuple):
         return cls(slots, gains, idf, mean, variance, packed)
 
 
+def nowhere(slots: Ints, size: int) -> IndexError:
+    """What is said to whoever offers slots that are not there, as a ranker of one's own may."""
+    bad = slots[(slots < 0) | (slots >= size)]
+    return IndexError(f"A ranker offered slot {bad[0]}, but there are only 0 to {size - 1}.")
+
+
 class Leaning(NamedTuple):
     """How far a tool gains by the best one of its server.
 
