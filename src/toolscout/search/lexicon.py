@@ -13,7 +13,6 @@ import numpy.typing as npt
 from .kernel import Word
 from .postings import Floats, Ints, Posting, Segment, Vocabulary
 
-_FEW = 64
 _SIGHTS = 64
 
 Mask = npt.NDArray[np.bool_]
@@ -33,11 +32,19 @@ class Term(NamedTuple):
     word: Word
     postings: tuple[Posting, ...]
 
-    def is_seen(self, allowed: Mask) -> bool:
-        """Whether a tool that has it is allowed; if it is common, the first few nearly tell."""
-        slots = self.word.slots
-        count = np.count_nonzero  # which takes less time than any()
-        return bool(count(allowed.take(slots[:_FEW])) or count(allowed.take(slots)))
+    def within(self, sight: Sight) -> Term | None:
+        """The same word to a caller, if a tool in sight has it.
+
+        How rare it is stays; who sees little need not read of tools that are out of sight.
+        """
+        slots, gains, idf, mean, variance, _ = self.word
+        is_seen = sight.mask.take(slots)
+        if not np.count_nonzero(is_seen):
+            return None
+        if not sight.is_narrow:
+            return self
+        few = slots.compress(is_seen), gains.compress(is_seen)
+        return self._replace(word=Word.of(*few, idf=idf, mean=mean, variance=variance))
 
     def quieter(self, share: float) -> Term:
         """The same word where it counts only for a share."""
@@ -58,10 +65,12 @@ class Term(NamedTuple):
 class Sight:
     """What a caller sees of one snapshot: the `words` of the catalog, if a tool in sight has them.
 
-    `slips` are words with the term and the word that each is read as. All are worked out once.
+    `slips` are words with the term and the word that each is read as. All are worked out once. It
+    `is_narrow` if most tools are out of sight.
     """
 
     mask: Mask
+    is_narrow: bool
     words: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
     slips: dict[str, tuple[str, str] | None] = field(
         default_factory=dict[str, "tuple[str, str] | None"]
@@ -91,8 +100,9 @@ class Lexicon:
 
     def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
         """Those of some words that an allowed tool has; each is asked for once for a mask."""
-        known = self.sight(allowed).words
-        found = [known[t] if t in known else self._see(t, known, allowed) for t in texts]
+        sight = self.sight(allowed)
+        known = sight.words
+        found = [known[t] if t in known else self._see(t, sight) for t in texts]
         return [term for term in found if term is not None]
 
     def sight(self, allowed: Mask) -> Sight:
@@ -101,7 +111,8 @@ class Lexicon:
         if sight is None:  # the mask is kept with its answers, so that its id stays its own
             if len(self._sights) >= _SIGHTS:
                 self._sights.clear()
-            sight = self._sights[id(allowed)] = Sight(allowed)
+            is_narrow = 2 * np.count_nonzero(allowed) < len(allowed)
+            sight = self._sights[id(allowed)] = Sight(allowed, bool(is_narrow))
         return sight
 
     def get(self, text: str) -> Term | None:
@@ -114,10 +125,10 @@ class Lexicon:
         term = self._seen[text] = self._look_up(text, number)
         return term
 
-    def _see(self, text: str, known: dict[str, Term | None], allowed: Mask) -> Term | None:
+    def _see(self, text: str, sight: Sight) -> Term | None:
         term = self.get(text)
         if term is not None:
-            term = known[text] = term if term.is_seen(allowed) else None
+            term = sight.words[text] = term.within(sight)
         return term
 
     def _look_up(self, text: str, number: int) -> Term | None:

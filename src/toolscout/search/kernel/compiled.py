@@ -44,7 +44,7 @@ def gather(words: Sequence[Word], allowed: Mask, depth: int) -> tuple[Floats, In
     start = place(found)
     count = _code.gather(
         *_packed(words),
-        *(place(allowed), size, depth, place(scores), start + 4 * size, start),
+        *(place(allowed), size, max(1, depth), place(scores), start + 4 * size, start),
     )
     return scores, found[:count]
 
