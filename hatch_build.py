@@ -43,9 +43,13 @@ class CompiledLoops(BuildHookInterface[Any]):
             self.app.display_warning("No C compiler: searches by words will be slower.")
             return False
         source = library.with_name("loops.c")
-        made = subprocess.run(  # noqa: S603 - the compiler of whoever installs
-            [*command, *FLAGS, "-o", library, source, "-lm"], capture_output=True, text=True
-        )
+        try:
+            made = subprocess.run(  # noqa: S603 - the compiler of whoever installs
+                [*command, *FLAGS, "-o", library, source, "-lm"], capture_output=True, text=True
+            )
+        except OSError as error:
+            self.app.display_warning(f"{command[0]} could not be run: {error}")
+            return False
         if made.returncode:
             self.app.display_warning(f"{command[0]} could not compile {source}:\n{made.stderr}")
         return made.returncode == 0
