@@ -44,11 +44,12 @@ def loops(request: pytest.FixtureRequest) -> ModuleType:
 def word(slots: set[int], seed: int = 0) -> Word:
     """A word that such tools have, and that gives each of them something else."""
     chance = np.random.default_rng(seed)
-    gains = chance.random(len(slots), np.float32) * 5 + np.float32(0.1)
+    weights = chance.random(len(slots), np.float32) * 5 + np.float32(0.1)
+    worth = 0.5 + seed
     every = np.zeros(SIZE, np.float32)
-    every[sorted(slots)] = gains
-    moments = {"mean": float(every.mean()), "variance": float(every.var())}
-    return Word.of(np.array(sorted(slots), np.int32), gains, idf=1.0 + seed, **moments)
+    every[sorted(slots)] = weights * np.float32(worth)
+    told = worth, 1.0 + seed, float(every.mean()), float(every.var())
+    return Word.of(np.array(sorted(slots), np.int32), weights, *told)
 
 
 def words(catalog: Sequence[set[int]]) -> list[Word]:
@@ -86,7 +87,7 @@ class TestGathering:
 
     def test_what_is_as_good_as_the_last_is_found_as_well(self, loops: ModuleType) -> None:
         slots = np.arange(0, SIZE, 2, dtype=np.int32)
-        one = Word.of(slots, np.full(len(slots), 2, np.float32), idf=1, mean=1, variance=1)
+        one = Word.of(slots, np.full(len(slots), 2, np.float32), 1, 1, 1, 1)
         _, found = loops.gather([one], mask(set()), 3)
         assert found.tolist() == slots.tolist()
 
@@ -96,8 +97,8 @@ class TestGathering:
         some: list[Word] = []
         for share in (0.0005, 0.003, 0.02, 0.1, 0.6):
             slots = np.flatnonzero(chance.random(size) < share).astype(np.int32)
-            gains = chance.random(len(slots), np.float32) / np.float32(share)
-            some.append(Word.of(slots, gains, idf=1, mean=1, variance=1))
+            weights = chance.random(len(slots), np.float32)
+            some.append(Word.of(slots, weights, 1 / share, 1, 1, 1))
         allowed = chance.random(size) < 0.5
         scores, found = loops.gather(some, allowed, depth)
         assert len(found) == depth

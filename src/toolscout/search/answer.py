@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
 from ..errors import EmbedderError
 from .clauses import clauses
 from .confidence import confidence, evidence, is_named, is_worded
-from .hit import Hit, Reason, Results
+from .hit import Evidence, Hit, Reason
 from .index import Index
 from .query import MOST_NAMES, MOST_QUERIES, Query
 from .rankers.regex import Regex
@@ -40,10 +41,21 @@ class Method:
     mends: bool = True
 
 
-def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Results:
+class Found(NamedTuple):
+    """What was found, as `Results` has it."""
+
+    hits: tuple[Hit, ...] = ()
+    confidence: float = 0.0
+    near: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+    is_selection: bool = False
+
+
+def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int) -> Found:
     """The hits for one query among what a caller may see."""
     if query.is_empty:
-        return Results(query=query.text)
+        return Found()
     mask = narrowed(index, query, mask)
     if query.select:
         return _selected(index, query, mask)
@@ -51,19 +63,19 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
         request = Request(query, index, mask, (), limit=limit, depth=_depth(limit))
         found = _ranked(method, request, arms=(Regex(),))
         if found.hits or not query.is_guess:  # what matches is what was asked for
-            return replace(found, confidence=float(bool(found.hits)))
+            return found._replace(confidence=float(bool(found.hits)))
     if not query.words:
-        return _listed(index, query, mask, limit)
+        return _listed(index, mask, limit)
     if not query.name or is_paired(query.name):  # a lone word may be a name, but not a sentence
         words = method.prepare(query.words, partial(_is_seen, index, mask))
-        query = query if words is query.words else replace(query, words=words)
+        query = query if words is query.words else query._replace(words=words)
     parts = clauses(query.words)
     read = repair(index, method.spellings, parts, mask) if method.mends else as_typed(parts)
     notes: tuple[str, ...] = ()
     if read.slips:
         notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.slips.items())}.",)
         if not read.is_foreign:  # then what is strange in it tells an encoder more as it stands
-            query = replace(query, words=read.mended(query.words))
+            query = query._replace(words=read.mended(query.words))
             parts = tuple(map(read.mended, parts))
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
@@ -72,7 +84,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     return _ranked(method, request, notes=notes)
 
 
-def merged(found: Sequence[Results], *, limit: int) -> Results:
+def merged(found: Sequence[Found], *, limit: int) -> Found:
     """Several answers as one, taking turns, so that every query has its best hit near the top.
 
     What was selected by name is kept, whatever the limit.
@@ -84,7 +96,7 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
         if hit is not None:
             hits.setdefault(hit.name, hit)
     room = max(limit, len(found))
-    selected = {name for r in found if r.is_selection for name in r.names}
+    selected = {hit.name for r in found if r.is_selection for hit in r.hits}
     kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
     shown = {h.name for h in kept}
     following = chain(hits, *(r.near for r in found))
@@ -92,8 +104,7 @@ def merged(found: Sequence[Results], *, limit: int) -> Results:
     notes = dict.fromkeys(n for r in found for n in r.notes)
     if len(found) == MOST_QUERIES:
         notes[f"At most {MOST_QUERIES} queries are read at once."] = None
-    return Results(
-        query="",
+    return Found(
         hits=kept,
         is_selection=bool(found) and all(r.is_selection for r in found),
         confidence=min((r.confidence for r in found), default=0.0),
@@ -118,7 +129,7 @@ def _ranked(
     *,
     arms: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
-) -> Results:
+) -> Found:
     rankings: list[Ranking] = []
     for arm in arms or method.rankers:
         try:
@@ -130,17 +141,16 @@ def _ranked(
             rankings.append(ranking)
     fused = _guarded(request, method.fusion(request, rankings))
     if not len(fused.slots):
-        return Results(query=request.query.text, notes=notes)
+        return Found(notes=notes)
     hits = _hits(request, rankings, fused)
     found = evidence(request, rankings, fused)
     sure = confidence(found) if is_worded(request) else 0.0
-    return Results(
-        query=request.query.text,
+    return Found(
         hits=hits,
         confidence=1.0 if is_named(rankings, fused) else sure,
-        evidence=found,
         near=_near(request, fused, hits),
         notes=notes,
+        evidence=found,
     )
 
 
@@ -157,15 +167,23 @@ def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[
     best: zip[tuple[int, float]] = zip(
         fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
     )
-    hits = [Hit(tools[s], round(score, 4), partial(_why, rankings, s)) for s, score in best]
+    hits = [Hit(tools[s], _rounded(score), partial(_why, rankings, s)) for s, score in best]
+    related = [hit.tool for hit in hits if hit.tool.related]
+    if not related:
+        return tuple(hits)
     shown = {hit.tool.name for hit in hits}
-    for tool in [hit.tool for hit in hits if hit.tool.related]:
+    for tool in related:
         for name in tool.related:
             slot = _seen(request, name)
             if len(hits) < limit and slot is not None and name not in shown:
                 shown.add(name)
                 hits.append(Hit(tools[slot], 0.0, _because("related", words=(tool.name,))))
     return tuple(hits)
+
+
+def _rounded(score: float) -> float:
+    """To four digits, sooner than `round` does it, which goes by way of a text."""
+    return round(score * 1e4) / 1e4
 
 
 def _seen(request: Request, name: str) -> int | None:
@@ -193,7 +211,7 @@ def _near(request: Request, fused: Fused, hits: Sequence[Hit]) -> tuple[str, ...
     return tuple(following[:_NEAR])
 
 
-def _selected(index: Index, query: Query, mask: Mask) -> Results:
+def _selected(index: Index, query: Query, mask: Mask) -> Found:
     """Tools asked for by name, all of them, in the order asked."""
     hits: dict[str, Hit] = {}
     lacking: list[str] = []
@@ -209,7 +227,7 @@ def _selected(index: Index, query: Query, mask: Mask) -> Results:
     if query.is_cut and len(query.select) == MOST_NAMES:
         notes = (*notes, f"Only the first {MOST_NAMES:,} names were read.")
     found = tuple(hits.values())
-    return Results(query.text, found, confidence=float(bool(found)), notes=notes, is_selection=True)
+    return Found(found, confidence=float(bool(found)), notes=notes, is_selection=True)
 
 
 def _called(index: Index, name: str) -> list[int]:
@@ -224,9 +242,9 @@ def _unnamed(lacking: Sequence[str]) -> str:
     return f"No tool is named {', '.join(named)}{more}."
 
 
-def _listed(index: Index, query: Query, mask: Mask, limit: int) -> Results:
+def _listed(index: Index, mask: Mask, limit: int) -> Found:
     """A query of filters alone lists what they leave, by name."""
     tools = sorted((index.tool(s) for s in np.flatnonzero(mask).tolist()), key=lambda t: t.name)
     hits = tuple(Hit(t, 0.0, _because("filter")) for t in tools[:limit])
     near = tuple(t.name for t in tools[limit : limit + _NEAR])
-    return Results(query.text, hits, confidence=float(bool(hits)), near=near)
+    return Found(hits, confidence=float(bool(hits)), near=near)

@@ -21,31 +21,33 @@ _JOINTS = re.compile(
     rf"""
       (?<![.!?؟…])[.!?؟…]++["'”’)\]]*+(?=\s|$)    # sentence ends
     | [。！？]["'”’」』)\]]*                         # and where no space follows them
-    | (?:^|\s)(?:[-*–—]|\d{{1,2}}[.)])\s          # list marks
+    | (?:^|\s)(?:[-*–—]|\d{{1,2}}[.)])(?=\s)      # list marks
     | [;；؛\n•·▪‣]+                                # semicolons, lines, bullets
-    | [,，、،]?\s(?:{_JOINERS})\s
+    | [,，、،]?\ (?:{_JOINERS})(?=\s)
     | [，、،]                                       # commas that part clauses
     | 然后|並且|并且|以及|同时|接着|另外|還有|还有
     | それから|そして|その後|また
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# The same for small ASCII letters: a class in front lets the search skip all that begins no joint.
+# The same for small ASCII letters, in two: what begins with a sign, and what follows a blank. The
+# search for either can skip all that does not begin so.
 _ASCII = sorted((j for j in _JOINERS.split("|") if j.isascii()), key=lambda j: (j[0], -len(j)))
 _PLAIN = "|".join(
     f"{first}(?:{'|'.join(j[1:] for j in joiners)})"
     for first, joiners in groupby(_ASCII, key=lambda j: j[0])
 )
-_PLAIN_JOINTS = re.compile(
+_SIGNS = re.compile(
     rf"""
-    [.!?;\n,\s](?:
+    [.!?;\n,](?:
         (?<=[.!?])(?<![.!?][.!?])[.!?]*+["')\]]*+(?=\s|$)
-      | (?<=\s)(?:[-*]|\d{{1,2}}[.)])\s
+      | (?<=\n)(?:[-*]|\d{{1,2}}[.)])(?=\s)
       | (?<=[;\n])[;\n]*
-      | (?:(?<=\s)|(?<=,)\s)(?:{_PLAIN})\s
+      | (?<=,)(?=\ (?:{_PLAIN})\s)
     )""",
     re.VERBOSE,
 )
+_BEHIND_BLANKS = re.compile(rf" (?:{_PLAIN}|[-*]|\d{{1,2}}[.)])(?=\s)")
 
 
 def clauses(text: str) -> tuple[str, ...]:
@@ -72,9 +74,16 @@ def _pieces(text: str) -> list[str]:
     if not text.isascii():
         return _JOINTS.split(text)
     text = f"\n{text.lstrip()}"
-    ends = [place for match in _PLAIN_JOINTS.finditer(text.lower()) for place in match.span()]
-    starts = zip([0, *ends[1::2]], [*ends[::2], len(text)], strict=True)
-    return [text[start:end] for start, end in starts]
+    small = text.lower()
+    joints = [match.span() for match in _SIGNS.finditer(small)]
+    joints += [match.span() for match in _BEHIND_BLANKS.finditer(small)]
+    pieces: list[str] = []
+    begins = 0
+    for start, end in sorted(joints):
+        if begins <= start:  # else it is part of the joint before
+            pieces.append(text[begins:start])
+            begins = end
+    return [*pieces, text[begins:]]
 
 
 def _is_short(piece: str) -> bool:

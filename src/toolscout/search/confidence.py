@@ -46,7 +46,7 @@ def confidence(found: Evidence) -> float:
     """The chance that the best hit is right, by a logistic model."""
     weights = WORDS_ALONE if found.similarity is None else WITH_VECTORS
     total = sum([w * x for w, x in zip(weights, features(found), strict=True)])
-    return round(1 / (1 + exp(-total)), 4)
+    return round(1e4 / (1 + exp(-total))) / 1e4
 
 
 def features(found: Evidence) -> tuple[float, ...]:

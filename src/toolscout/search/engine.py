@@ -167,19 +167,20 @@ class Engine:
         started = perf_counter()
         now = self._now
         mask = now.mask(allow)
+        limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        found = [answer(self._method, now.index, q, mask, limit=max(0, limit)) for q in queries]
-        results = merged(found, limit=max(0, limit))
+        each = [answer(self._method, now.index, q, mask, limit=limit) for q in queries]
+        found = merged(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
-            hits=results.hits,
-            confidence=results.confidence,
-            answered=results.confidence >= self.cut,
-            near=results.near,
-            notes=tuple(dict.fromkeys((*results.notes, *self._notes(now.index, mask)))),
+            hits=found.hits,
+            confidence=found.confidence,
+            answered=found.confidence >= self.cut,
+            near=found.near,
+            notes=tuple(dict.fromkeys((*found.notes, *self._notes(now.index, mask)))),
             took_ms=round((perf_counter() - started) * 1e3, 3),
-            evidence=results.evidence,
-            is_selection=results.is_selection,
+            evidence=found.evidence,
+            is_selection=found.is_selection,
         )
 
     def lacking(self, embedder: Embedder) -> list[Tool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,11 +51,12 @@ def _ordered(
     """Best first, equal scores by name: the same query gives the same bytes."""
     seen = request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR)
     slots, scores = kernel.ordered(slots, scores, request.index.size, seen, leaning)
-    equal: list[int] = (scores[1:] == scores[:-1]).nonzero()[0].tolist()
-    if equal:
+    ranks: list[float] = scores.tolist()
+    if len({*ranks}) < len(ranks):
+        equal = [place for place, (one, other) in enumerate(pairwise(ranks)) if one == other]
         tied = sorted({*equal, *(place + 1 for place in equal)})
-        ranks: list[float] = (-scores[tied]).tolist()
         chosen: list[int] = slots[tied].tolist()
         names = [request.index.tool(slot).name for slot in chosen]
-        slots[tied] = [slot for *_, slot in sorted(zip(ranks, names, chosen, strict=True))]
+        below = [-ranks[place] for place in tied]
+        slots[tied] = [slot for *_, slot in sorted(zip(below, names, chosen, strict=True))]
     return Fused(slots, scores)

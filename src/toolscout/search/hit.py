@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..catalog.tool import Tool
 
@@ -44,8 +45,7 @@ class Hit:
         return self.tool.name
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What confidence is judged by, all of it about the best hit.
 
     `similarity` is the cosine of its vector with the closest view of the request (none without

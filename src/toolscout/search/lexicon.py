@@ -37,28 +37,22 @@ class Term(NamedTuple):
 
         How rare it is stays; who sees little need not read of tools that are out of sight.
         """
-        slots, gains, idf, mean, variance, _ = self.word
+        slots, weights, *told, _ = self.word
         is_seen = sight.mask.take(slots)
         if not np.count_nonzero(is_seen):
             return None
         if not sight.is_narrow:
             return self
-        few = slots.compress(is_seen), gains.compress(is_seen)
-        return self._replace(word=Word.of(*few, idf=idf, mean=mean, variance=variance))
+        few = Word.of(slots.compress(is_seen), weights.compress(is_seen), *told)
+        return self._replace(word=few)
 
     def quieter(self, share: float) -> Term:
         """The same word where it counts only for a share."""
         if share == 1:
             return self
-        word = self.word
-        quiet = Word.of(
-            word.slots,
-            np.float32(share) * word.gains,
-            idf=word.idf,
-            mean=share * word.mean,
-            variance=share * share * word.variance,
-        )
-        return self._replace(word=quiet)
+        slots, weights, worth, idf, mean, variance, _ = self.word
+        told = share * worth, idf, share * mean, share * share * variance
+        return self._replace(word=Word.of(slots, weights, *told))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +140,7 @@ class Lexicon:
         mean = total / self.count
         variance = idf * idf * max(0.0, squares / self.count - mean * mean)
         slots, weights = _joined(postings)
-        gains = weights * np.float32(idf)
-        word = Word.of(slots, gains, idf=idf, mean=idf * mean, variance=variance)
+        word = Word.of(slots, weights, idf, idf, idf * mean, variance)
         return Term(count, text, word, postings)
 
 

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from ..catalog.clean import clean
 from ..errors import QueryError
@@ -49,8 +48,7 @@ _ODD = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
 _AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     """A query, read. `words` is what ranking gets once filters and exclusions are taken out.
 
     Required terms stay among the words, since they count there as well; so do phrases, which are
@@ -115,7 +113,7 @@ def parse(text: str, *, mode: Mode = "auto") -> Query:
     except QueryError as error:
         position = _origin(text, seen, error.position)
         raise QueryError(error.message, position=position, hint=error.hint) from error
-    return replace(query, text=text)
+    return query._replace(text=text)
 
 
 def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Query, ...]:
@@ -174,8 +172,7 @@ def _narrowed(query: Query, operators: Sequence[Part]) -> Query:
     servers = _values(operators, "server")
     categories = _values(operators, "category")
     excluded = _values(operators, "excluded")
-    return replace(
-        query,
+    return query._replace(
         servers=servers[:MOST_TERMS],
         categories=categories[:MOST_TERMS],
         excluded=excluded[:MOST_TERMS],

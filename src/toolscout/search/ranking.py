@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +122,7 @@ class Ranker(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Fused:
+class Fused(NamedTuple):
     """Slots, best first, and their scores."""
 
     slots: Ints

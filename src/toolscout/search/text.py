@@ -217,4 +217,4 @@ def _stem(word: str) -> str:
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
     snowball: Any = import_module("Stemmer")  # it brings no types
-    return snowball.Stemmer(language).stemWord
+    return snowball.Stemmer(language, 0).stemWord  # its cache takes longer than stemming does

@@ -12,13 +12,14 @@
 #define PUBLIC __attribute__((visibility("default")))
 #endif
 
-/* The tools that have a word, in order, and what it gives each of them; how rare it is, and the mean
-   and variance of its gain over the whole catalog. `word.py` packs them. */
+/* The tools that have a word, in order, and what it weighs in each of them; what that is multiplied
+   by, how rare the word is, and the mean and variance of its gain over the whole catalog. `word.py`
+   packs them. */
 typedef struct {
     const int32_t *slots;
-    const float *gains;
+    const float *weights;
     int64_t count;
-    double idf, mean, variance;
+    double worth, idf, mean, variance;
 } Word;
 
 static int are_below(const int32_t *slots, int32_t count, int32_t size)
@@ -28,27 +29,41 @@ static int are_below(const int32_t *slots, int32_t count, int32_t size)
     return 1;
 }
 
+/* Bring what is that high to the front; how many those are. Nothing branches on the values, which
+   come in no order that could be foreseen. */
+static int32_t brought(float *values, int32_t count, float least)
+{
+    int32_t front = 0;
+    for (int32_t i = 0; i < count; i++) {
+        float value = values[i];
+        values[i] = values[front];
+        values[front] = value;
+        front += value >= least;
+    }
+    return front;
+}
+
 /* The value that comes in a certain place, from 0 on, if the largest comes first. */
 static float placed(float *values, int32_t count, int32_t place)
 {
-    int32_t low = 0, high = count - 1;
-    while (low < high) {
-        float pivot = values[low + (high - low) / 2];
-        int32_t left = low, right = high;
-        while (left <= right) {
-            while (values[left] > pivot) left++;
-            while (values[right] < pivot) right--;
-            if (left <= right) {
-                float value = values[left];
-                values[left++] = values[right];
-                values[right--] = value;
-            }
+    for (;;) {
+        float first = values[0], middle = values[count / 2], last = values[count - 1];
+        float low = first < last ? first : last, high = first < last ? last : first;
+        float pivot = middle < low ? low : middle > high ? high : middle;
+        int32_t above = brought(values, count, nextafterf(pivot, INFINITY));
+        if (place < above) {
+            count = above;
+            continue;
         }
-        if (place <= right) high = right;
-        else if (place >= left) low = left;
-        else break;
+        values += above;
+        count -= above;
+        place -= above;
+        int32_t equal = brought(values, count, pivot);
+        if (place < equal || !equal) return pivot; /* what is no number equals nothing */
+        values += equal;
+        count -= equal;
+        place -= equal;
     }
-    return values[place];
 }
 
 #define BLOCK 32   /* so many scores are compared at once */
@@ -77,7 +92,9 @@ PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, i
             found[count] = word->slots[i];
             count += (scores[word->slots[i]] == 0) & allowed[word->slots[i]];
         }
-        for (int64_t i = 0; i < word->count; i++) scores[word->slots[i]] += word->gains[i];
+        float worth = (float)word->worth;
+        for (int64_t i = 0; i < word->count; i++)
+            scores[word->slots[i]] += word->weights[i] * worth;
     }
     /* so good are as many as are wanted, and perhaps more */
     float least = FLT_MIN;
@@ -87,11 +104,11 @@ PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, i
     for (int32_t start = 0; start < size; start += BLOCK) {
         int32_t end = start + BLOCK < size ? start + BLOCK : size;
         if (end - start == BLOCK && !any_reaches(scores + start, least)) continue;
-        for (int32_t slot = start; slot < end; slot++)
-            if ((scores[slot] >= least) & allowed[slot]) {
-                room[count] = scores[slot];
-                found[count++] = slot;
-            }
+        for (int32_t slot = start; slot < end; slot++) {
+            room[count] = scores[slot];
+            found[count] = slot;
+            count += (scores[slot] >= least) & allowed[slot];
+        }
     }
     if (count <= depth) return count;
     least = placed(room, count, depth - 1);
@@ -108,7 +125,7 @@ static float gain(const Word *word, int32_t slot)
         half = left / 2;
         at = at[half - 1] < slot ? at + half : at;
     }
-    return *at == slot ? word->gains[at - word->slots] : 0;
+    return *at == slot ? word->weights[at - word->slots] * (float)word->worth : 0;
 }
 
 /* How much of some words, by rarity, a tool has. */
@@ -132,7 +149,8 @@ static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t
             continue;
         }
         for (int64_t i = 0; i < word->count; i++)
-            if (column[word->slots[i]]) table[column[word->slots[i]] - 1] = word->gains[i];
+            if (column[word->slots[i]])
+                table[column[word->slots[i]] - 1] = word->weights[i] * (float)word->worth;
     }
 }
 

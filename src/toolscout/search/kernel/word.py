@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 SMALL = 1e-6
 """The least variance: what never varies says nothing, but is no division by zero."""
 
-_PACKED = struct.Struct("@PPqddd")
+_PACKED = struct.Struct("@PPqdddd")
 
 
 def place(array: npt.NDArray[Any]) -> int:
@@ -25,24 +25,34 @@ def place(array: npt.NDArray[Any]) -> int:
 
 
 class Word(NamedTuple):
-    """A word: the slots of the tools that have it, in order, and what it gives each of them.
+    """A word: the slots of the tools that have it, in order, and what it weighs in each of them.
 
-    `idf` is how rare it is; `mean` and `variance` are those of its gain over the whole catalog.
-    `packed` is all of it for compiled code, which finds the arrays by where they are in memory.
+    `worth` is what weights are multiplied by, and `idf` how rare the word is; `mean` and `variance`
+    are those of its gain over the whole catalog. `packed` is all of it for compiled code, which
+    finds the arrays by where they are in memory.
     """
 
     slots: Ints
-    gains: Floats
+    weights: Floats
+    worth: float
     idf: float
     mean: float
     variance: float
     packed: bytes
 
     @classmethod
-    def of(cls, slots: Ints, gains: Floats, *, idf: float, mean: float, variance: float) -> Word:
+    def of(
+        cls, slots: Ints, weights: Floats, worth: float, idf: float, mean: float, variance: float
+    ) -> Word:
         """A word that some tool has, of arrays that stand in one piece and that nobody changes."""
-        packed = _PACKED.pack(place(slots), place(gains), len(slots), idf, mean, variance)
-        return cls(slots, gains, idf, mean, variance, packed)
+        told = worth, idf, mean, variance
+        packed = _PACKED.pack(place(slots), place(weights), len(slots), *told)
+        return cls(slots, weights, *told, packed)
+
+    @property
+    def gains(self) -> Floats:
+        """What it gives each of the tools."""
+        return self.weights * np.float32(self.worth)
 
 
 def nowhere(slots: Ints, size: int) -> IndexError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import log, sqrt
+from typing import NamedTuple
 
 from .. import kernel
 from ..fields import FIELDS
@@ -51,8 +51,7 @@ class BM25F:
         return Words.of(request, known, coverage=coverage, trust=trust, needs=request.needs)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """The lexical view of one request.
 
     `terms` are the query's words, the rarest first, and `scores` what they give every slot
