@@ -151,7 +151,7 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     slots = np.arange(len(scores), dtype=np.int32)[::-1].copy()
     server = np.arange(len(scores), dtype=np.int32) % max(1, servers)
     leaning = Leaning(server, servers, nameless, 0.15) if servers else None
-    order, shown = loops.ordered(slots, given_scores, len(scores), seen, leaning)
+    order, shown, is_tied = loops.ordered(slots, given_scores, len(scores), seen, leaning)
     best = dict.fromkeys(range(servers), -np.inf)
     for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True):
         best[server[slot]] = max(score, best.get(server[slot], -np.inf))
@@ -165,6 +165,7 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     assert sorted(shown.tolist(), reverse=True) == shown.tolist()
     np.testing.assert_allclose(shown, ranked[: len(shown)], atol=2e-4)
     np.testing.assert_allclose(shown, [leant[slot] for slot in order.tolist()], atol=2e-4)
+    assert is_tied == (len({*shown.tolist()}) < len(shown))
     if len(shown) > seen:
         assert {*shown[seen - 1 :].tolist()} == {shown[seen - 1]}
     assert slots.tolist() == list(range(len(scores)))[::-1]  # what was given is left as it was
@@ -186,8 +187,8 @@ def test_numbers_of_other_kinds_and_in_another_order_of_memory_are_taken(
     loops: ModuleType,
 ) -> None:
     slots, scores = np.array([4, 2, 9]), np.array([[1.0, 0], [3.0, 0], [2.0, 0]])[:, 0]
-    order, shown = loops.ordered(slots, scores, SIZE, 5, None)
-    assert (order.tolist(), shown.tolist()) == ([2, 9, 4], [3.0, 2.0, 1.0])
+    order, shown, is_tied = loops.ordered(slots, scores, SIZE, 5, None)
+    assert (order.tolist(), shown.tolist(), is_tied) == ([2, 9, 4], [3.0, 2.0, 1.0], False)
     fits = np.array([[0.0, 9.0], [9.0, 0.0], [9.0, 0.0]])
     turn = loops.turns(np.array([3.0, 2.9, 2.8]), fits.T, 2, 0.5, 3.0)
     assert turn.tolist() == [0, 1, 2]

@@ -21,7 +21,7 @@ from .ranking import Fused, Fusion, Mask, Ranker, Ranking, Request
 from .scope import LONGEST_NAME, narrowed
 from .spellings import Spellings
 from .text import is_paired
-from .typos import as_typed, repair, unseen
+from .typos import repair, unseen
 from .values import Prepare, prepared
 
 _NEAR = 8
@@ -60,7 +60,7 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     if query.select:
         return _selected(index, query, mask)
     if query.pattern is not None:
-        request = Request(query, index, mask, (), limit=limit, depth=_depth(limit))
+        request = Request(query, index, mask, limit=limit, depth=_depth(limit))
         found = _ranked(method, request, arms=(Regex(),))
         if found.hits or not query.is_guess:  # what matches is what was asked for
             return found._replace(confidence=float(bool(found.hits)))
@@ -70,17 +70,17 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
         words = method.prepare(query.words, partial(_is_seen, index, mask))
         query = query if words is query.words else query._replace(words=words)
     parts = clauses(query.words)
-    read = repair(index, method.spellings, parts, mask) if method.mends else as_typed(parts)
+    read = repair(index, method.spellings if method.mends else None, parts, mask)
     notes: tuple[str, ...] = ()
     if read.slips:
         notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.slips.items())}.",)
         if not read.is_foreign:  # then what is strange in it tells an encoder more as it stands
             query = query._replace(words=read.mended(query.words))
-            parts = tuple(map(read.mended, parts))
+            parts = [*map(read.mended, parts)]
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
-    every = tuple(chain.from_iterable(read.needs))
-    request = Request(query, index, mask, every, parts, read.needs, limit, _depth(limit))
+    said = read.terms, read.words, parts, read.needs
+    request = Request(query, index, mask, *said, limit, _depth(limit))
     return _ranked(method, request, notes=notes)
 
 
@@ -167,7 +167,8 @@ def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[
     best: zip[tuple[int, float]] = zip(
         fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
     )
-    hits = [Hit(tools[s], _rounded(score), partial(_why, rankings, s)) for s, score in best]
+    # `round` to a number of digits goes by way of a text, and takes longer than all the rest
+    hits = [Hit(tools[s], round(1e4 * x) / 1e4, partial(_why, rankings, s)) for s, x in best]
     related = [hit.tool for hit in hits if hit.tool.related]
     if not related:
         return tuple(hits)
@@ -179,11 +180,6 @@ def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[
                 shown.add(name)
                 hits.append(Hit(tools[slot], 0.0, _because("related", words=(tool.name,))))
     return tuple(hits)
-
-
-def _rounded(score: float) -> float:
-    """To four digits, sooner than `round` does it, which goes by way of a text."""
-    return round(score * 1e4) / 1e4
 
 
 def _seen(request: Request, name: str) -> int | None:

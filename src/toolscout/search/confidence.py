@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import copysign, exp, log1p, log10
+from operator import mul
 
 from .hit import Evidence
 from .rankers.bm25f import Words
@@ -45,7 +46,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
 def confidence(found: Evidence) -> float:
     """The chance that the best hit is right, by a logistic model."""
     weights = WORDS_ALONE if found.similarity is None else WITH_VECTORS
-    total = sum([w * x for w, x in zip(weights, features(found), strict=True)])
+    total = sum(map(mul, weights, features(found)))
     return round(1e4 / (1 + exp(-total))) / 1e4
 
 
@@ -59,7 +60,7 @@ def features(found: Evidence) -> tuple[float, ...]:
 
 def is_worded(request: Request) -> bool:
     """Whether a request says anything that could be a word."""
-    return any(len(term) <= _LONGEST_WORD for term in request.terms)
+    return min(map(len, request.terms), default=_LONGEST_WORD + 1) <= _LONGEST_WORD
 
 
 def is_named(rankings: Sequence[Ranking], fused: Fused) -> bool:

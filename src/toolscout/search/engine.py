@@ -178,7 +178,7 @@ class Engine:
             answered=found.confidence >= self.cut,
             near=found.near,
             notes=tuple(dict.fromkeys((*found.notes, *self._notes(now.index, mask)))),
-            took_ms=round((perf_counter() - started) * 1e3, 3),
+            took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
         )

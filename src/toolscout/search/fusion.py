@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -30,9 +29,9 @@ def summed(
         return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
     offered = [r.candidates for r in rankings]
     slots = offered[0] if len(offered) == 1 else distinct(np.concatenate(offered))
-    scores: Floats = rankings[0].at(slots) * np.float32(rankings[0].trust)
+    scores: Floats = rankings[0].at(slots) * rankings[0].trust
     for ranking in rankings[1:]:
-        scores += np.float32(ranking.trust) * ranking.at(slots)
+        scores += ranking.at(slots) * ranking.trust
     return _ordered(request, slots, scores, _leaning(request, server_share))
 
 
@@ -50,13 +49,12 @@ def _ordered(
 ) -> Fused:
     """Best first, equal scores by name: the same query gives the same bytes."""
     seen = request.limit + (_BEYOND if len(request.clauses) > 1 else _NEAR)
-    slots, scores = kernel.ordered(slots, scores, request.index.size, seen, leaning)
-    ranks: list[float] = scores.tolist()
-    if len({*ranks}) < len(ranks):
-        equal = [place for place, (one, other) in enumerate(pairwise(ranks)) if one == other]
+    slots, scores, is_tied = kernel.ordered(slots, scores, request.index.size, seen, leaning)
+    if is_tied:
+        equal: list[int] = (scores[1:] == scores[:-1]).nonzero()[0].tolist()
         tied = sorted({*equal, *(place + 1 for place in equal)})
+        ranks: list[float] = (-scores[tied]).tolist()
         chosen: list[int] = slots[tied].tolist()
         names = [request.index.tool(slot).name for slot in chosen]
-        below = [-ranks[place] for place in tied]
-        slots[tied] = [slot for *_, slot in sorted(zip(below, names, chosen, strict=True))]
+        slots[tied] = [slot for *_, slot in sorted(zip(ranks, names, chosen, strict=True))]
     return Fused(slots, scores)

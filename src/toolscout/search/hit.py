@@ -24,7 +24,7 @@ class Reason:
         return f"{self.arm}{where}{what}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)  # not frozen: of these a search makes the most
 class Hit:
     """One tool that fits; `score` orders hits of one search and means nothing across searches."""
 

@@ -13,7 +13,7 @@ from ..catalog.tool import Tool
 from .embedders.embedder import unfitting
 from .fields import weigh
 from .glossary import Glossary
-from .lexicon import Lexicon, Lost
+from .lexicon import Lexicon, Lost, Term
 from .postings import Segment, Vocabulary, build, kept, settle
 from .vectors import Vectors
 
@@ -82,6 +82,11 @@ class Index:
     def named(self, spelling: str) -> list[int]:
         """The living slots whose name is spelled so, in any case style, with or without server."""
         return self._living(self.shared.spellings.get(normalised(spelling), ()))
+
+    def known(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
+        """Those of some words that an allowed tool has."""
+        is_all = allowed is self.alive
+        return self.lexicon.terms(texts) if is_all else self.lexicon.seen(texts, allowed)
 
     def with_tools(self, tools: Sequence[Tool]) -> Index:
         """Index more tools; the cost follows their number, not the catalog's."""

@@ -33,13 +33,14 @@ class Segment:
 
     def find(self, term: int) -> Posting | None:
         """A term's postings here, if it has any."""
+        terms, offsets = self.terms, self.offsets
         place = term  # where it stands if the segment has every term up to it
-        if place >= len(self.terms) or self.terms[place] != term:
-            place = int(self.terms.searchsorted(np.int32(term)))
-            if place == len(self.terms) or self.terms[place] != term:
+        if place >= len(terms) or terms.item(place) != term:
+            place = int(terms.searchsorted(np.int32(term)))
+            if place == len(terms) or terms.item(place) != term:
                 return None
-        start, end = self.offsets[place : place + 2].tolist()
-        return Posting(self, start, end, float(self.sums[place]), float(self.squares[place]))
+        start, end = offsets.item(place), offsets.item(place + 1)
+        return Posting(self, start, end, self.sums.item(place), self.squares.item(place))
 
 
 class Posting(NamedTuple):

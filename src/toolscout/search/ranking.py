@@ -36,24 +36,24 @@ class Request:
     """A query over one snapshot, for one caller.
 
     `allowed` says of each slot whether this caller may see it; a ranker never returns another.
-    `terms` are those of the whole request, `needs` those of each of its `clauses`.
+    `terms` are those of the whole request, `needs` those of each of its `clauses`, and `words` what
+    those of them are to the snapshot that a tool in the caller's sight has.
     `limit` is how many hits are wanted; `depth` is how many candidates an arm should offer.
     """
 
     query: Query
     index: Index
     allowed: Mask
-    terms: tuple[str, ...]
-    clauses: tuple[str, ...] = ()
+    terms: Sequence[str] = ()
+    words: Sequence[Term] = ()
+    clauses: Sequence[str] = ()
     needs: Sequence[Sequence[str]] = ()
     limit: int = 5
     depth: int = 300
 
     def known(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that a tool in the caller's sight has."""
-        lexicon = self.index.lexicon
-        is_all = self.allowed is self.index.alive
-        return lexicon.terms(texts) if is_all else lexicon.seen(texts, self.allowed)
+        return self.index.known(texts, self.allowed)
 
     def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
         """The best of some slots, in no order; of equals at the end the first by name.

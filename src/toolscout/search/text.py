@@ -164,8 +164,10 @@ def _simple(word: str) -> tuple[str, ...]:
     if not (word.isascii() and word.isalpha() and (word.islower() or word.istitle())):
         return ()
     lowered = word.lower()
-    full = usual(lowered)
-    return () if lowered in _STOP or " " in full else (_stem(full),)
+    if lowered in _STOP or " " in (full := usual(lowered)):
+        return ()
+    stem = _stem(full)
+    return (word if stem == word else stem,)  # one text for both is kept once, and found sooner
 
 
 def _terms_of(word: str) -> Iterable[str]:

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from itertools import chain, islice
 from typing import NamedTuple
 
+import numpy as np
 from rapidfuzz.distance import OSA
 
 from ..catalog.schema import Schema
@@ -25,10 +26,13 @@ _REMEMBERED = 4_096
 class Repaired(NamedTuple):
     """The terms of a request's clauses with slips mended, and each slip with the word it is.
 
-    It `is_foreign` if most of its words are strange: those are not slips, but another language.
+    `terms` are those of all `needs`, and `words` those that tools in sight have. The request
+    `is_foreign` if most of its words are strange: those are not slips, but another language.
     """
 
     needs: Sequence[list[str]]
+    terms: Sequence[str]
+    words: Sequence[Term]
     slips: Mapping[str, str]
     is_foreign: bool
 
@@ -40,23 +44,23 @@ class Repaired(NamedTuple):
         return each_word(text, lambda word: self.slips.get(word, ""))
 
 
-def as_typed(clauses: Sequence[str]) -> Repaired:
-    """A request in which nothing is mended."""
-    return Repaired([terms(clause) for clause in clauses], {}, is_foreign=False)
-
-
-def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: Mask) -> Repaired:
+def repair(
+    index: Index, spellings: Spellings | None, clauses: Sequence[str], allowed: Mask
+) -> Repaired:
     """The terms of a query's clauses with slips mended, and which word was read as which.
 
     Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
-    others. What is quoted is a value, and left as it is; so is what is a word elsewhere.
+    others. What is quoted is a value, and left as it is; so is what is a word elsewhere. Without
+    spellings nothing is mended.
     """
     said = list(map(written, clauses))
     needs = list(map(terms_of, said))
-    different = dict.fromkeys(chain.from_iterable(needs))
-    unknown = unseen(index, different, allowed)
-    if not unknown:
-        return Repaired(needs, {}, is_foreign=False)
+    every = list(chain.from_iterable(needs))
+    different = dict.fromkeys(every)
+    known = index.known(different, allowed)
+    if spellings is None or len(known) == len(different):
+        return Repaired(needs, every, known, {}, is_foreign=False)
+    unknown = _beside(known, different)
     strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
     typed = _typed(zip(clauses, said, needs, strict=True), strange) if strange else {}
     mended: dict[str, str] = {}
@@ -67,15 +71,18 @@ def repair(index: Index, spellings: Spellings, clauses: Sequence[str], allowed: 
             mended[term], slips[word] = found
     if mended:
         needs = [[mended.get(term, term) for term in need] for need in needs]
-    return Repaired(needs, slips, is_foreign=2 * len(unknown) > len(different))
+        every = list(chain.from_iterable(needs))
+        known = index.known(dict.fromkeys(every), allowed)
+    return Repaired(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
 
 
 def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    lexicon = index.lexicon
-    known = lexicon.terms(texts) if allowed is index.alive else lexicon.seen(texts, allowed)
-    if len(known) == len(texts):
-        return []
+    known = index.known(texts, allowed)
+    return _beside(known, texts) if len(known) < len(texts) else []
+
+
+def _beside(known: Iterable[Term], texts: Iterable[str]) -> list[str]:
     names = {term.text for term in known}
     return [text for text in texts if text not in names]
 
@@ -153,7 +160,10 @@ def _ordered(
         known = index.lexicon.get(stem)
         if known is None:
             continue
-        if count := int(allowed.take(known.word.slots).sum()):
+        count = known.tools
+        if allowed is not index.alive:
+            count = int(np.count_nonzero(allowed.take(known.word.slots)))
+        if count:
             is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
             found.append(((distance, not is_mixed, not is_even, -count, other), known))
     found.sort(key=lambda pair: pair[0])

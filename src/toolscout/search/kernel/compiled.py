@@ -76,19 +76,22 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats
 
 def ordered(
     slots: Ints, scores: Floats, size: int, seen: int, leaning: Leaning | None
-) -> tuple[Ints, Floats]:
-    """The best of some of so many slots first, as many as are seen and what is equally good."""
+) -> tuple[Ints, Floats, bool]:
+    """The best of some of so many slots first, as many as are seen and what is equally good.
+
+    And whether any two are equally good.
+    """
     if not len(slots):
-        return slots, scores
+        return slots, scores, False
     slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
     lean: tuple[Any, ...] = (None, None, 0, -1, 0.0)
     if leaning is not None:
         best = np.empty(leaning.servers, np.float32)
         lean = (place(leaning.server), place(best), *leaning[1:])
-    count = _code.ordered(place(slots), place(scores), len(slots), size, max(1, seen), *lean)
-    if count < 0:
+    found = _code.ordered(place(slots), place(scores), len(slots), size, max(1, seen), *lean)
+    if found < 0:
         raise nowhere(slots, size)
-    return slots[:count], scores[:count]
+    return slots[: found // 2], scores[: found // 2], found % 2 == 1
 
 
 def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:

@@ -176,9 +176,10 @@ PUBLIC int32_t parted(const Word *words, int32_t many, const uint8_t *said, int3
     return 0;
 }
 
-/* Put the best `seen` of some of `size` slots first, and behind them whatever is as good as the last; how many
-   those are. Scores gain by the best one of their server and are rounded as they are shown. `best`
-   has a place a server, `nameless` is the number of none. */
+/* Put the best `seen` of some of `size` slots first, and behind them whatever is as good as the last;
+   how many those are, twice, and one more if some are equally good. Scores gain by the best one of
+   their server and are rounded as they are shown. `best` has a place a server, `nameless` is the
+   number of none. */
 PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t size, int32_t seen,
                        const int32_t *server, float *best, int32_t servers, int32_t nameless,
                        float share)
@@ -208,7 +209,9 @@ PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t siz
         kept++;
         while (kept > seen && scores[kept - 1] < scores[seen - 1]) kept--;
     }
-    return kept;
+    int is_tied = 0;
+    for (int32_t i = 1; i < kept; i++) is_tied |= scores[i] == scores[i - 1];
+    return 2 * kept + is_tied;
 }
 
 /* The most that a slot fits one of several clauses, less what has served each; which one. */

@@ -45,8 +45,11 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats
 
 def ordered(
     slots: Ints, scores: Floats, size: int, seen: int, leaning: Leaning | None
-) -> tuple[Ints, Floats]:
-    """The best of some of so many slots first, as many as are seen and what is equally good."""
+) -> tuple[Ints, Floats, bool]:
+    """The best of some of so many slots first, as many as are seen and what is equally good.
+
+    And whether any two are equally good.
+    """
     _check(slots, size)
     slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
     if leaning is not None:
@@ -62,7 +65,8 @@ def ordered(
     ranks = ranks[order]
     if seen < len(order):
         order = order[: ranks.searchsorted(ranks[max(1, seen) - 1], side="right")]
-    return slots[order], -ranks[: len(order)]
+    ranks = ranks[: len(order)]
+    return slots[order], -ranks, bool((ranks[1:] == ranks[:-1]).any())
 
 
 def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from ctypes import addressof, c_char
 from typing import Any, NamedTuple
 
@@ -19,9 +20,12 @@ SMALL = 1e-6
 _PACKED = struct.Struct("@PPqdddd")
 
 
+_at: Callable[[npt.NDArray[Any]], c_char] = c_char.from_buffer  # pyright: ignore[reportAssignmentType] # arrays are buffers
+
+
 def place(array: npt.NDArray[Any]) -> int:
     """Where an array that is not empty stands in memory, told faster than it tells itself."""
-    return addressof(c_char.from_buffer(array))  # pyright: ignore[reportArgumentType] # it is one
+    return addressof(_at(array))
 
 
 class Word(NamedTuple):

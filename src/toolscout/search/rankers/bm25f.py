@@ -36,13 +36,12 @@ class BM25F:
     def rank(self, request: Request) -> Words | None:
         """Score the tools that have words of the query."""
         index = request.index
-        texts = dict.fromkeys(request.terms)
-        known = request.known(texts)
+        known = request.words
         if not known:
             return None
         coverage = 1.0
         trust = self.weight
-        if unknown := len(texts) - len(known):
+        if unknown := len({*request.terms}) - len(known):
             rarest = log(1 + (len(index) + 0.5) / 0.5)
             mass = sum([t.word.idf for t in known])
             coverage = mass / (mass + unknown * rarest)
