@@ -80,7 +80,7 @@ class TestGathering:
         np.testing.assert_allclose(scores, wanted, rtol=1e-5)
         seen = sorted({*chain.from_iterable(catalog)} - hidden, key=lambda s: -wanted[s])
         assert len(found) == min(depth, len(seen))
-        assert sorted(found.tolist()) == found.tolist()
+        assert len({*found.tolist()}) == len(found)
         assert not {*found.tolist()} & hidden
         kept = sorted((wanted[s] for s in found.tolist()), reverse=True)
         np.testing.assert_allclose(kept, [wanted[s] for s in seen[: len(found)]], rtol=1e-5)
@@ -89,7 +89,7 @@ class TestGathering:
         slots = np.arange(0, SIZE, 2, dtype=np.int32)
         one = Word.of(slots, np.full(len(slots), 2, np.float32), 1, 1, 1, 1)
         _, found = loops.gather([one], mask(set()), 3)
-        assert found.tolist() == slots.tolist()
+        assert sorted(found.tolist()) == slots.tolist()
 
     def test_of_a_large_catalog_no_better_one_is_missed(self, loops: ModuleType) -> None:
         size, depth = 20_000, 100

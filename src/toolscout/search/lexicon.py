@@ -14,6 +14,7 @@ from .kernel import Word
 from .postings import Floats, Ints, Posting, Segment, Vocabulary
 
 _SIGHTS = 64
+_FEW = 64
 
 Mask = npt.NDArray[np.bool_]
 
@@ -35,16 +36,17 @@ class Term(NamedTuple):
     def within(self, sight: Sight) -> Term | None:
         """The same word to a caller, if a tool in sight has it.
 
-        How rare it is stays; who sees little need not read of tools that are out of sight.
+        How rare it is stays; who sees little need not read of the many tools out of sight.
         """
-        slots, weights, *told, _ = self.word
+        slots, weights, worth, idf, mean, variance, _ = self.word
         is_seen = sight.mask.take(slots)
-        if not np.count_nonzero(is_seen):
+        if len(slots) <= _FEW or not sight.is_narrow:
+            return self if 1 in is_seen.tobytes() else None
+        few = slots.compress(is_seen)
+        if not len(few):
             return None
-        if not sight.is_narrow:
-            return self
-        few = Word.of(slots.compress(is_seen), weights.compress(is_seen), *told)
-        return self._replace(word=few)
+        word = Word.of(few, weights.compress(is_seen), worth, idf, mean, variance)
+        return Term(self.tools, self.text, word, self.postings)
 
     def quieter(self, share: float) -> Term:
         """The same word where it counts only for a share."""

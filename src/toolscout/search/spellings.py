@@ -21,6 +21,7 @@ LONGEST = 40
 _CROWDED = 5  # shorter words have so many neighbours that only letters out of order are a slip
 _LONG = 8
 _SHORTEST_STEM = 6
+_REMEMBERED = 4_096
 
 Near = list[tuple[int, str, str]]
 """Words, how many slips away each is, and its term."""
@@ -32,17 +33,31 @@ class Words:
 
     letters: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
     laid: dict[str, Laid] = field(default_factory=dict[str, "Laid"])
+    asked: dict[str, list[tuple[int, str]]] = field(
+        default_factory=dict[str, "list[tuple[int, str]]"]
+    )
     seen: int = 0
     """How many of the texts that they come from have been taken in."""
 
     def add(self, words: Iterable[str]) -> None:
         """Take in what is a word and neither very short nor very long."""
+        self.asked.clear()
         for word in words:
             if SHORTEST - 1 <= len(word) <= LONGEST and word.isalpha():
                 self.letters.setdefault(word[0], {})[word] = None
 
     def near(self, word: str) -> list[tuple[int, str]]:
-        """Words one slip away, two for a long word, and how many; the first letter is trusted."""
+        """Words one slip away, two for a long word, and how many; the first letter is trusted.
+
+        One caller's slip is another's, so it is worked out once.
+        """
+        if word not in self.asked:
+            if len(self.asked) >= _REMEMBERED:
+                self.asked.clear()
+            self.asked[word] = self._near(word)
+        return self.asked[word]
+
+    def _near(self, word: str) -> list[tuple[int, str]]:
         known = self.letters.get(word[0], {})
         if len(word) < _CROWDED:
             return [(1, other) for other in _swapped(word) if other in known]

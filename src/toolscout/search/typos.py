@@ -65,8 +65,13 @@ def repair(
     typed = _typed(zip(clauses, said, needs, strict=True), strange) if strange else {}
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
+    read = index.lexicon.sight(allowed).slips if typed else {}
     for term, word in islice(typed.items(), _MOST):
-        found = _remembered(index, spellings, word, term, allowed)
+        if word not in read:  # each is worked out once for a caller's view
+            if len(read) >= _REMEMBERED:
+                read.clear()
+            read[word] = _meant(index, spellings, word, term, allowed)
+        found = read[word]
         if found and not spellings.is_word(word):
             mended[term], slips[word] = found
     if mended:
@@ -101,27 +106,13 @@ def _typed(
         plain = without_quotations(clause)
         words = words if plain is clause else written(plain)
         for word, its in zip(words, terms_by_word(words), strict=True):
-            if strange.isdisjoint(its):
+            if not its or strange.isdisjoint(its):
                 continue
             if word.isalpha() and (word.islower() or word.istitle()):
                 found |= dict.fromkeys(its, word.casefold())
             else:
                 found |= {t: form for form in forms((word,)) for t in terms(form)}
     return {term: word for term, word in found.items() if term in strange and _is_word(word)}
-
-
-def _remembered(
-    index: Index, spellings: Spellings, word: str, term: str, allowed: Mask
-) -> tuple[str, str] | None:
-    """What a word is read as, worked out once for a caller's view."""
-    slips = index.lexicon.sight(allowed).slips
-    try:
-        return slips[word]
-    except KeyError:
-        if len(slips) >= _REMEMBERED:
-            slips.clear()
-        found = slips[word] = _meant(index, spellings, word, term, allowed)
-        return found
 
 
 def _meant(
@@ -132,9 +123,8 @@ def _meant(
     What was typed is compared with words as tools write them, and only then its term with theirs,
     if it is another than the word: it may be a form that no tool writes.
     """
-    near = [
-        one for one in spellings.near(index.shared.vocabulary, word) if one[2] != term
-    ]  # it is not seen itself
+    found = spellings.near(index.shared.vocabulary, word)
+    near = [one for one in found if one[2] != term]  # it is not seen itself
     for other, known in _ordered(index, word, near, allowed):
         if _is_written(index, known, other, allowed):
             return known.text, other
@@ -147,13 +137,15 @@ def _meant(
 
 
 def _ordered(
-    index: Index, word: str, offered: Iterable[tuple[int, str, str]], allowed: Mask
+    index: Index, word: str, offered: Sequence[tuple[int, str, str]], allowed: Mask
 ) -> Iterator[tuple[str, Term]]:
     """What is in the caller's sight, the likeliest first, with what is known of its term.
 
     Of equally many slips letters that changed places are likelier than another letter, and that is
     likelier than one too few or too many; then the word that more tools have.
     """
+    if not offered:
+        return
     found: list[tuple[tuple[int, bool, bool, int, str], Term]] = []
     letters = sorted(word)
     for distance, other, stem in offered:
@@ -167,7 +159,7 @@ def _ordered(
             is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
             found.append(((distance, not is_mixed, not is_even, -count, other), known))
     found.sort(key=lambda pair: pair[0])
-    return ((rank[-1], known) for rank, known in found)
+    yield from ((rank[-1], known) for rank, known in found)
 
 
 def _form(index: Index, spellings: Spellings, word: str, known: Term, allowed: Mask) -> str:
@@ -182,9 +174,8 @@ def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
     if allowed is index.alive and not index.shared.vocabulary.has_lost:
         return True  # whatever was met is still there
     slots: list[int] = known.word.slots.compress(allowed.take(known.word.slots)).tolist()
-    tools = [index.tool(slot) for slot in slots]
-    return any(_has(_text(tool), word) for tool in tools) or any(
-        _describes(tool.parameters, word) for tool in tools
+    return any(_has(_text(index.tool(slot)), word) for slot in slots) or any(
+        _describes(index.tool(slot).parameters, word) for slot in slots
     )
 
 

@@ -48,7 +48,7 @@ _CONTENT = re.compile(
     )(?!\w)""",
     re.VERBOSE,
 )
-_QUOTE = re.compile(r"""["“«「`'‘]""")
+_QUOTE = re.compile("[“«「‘]")
 # A word that is no part of a name, link or address.
 _ALONE = re.compile(r"(?<![\w./@:-])[^\W_]+(?![\w/@:-]|\.\w)")
 _AT_LENGTH = 5
@@ -98,7 +98,7 @@ def prepared(text: str, is_known: Known) -> str:
 
 def without_contents(text: str, is_known: Known) -> str:
     """The request without quotations of five words or more, if it says something without them."""
-    if _QUOTE.search(text) is None:
+    if not _has_quotes(text):
         return text
     left = _CONTENT.sub(lambda m: m[0] if m[0].count(" ") + 1 < _AT_LENGTH else " ", text)
     if left == text:
@@ -152,6 +152,12 @@ def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: Fals
 
 def without_quotations(text: str) -> str:
     """The text without what is quoted, addresses and links."""
-    left = _QUOTATIONS.sub(" ", text) if _QUOTE.search(text) else text
+    left = _QUOTATIONS.sub(" ", text) if _has_quotes(text) else text
     left = _LINKS.sub(" ", left) if "://" in left else left
     return _ADDRESSES.sub(" ", left) if "@" in left else left
+
+
+def _has_quotes(text: str) -> bool:
+    if '"' in text or "'" in text or "`" in text:
+        return True
+    return not text.isascii() and _QUOTE.search(text) is not None

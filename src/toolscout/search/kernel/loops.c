@@ -68,6 +68,7 @@ static float placed(float *values, int32_t count, int32_t place)
 
 #define BLOCK 32   /* so many scores are compared at once */
 #define SOME 6     /* so many tools for each one wanted are looked at for a first idea */
+#define SPARSE 4   /* so many slots for each one that words have are not all looked at */
 #define RARE 32    /* so many tools for each one asked for make a word no longer rare */
 #define SMALL 1e-6 /* the least variance, as in word.py */
 
@@ -79,16 +80,37 @@ static int any_reaches(const float *scores, float least)
     return is_reached;
 }
 
-/* Sum what words, the rarest first, give each of `size` slots, and find the allowed ones among the
-   `depth` best and whatever is as good as the last of them; how many those are. `scores` comes
-   zeroed; there is `room` for a number a slot. */
+/* Find the allowed slots whose score is that high, and their scores; how many those are. */
+static int32_t reaching(const float *scores, const uint8_t *allowed, int32_t size, float least,
+                        float *reached, int32_t *found)
+{
+    int32_t count = 0;
+    for (int32_t start = 0; start < size; start += BLOCK) {
+        int32_t end = start + BLOCK < size ? start + BLOCK : size;
+        if (end - start == BLOCK && !any_reaches(scores + start, least)) continue;
+        for (int32_t slot = start; slot < end; slot++) {
+            reached[count] = scores[slot];
+            found[count] = slot;
+            count += (scores[slot] >= least) & allowed[slot];
+        }
+    }
+    return count;
+}
+
+/* Sum what words, the rarest first, give each of `size` slots, which is always something, and find the
+   allowed ones among the `depth` best and whatever is as good as the last of them, in no order; how
+   many those are. `scores` comes zeroed; there is `room` for a number a slot. */
 PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, int32_t size,
                       int32_t depth, float *scores, float *room, int32_t *found)
 {
-    int32_t looked_at = 0, count = 0, kept = 0;
+    int32_t count = 0, kept = 0;
+    int64_t looked_at = 0, had = 0;
+    for (const Word *word = words; word < words + many; word++) had += word->count;
+    int is_sparse = SPARSE * had < size;
+    int64_t some = is_sparse ? had : SOME * (int64_t)depth;
     for (const Word *word = words; word < words + many; word++) {
-        /* some tools that are likely among the best, since they have the rarest words */
-        for (int64_t i = 0; i < word->count && looked_at < SOME * depth; i++, looked_at++) {
+        /* all tools, or some that are likely among the best, since they have the rarest words */
+        for (int64_t i = 0; i < word->count && looked_at < some; i++, looked_at++) {
             found[count] = word->slots[i];
             count += (scores[word->slots[i]] == 0) & allowed[word->slots[i]];
         }
@@ -96,24 +118,15 @@ PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, i
         for (int64_t i = 0; i < word->count; i++)
             scores[word->slots[i]] += word->weights[i] * worth;
     }
-    /* so good are as many as are wanted, and perhaps more */
-    float least = FLT_MIN;
     for (int32_t i = 0; i < count; i++) room[i] = scores[found[i]];
-    if (count >= depth) least = placed(room, count, depth - 1);
-    count = 0;
-    for (int32_t start = 0; start < size; start += BLOCK) {
-        int32_t end = start + BLOCK < size ? start + BLOCK : size;
-        if (end - start == BLOCK && !any_reaches(scores + start, least)) continue;
-        for (int32_t slot = start; slot < end; slot++) {
-            room[count] = scores[slot];
-            found[count] = slot;
-            count += (scores[slot] >= least) & allowed[slot];
-        }
+    if (!is_sparse) { /* as good as those are as many as are wanted, and perhaps more */
+        float least = count < depth ? FLT_MIN : placed(room, count, depth - 1);
+        count = reaching(scores, allowed, size, least, room, found);
     }
     if (count <= depth) return count;
-    least = placed(room, count, depth - 1);
+    float last = placed(room, count, depth - 1);
     for (int32_t i = 0; i < count; i++)
-        if (scores[found[i]] >= least) found[kept++] = found[i];
+        if (scores[found[i]] >= last) found[kept++] = found[i];
     return kept;
 }
 
