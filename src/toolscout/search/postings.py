@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -156,21 +156,19 @@ class Vocabulary:
     there may be words in it that no tool has.
     """
 
-    __slots__ = ("_met", "_numbers", "has_lost", "terms", "words")
+    __slots__ = ("_met", "get", "has_lost", "terms", "words")
 
     def __init__(self) -> None:
         self.terms: list[str] = []
         self.words: list[str] = []
         self.has_lost = False
-        self._numbers = _Numbers(self.terms)
-        self._met = _Met(self.words, self._numbers)
+        numbers = _Numbers(self.terms)
+        self.get: Callable[[str], int | None] = numbers.get
+        """The number of a known term."""
+        self._met = _Met(self.words, numbers)
 
     def __len__(self) -> int:
         return len(self.terms)
-
-    def get(self, term: str) -> int | None:
-        """The number of a known term."""
-        return self._numbers.get(term)
 
     def meet(self, words: Iterable[str]) -> list[int]:
         """Take in words as they are written, new or not; the numbers of their terms."""

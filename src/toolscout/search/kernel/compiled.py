@@ -63,11 +63,11 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats
     slots = np.ascontiguousarray(slots, np.int32)
     fits = np.zeros((clauses, len(slots)), np.float32)
     if fits.size:
-        column = np.zeros(size, np.int32)
+        ordered = np.empty(len(slots), np.int32)
         table = np.zeros((len(words), len(slots)), np.float32)
         found = _code.parted(
             *(*_packed(words), said, clauses),
-            *(place(slots), len(slots), size, place(column), place(table), place(fits)),
+            *(place(slots), len(slots), size, place(ordered), place(table), place(fits)),
         )
         if found < 0:
             raise nowhere(slots, size)

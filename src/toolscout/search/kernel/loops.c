@@ -70,6 +70,7 @@ static float placed(float *values, int32_t count, int32_t place)
 #define SOME 6     /* so many tools for each one wanted are looked at for a first idea */
 #define SPARSE 4   /* so many slots for each one that words have are not all looked at */
 #define RARE 32    /* so many tools for each one asked for make a word no longer rare */
+#define BITS 32    /* so many times 64 slots are told apart by bits */
 #define SMALL 1e-6 /* the least variance, as in word.py */
 
 /* Whether any of a block's scores is that high: told of all at once. */
@@ -150,31 +151,51 @@ PUBLIC double held(const Word *words, int32_t many, int32_t slot)
     return sum;
 }
 
-/* What each word gives each of some slots: a row a word. Reading a rare word through takes less time
-   than looking up each slot in it. */
-static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t count,
-                  int32_t *column, float *table)
+/* Which of some slots, `ordered` by number, is this one; -1 if none is. */
+static int32_t which(const int32_t *slots, const int32_t *ordered, int32_t count, int32_t slot)
 {
-    for (int32_t i = 0; i < count; i++) column[slots[i]] = i + 1;
+    int32_t first = 0;
+    for (int32_t left = count, half; left > 1; left -= half) {
+        half = left / 2;
+        first = slots[ordered[first + half - 1]] < slot ? first + half : first;
+    }
+    return slots[ordered[first]] == slot ? ordered[first] : -1;
+}
+
+/* What each word gives each of some slots: a row a word. Reading a rare word through takes less time
+   than looking up each slot in it; most of its slots are seen to be others by a few of their bits. */
+static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t count,
+                  int32_t *ordered, float *table)
+{
+    uint64_t bits[BITS] = {0};
+    for (int32_t i = 0, place; i < count; i++) {
+        for (place = i; place > 0 && slots[ordered[place - 1]] > slots[i]; place--)
+            ordered[place] = ordered[place - 1];
+        ordered[place] = i;
+        bits[slots[i] / 64 % BITS] |= (uint64_t)1 << slots[i] % 64;
+    }
     for (const Word *word = words; word < words + many; word++, table += count) {
         if (word->count > RARE * count) {
             for (int32_t i = 0; i < count; i++) table[i] = gain(word, slots[i]);
             continue;
         }
-        for (int64_t i = 0; i < word->count; i++)
-            if (column[word->slots[i]])
-                table[column[word->slots[i]] - 1] = word->weights[i] * (float)word->worth;
+        for (int64_t i = 0; i < word->count; i++) {
+            int32_t slot = word->slots[i];
+            if (!(bits[slot / 64 % BITS] >> slot % 64 & 1)) continue;
+            int32_t place = which(slots, ordered, count, slot);
+            if (place >= 0) table[place] = word->weights[i] * (float)word->worth;
+        }
     }
 }
 
 /* How the words of each clause alone see some slots, in standard deviations: a row a clause in `said`
-   and `fits`. `column`, which has a place for every slot, `table` and `fits` come zeroed. */
+   and `fits`. `table` and `fits` come zeroed; `ordered` has room for all slots. */
 PUBLIC int32_t parted(const Word *words, int32_t many, const uint8_t *said, int32_t clauses,
-                      const int32_t *slots, int32_t count, int32_t size, int32_t *column,
+                      const int32_t *slots, int32_t count, int32_t size, int32_t *ordered,
                       float *table, float *fits)
 {
     if (!are_below(slots, count, size)) return -1;
-    gains(words, many, slots, count, column, table);
+    gains(words, many, slots, count, ordered, table);
     for (int32_t c = 0; c < clauses; c++, said += many, fits += count) {
         double mean = 0, variance = 0;
         for (int32_t w = 0; w < many; w++) {
