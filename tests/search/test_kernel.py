@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from math import isclose
@@ -235,3 +236,30 @@ def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
     assert copied.gather.__module__ == "loops.plain"
     for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
         del sys.modules[name]
+
+
+LETTERS = st.text(st.sampled_from("abcdeéжю字"), min_size=1, max_size=9)
+
+
+@given(some=st.lists(LETTERS, max_size=12), word=LETTERS, most=st.integers(0, 6), data=st.data())
+def test_words_are_alike_that_differ_in_few_letters(
+    loops: ModuleType, some: list[str], word: str, most: int, data: st.DataObject
+) -> None:
+    start = data.draw(st.integers(0, len(some)))
+    found = loops.Letters(some).alike(word, start, len(some), most)
+    assert found == [i for i, other in enumerate(some[start:]) if _apart(word, other) <= most]
+
+
+def _apart(word: str, other: str) -> int:
+    """How many letters only one of two words has once, and how many only one has more often."""
+    return sum(
+        len(
+            {c for c, n in _counts(word).items() if n > often}
+            ^ {c for c, n in _counts(other).items() if n > often}
+        )
+        for often in (0, 1)
+    )
+
+
+def _counts(word: str) -> Counter[int]:
+    return Counter(ord(letter) % 32 for letter in word)

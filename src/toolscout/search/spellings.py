@@ -9,10 +9,9 @@ from itertools import islice
 from threading import Lock
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 from rapidfuzz.distance import OSA
 
+from . import kernel
 from .postings import Vocabulary
 from .text import forms, terms
 
@@ -80,20 +79,19 @@ class Laid(NamedTuple):
 
     words: Sequence[str]
     starts: Sequence[int]
-    letters: npt.NDArray[np.uint64]
+    letters: kernel.Letters
 
     @classmethod
     def of(cls, words: Iterable[str]) -> Laid:
         """Lay words out."""
         listed = sorted(words, key=len)
         starts = [bisect_left(listed, length, key=len) for length in range(LONGEST + 4)]
-        return cls(listed, starts, np.fromiter(map(_letters, listed), np.uint64, len(listed)))
+        return cls(listed, starts, kernel.Letters(listed))
 
     def like(self, word: str, slips: int) -> list[str]:
         """What may be so many slips away: a slip changes the length by one and two letters."""
         start, end = self.starts[len(word) - slips], self.starts[len(word) + slips + 1]
-        apart = np.bitwise_count(self.letters[start:end] ^ np.uint64(_letters(word)))
-        near: list[int] = (apart <= 2 * slips).nonzero()[0].tolist()
+        near = self.letters.alike(word, start, end, 2 * slips)
         return [self.words[start + place] for place in near]
 
 
@@ -139,16 +137,6 @@ class Spellings:
         if self.terms.seen < (end := len(vocabulary)):
             self.terms.add(islice(vocabulary.terms, self.terms.seen, end))
             self.terms.seen = end
-
-
-def _letters(word: str) -> int:
-    """The letters of a word as bits, and again those that it has more than once."""
-    once = again = 0
-    for letter in word:
-        bit = 1 << (ord(letter) & 31)
-        again |= once & bit
-        once |= bit
-    return again << 32 | once
 
 
 def _swapped(word: str) -> Iterator[str]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from .word import SMALL, Leaning, Word
 
 try:
-    from .compiled import gather, held, ordered, parted, turns
+    from .compiled import Letters, gather, held, ordered, parted, turns
 except OSError:
-    from .plain import gather, held, ordered, parted, turns
+    from .plain import Letters, gather, held, ordered, parted, turns
 
 __all__ = [
     "SMALL",
     "Leaning",
+    "Letters",
     "Word",
     "gather",
     "held",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from ctypes import PyDLL, c_char_p, c_double, c_float, c_int32, c_void_p
+from ctypes import PyDLL, c_char_p, c_double, c_float, c_int32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,10 @@ _code.turns.argtypes = (
     *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
     *(c_double, c_double, c_void_p, c_void_p),
 )
-_code.gather.restype = _code.parted.restype = _code.ordered.restype = c_int32
+_code.letters.argtypes = (c_char_p, c_int32)
+_code.alike.argtypes = (c_void_p, c_int32, *_code.letters.argtypes, c_int32, c_void_p)
+_code.gather.restype = _code.parted.restype = _code.ordered.restype = _code.alike.restype = c_int32
+_code.letters.restype = c_uint64
 _code.held.restype = c_double
 _code.turns.restype = None
 
@@ -106,6 +109,29 @@ def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float
             *(share, serves, place(served), place(turn)),
         )
     return turn
+
+
+class Letters:
+    """The letters of words, by which most that are not alike can be told apart at once.
+
+    One thread at a time may ask.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        bits = (_code.letters(_spelt(word), len(word)) for word in words)
+        self._words = np.fromiter(bits, np.uint64, len(words))
+        self._found = np.empty(len(words), np.int32)
+        self._places = (place(self._words), place(self._found)) if words else (0, 0)
+
+    def alike(self, word: str, start: int, end: int, most: int) -> list[int]:
+        """Which of some of the words differ from one in no more letters than that."""
+        words, found = self._places
+        told = words + 8 * start, end - start, _spelt(word), len(word), most, found
+        return self._found[: _code.alike(*told)].tolist()
+
+
+def _spelt(word: str) -> bytes:
+    return word.encode("utf-32")[4:]  # as this machine writes numbers, without the mark of that
 
 
 def _packed(words: Sequence[Word]) -> tuple[bytes, int]:

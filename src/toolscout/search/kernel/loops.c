@@ -290,3 +290,33 @@ PUBLIC void turns(const float *scores, const float *fits, int32_t clauses, int32
         turn[place + 1] = chosen;
     }
 }
+
+/* The letters of a word as bits, and again those that it has more than once. */
+PUBLIC uint64_t letters(const uint32_t *word, int32_t length)
+{
+    uint64_t once = 0, again = 0;
+    for (int32_t i = 0; i < length; i++) {
+        uint64_t bit = (uint64_t)1 << word[i] % 32;
+        again |= once & bit;
+        once |= bit;
+    }
+    return again << 32 | once;
+}
+
+/* Find the words, given by their letters, that differ from one by no more than that; how many those
+   are. */
+PUBLIC int32_t alike(const uint64_t *words, int32_t count, const uint32_t *word, int32_t length,
+                     int32_t most, int32_t *found)
+{
+    uint64_t wanted = letters(word, length);
+    int32_t many = 0;
+    for (int32_t i = 0; i < count; i++) {
+        uint64_t apart = words[i] ^ wanted; /* whose ones are counted in pairs, fours and bytes */
+        apart -= apart >> 1 & 0x5555555555555555;
+        apart = (apart & 0x3333333333333333) + (apart >> 2 & 0x3333333333333333);
+        apart = (apart + (apart >> 4)) & 0x0f0f0f0f0f0f0f0f;
+        found[many] = i;
+        many += (int32_t)(apart * 0x0101010101010101 >> 56) <= most;
+    }
+    return many;
+}

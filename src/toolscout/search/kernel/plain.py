@@ -88,6 +88,28 @@ def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float
     return np.array(turn, np.int32)
 
 
+class Letters:
+    """The letters of words, by which most that are not alike can be told apart at once."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = np.fromiter(map(_letters, words), np.uint64, len(words))
+
+    def alike(self, word: str, start: int, end: int, most: int) -> list[int]:
+        """Which of some of the words differ from one in no more letters than that."""
+        apart = np.bitwise_count(self._words[start:end] ^ np.uint64(_letters(word)))
+        return np.flatnonzero(apart <= most).tolist()
+
+
+def _letters(word: str) -> int:
+    """The letters of a word as bits, and again those that it has more than once."""
+    once = again = 0
+    for letter in word:
+        bit = 1 << (ord(letter) % 32)
+        again |= once & bit
+        once |= bit
+    return again << 32 | once
+
+
 def _check(slots: Ints, size: int) -> None:
     if ((slots < 0) | (slots >= size)).any():
         raise nowhere(slots, size)
