@@ -15,7 +15,7 @@ from tests.search.parts import tool, use
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.search.engine import Engine
-from toolscout.search.text import terms, words
+from toolscout.search.text import terms, with_words, words
 
 OTHERS = [tool(f"thing_{i}", f"Handles thing number {i}.") for i in range(20)]
 
@@ -418,3 +418,13 @@ def test_a_very_long_query_still_finds_the_tool() -> None:
     found = engine.search("compute mortgage interest " + filler * 100)
 
     assert found.names[0] == "zeta"
+
+
+@given(
+    st.lists(
+        st.sampled_from(("Gihtub", "gihtub", "gihtubs", "x", "_", "9", "'s", " ", "-", "mail"))
+    )
+)
+def test_words_of_plain_texts_are_replaced_as_all_others_are(pieces: list[str]) -> None:
+    text, others = "".join(pieces), {"gihtub": "github", "mail": "letter"}
+    assert f"{with_words(text, others)} é" == with_words(f"{text} é", others)

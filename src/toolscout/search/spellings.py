@@ -46,7 +46,7 @@ class Words:
                 self.letters.setdefault(word[0], {})[word] = None
 
     def near(self, word: str) -> list[tuple[int, str]]:
-        """Words one slip away, two for a long word, and how many; the first letter is trusted.
+        """Other words one slip away, two for a long word, and how many; the first letter is right.
 
         One caller's slip is another's, so it is worked out once.
         """
@@ -67,6 +67,7 @@ class Words:
         compared = [
             (OSA.distance(word, other, score_cutoff=slips), other)
             for other in laid.like(word, slips)
+            if other != word
         ]
         return [pair for pair in compared if pair[0] <= slips]
 
@@ -134,7 +135,7 @@ class Spellings:
             for word in dict.fromkeys(fresh):
                 for term in terms(word)[:1]:
                     self.forms.setdefault(term, []).append(word)
-        if self.terms.seen < (end := len(vocabulary)):
+        if self.terms.seen < (end := len(vocabulary.terms)):
             self.terms.add(islice(vocabulary.terms, self.terms.seen, end))
             self.terms.seen = end
 

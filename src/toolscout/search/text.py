@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -94,9 +94,28 @@ def forms(words: Iterable[str]) -> Iterator[str]:
             yield from map(str.casefold, parts)
 
 
-def each_word(text: str, change: Callable[[str], str]) -> str:
-    """A text with words changed by their folded form; those changed to nothing stay."""
-    return _WORD.sub(lambda match: change(fold(match[0]).casefold()) or match[0], text)
+def with_words(text: str, others: Mapping[str, str]) -> str:
+    """A text with words that are known by their folded form replaced by others."""
+    if not text.isascii():
+        return _WORD.sub(lambda m: others.get(fold(m[0]).casefold(), m[0]), text)
+    plain = text.lower()
+    found = sorted((place, word) for word in others for place in places(plain, word))
+    pieces: list[str] = []
+    end = 0
+    for place, word in found:
+        pieces += text[end:place], others[word]
+        end = place + len(word)
+    return "".join((*pieces, text[end:]))
+
+
+def places(plain: str, word: str) -> Iterator[int]:
+    """Where a word stands in a text of plain letters, and not as a part of another."""
+    place = plain.find(word)
+    while place >= 0:
+        end = place + len(word)
+        if not (plain[place - 1 : place].isalnum() or plain[end : end + 1].isalnum()):
+            yield place
+        place = plain.find(word, end)
 
 
 def terms(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from .index import Index
 from .lexicon import Term
 from .ranking import Mask
 from .spellings import LONGEST, SHORTEST, Spellings
-from .text import each_word, fold, forms, terms, terms_by_word, terms_of, written
+from .text import forms, places, terms, terms_by_word, with_words, written
 from .values import without_quotations
 
 _MOST = 16
@@ -38,10 +38,7 @@ class Repaired(NamedTuple):
 
     def mended(self, text: str) -> str:
         """A text of the request as it was meant."""
-        plain = fold(text).casefold()
-        if not any(slip in plain for slip in self.slips):
-            return text
-        return each_word(text, lambda word: self.slips.get(word, ""))
+        return with_words(text, self.slips)
 
 
 def repair(
@@ -54,7 +51,8 @@ def repair(
     spellings nothing is mended.
     """
     said = list(map(written, clauses))
-    needs = list(map(terms_of, said))
+    by_word = list(map(terms_by_word, said))
+    needs = [list(chain.from_iterable(its)) for its in by_word]
     every = list(chain.from_iterable(needs))
     different = dict.fromkeys(every)
     known = index.known(different, allowed)
@@ -62,7 +60,8 @@ def repair(
         return Repaired(needs, every, known, {}, is_foreign=False)
     unknown = _beside(known, different)
     strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
-    typed = _typed(zip(clauses, said, needs, strict=True), strange) if strange else {}
+    told = zip(clauses, said, by_word, needs, strict=True)
+    typed = _typed(told, strange) if strange else {}
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
     read = index.lexicon.sight(allowed).slips if typed else {}
@@ -93,26 +92,30 @@ def _beside(known: Iterable[Term], texts: Iterable[str]) -> list[str]:
 
 
 def _typed(
-    clauses: Iterable[tuple[str, Sequence[str], Sequence[str]]], strange: AbstractSet[str]
+    clauses: Iterable[tuple[str, Sequence[str], Sequence[tuple[str, ...]], Sequence[str]]],
+    strange: AbstractSet[str],
 ) -> dict[str, str]:
     """The words that strange terms were typed as, but for what is quoted.
 
-    Of each clause come its text, its words and its terms.
+    Of each clause come its text, its words, the terms of each, and all of those.
     """
     found: dict[str, str] = {}
-    for clause, words, need in clauses:
+    for clause, words, by_word, need in clauses:
         if strange.isdisjoint(need):
             continue
         plain = without_quotations(clause)
-        words = words if plain is clause else written(plain)
-        for word, its in zip(words, terms_by_word(words), strict=True):
+        if plain is not clause:
+            words = written(plain)
+            by_word = terms_by_word(words)
+        for word, its in zip(words, by_word, strict=True):
             if not its or strange.isdisjoint(its):
                 continue
-            if word.isalpha() and (word.islower() or word.istitle()):
-                found |= dict.fromkeys(its, word.casefold())
-            else:
-                found |= {t: form for form in forms((word,)) for t in terms(form)}
-    return {term: word for term, word in found.items() if term in strange and _is_word(word)}
+            is_plain = word.isalpha() and (word.islower() or word.istitle())
+            for form in (word.casefold(),) if is_plain else forms((word,)):
+                if _is_word(form):
+                    its = its if is_plain else terms(form)
+                    found |= {term: form for term in its if term in strange}
+    return found
 
 
 def _meant(
@@ -174,15 +177,17 @@ def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
     if allowed is index.alive and not index.shared.vocabulary.has_lost:
         return True  # whatever was met is still there
     slots: list[int] = known.word.slots.compress(allowed.take(known.word.slots)).tolist()
-    return any(_has(_text(index.tool(slot)), word) for slot in slots) or any(
+    return any(_says(index.tool(slot), word) for slot in slots) or any(
         _describes(index.tool(slot).parameters, word) for slot in slots
     )
 
 
-def _text(tool: Tool) -> str:
-    """What is written of a tool, but for its parameters, which take long to read."""
-    named = (tool.name, tool.title, tool.server, tool.category, *tool.tags)
-    return " ".join((*named, tool.description, *tool.phrases))
+def _says(tool: Tool, word: str) -> bool:
+    """Whether a word stands in what is said of a tool, but for its parameters: they take longer."""
+    if _has(tool.description, word):
+        return True
+    named = (tool.name, tool.title, tool.server, tool.category)
+    return _has(" ".join((*named, *tool.tags, *tool.phrases)), word)
 
 
 def _describes(schema: Schema, word: str) -> bool:
@@ -193,9 +198,11 @@ def _describes(schema: Schema, word: str) -> bool:
 
 def _has(text: str, word: str) -> bool:
     plain = text.lower()
-    if text.isascii() and word not in plain:
+    if not text.isascii():
+        return word in written(plain) or word in forms(written(text))
+    if word not in plain:
         return False
-    return word in written(plain) or word in forms(written(text))
+    return any(True for _ in places(plain, word)) or word in forms(written(text))
 
 
 def _is_word(text: str) -> bool:
