@@ -21,6 +21,7 @@ from .values import without_quotations
 
 _MOST = 16
 _REMEMBERED = 4_096
+_UNREAD = ("", "")
 
 
 class Repaired(NamedTuple):
@@ -66,11 +67,11 @@ def repair(
     slips: dict[str, str] = {}
     read = index.lexicon.sight(allowed).slips if typed else {}
     for term, word in islice(typed.items(), _MOST):
-        if word not in read:  # each is worked out once for a caller's view
+        found = read.get(word, _UNREAD)
+        if found is _UNREAD:  # each is worked out once for a caller's view
             if len(read) >= _REMEMBERED:
-                read.clear()
-            read[word] = _meant(index, spellings, word, term, allowed)
-        found = read[word]
+                read.clear()  # other threads may be reading
+            found = read[word] = _meant(index, spellings, word, term, allowed)
         if found and not spellings.is_word(word):
             mended[term], slips[word] = found
     if mended:
