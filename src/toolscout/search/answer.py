@@ -75,8 +75,9 @@ def answer(method: Method, index: Index, query: Query, mask: Mask, *, limit: int
     if read.slips:
         notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.slips.items())}.",)
         if not read.is_foreign:  # then what is strange in it tells an encoder more as it stands
-            query = query._replace(words=read.mended(query.words))
-            parts = [*map(read.mended, parts)]
+            meant = read.mended(query.words)
+            parts = [meant if part == query.words else read.mended(part) for part in parts]
+            query = query._replace(words=meant)
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
     said = read.terms, read.words, parts, read.needs

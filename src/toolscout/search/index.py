@@ -83,8 +83,8 @@ class Index:
         """The living slots whose name is spelled so, in any case style, with or without server."""
         return self._living(self.shared.spellings.get(normalised(spelling), ()))
 
-    def known(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
-        """Those of some words that an allowed tool has."""
+    def terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
+        """What each of some words is, if an allowed tool has it."""
         is_all = allowed is self.alive
         return self.lexicon.terms(texts) if is_all else self.lexicon.seen(texts, allowed)
 

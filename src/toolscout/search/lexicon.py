@@ -88,18 +88,16 @@ class Lexicon:
     _seen: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
     _sights: dict[int, Sight] = field(default_factory=dict[int, "Sight"])
 
-    def terms(self, texts: Iterable[str]) -> list[Term]:
-        """Those of some words that living tools have."""
+    def terms(self, texts: Iterable[str]) -> list[Term | None]:
+        """What each of some words is, if living tools have it."""
         seen = self._seen
-        found = [seen[text] if text in seen else self.get(text) for text in texts]
-        return [term for term in found if term is not None]
+        return [seen[text] if text in seen else self.get(text) for text in texts]
 
-    def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
-        """Those of some words that an allowed tool has; each is asked for once for a mask."""
+    def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
+        """What each of some words is, if an allowed tool has it; asked for once for a mask."""
         sight = self.sight(allowed)
         known = sight.words
-        found = [known[t] if t in known else self._see(t, sight) for t in texts]
-        return [term for term in found if term is not None]
+        return [known[t] if t in known else self._see(t, sight) for t in texts]
 
     def sight(self, allowed: Mask) -> Sight:
         """What is remembered of a caller's view."""
@@ -122,6 +120,8 @@ class Lexicon:
         return term
 
     def _see(self, text: str, sight: Sight) -> Term | None:
+        if self.vocabulary.get(text) is None:
+            return None
         term = self.get(text)
         if term is not None:
             term = sight.words[text] = term.within(sight)

@@ -50,25 +50,25 @@ class Words:
 
         One caller's slip is another's, so it is worked out once.
         """
-        if word not in self.asked:
+        near = self.asked.get(word)
+        if near is None:
             if len(self.asked) >= _REMEMBERED:
                 self.asked.clear()
-            self.asked[word] = self._near(word)
-        return self.asked[word]
+            near = self.asked[word] = self._near(word)
+        return near
 
     def _near(self, word: str) -> list[tuple[int, str]]:
         known = self.letters.get(word[0], {})
         if len(word) < _CROWDED:
             return [(1, other) for other in _swapped(word) if other in known]
-        slips = 2 if len(word) >= _LONG else 1
         laid = self.laid.get(word[0])
         if laid is None or len(laid.words) < len(known):
             laid = self.laid[word[0]] = Laid.of(known)
-        compared = [
-            (OSA.distance(word, other, score_cutoff=slips), other)
-            for other in laid.like(word, slips)
-            if other != word
-        ]
+        slips = 2 if len(word) >= _LONG else 1
+        like = [other for other in laid.like(word, slips) if other != word]
+        if not like:
+            return []
+        compared = [(OSA.distance(word, other, score_cutoff=slips), other) for other in like]
         return [pair for pair in compared if pair[0] <= slips]
 
 
@@ -121,8 +121,10 @@ class Spellings:
 
     def near_term(self, term: str) -> list[tuple[int, str]]:
         """Terms near a term, for the sake of other forms of a word; short ones say too little."""
+        if len(term) < _SHORTEST_STEM:
+            return []
         with self.lock:
-            return self.terms.near(term) if len(term) >= _SHORTEST_STEM else []
+            return self.terms.near(term)
 
     def _follow(self, vocabulary: Vocabulary) -> None:
         """Take in what came since last time, or start anew with another vocabulary."""

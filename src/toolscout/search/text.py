@@ -94,6 +94,11 @@ def forms(words: Iterable[str]) -> Iterator[str]:
             yield from map(str.casefold, parts)
 
 
+def is_humped(text: str) -> bool:
+    """Whether a text has words that are joined, as in `sendMail`."""
+    return _HUMP.search(text) is not None
+
+
 def with_words(text: str, others: Mapping[str, str]) -> str:
     """A text with words that are known by their folded form replaced by others."""
     if not text.isascii():
@@ -149,7 +154,7 @@ def is_paired(text: str) -> bool:
 
 def is_english(text: str) -> bool:
     """Whether a text has one of the small words by which English is told from other languages."""
-    return not _ENGLISH.isdisjoint(text.lower().split())
+    return " the " in text or not _ENGLISH.isdisjoint(text.lower().split())
 
 
 def is_value(term: str) -> bool:

@@ -16,7 +16,7 @@ from .index import Index
 from .lexicon import Term
 from .ranking import Mask
 from .spellings import LONGEST, SHORTEST, Spellings
-from .text import forms, places, terms, terms_by_word, with_words, written
+from .text import forms, is_humped, places, terms, terms_by_word, with_words, written
 from .values import without_quotations
 
 _MOST = 16
@@ -56,10 +56,11 @@ def repair(
     needs = [list(chain.from_iterable(its)) for its in by_word]
     every = list(chain.from_iterable(needs))
     different = dict.fromkeys(every)
-    known = index.known(different, allowed)
+    found = index.terms(different, allowed)
+    known = [term for term in found if term is not None]
     if spellings is None or len(known) == len(different):
         return Repaired(needs, every, known, {}, is_foreign=False)
-    unknown = _beside(known, different)
+    unknown = [text for text, term in zip(different, found, strict=True) if term is None]
     strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
     told = zip(clauses, said, by_word, needs, strict=True)
     typed = _typed(told, strange) if strange else {}
@@ -67,29 +68,25 @@ def repair(
     slips: dict[str, str] = {}
     read = index.lexicon.sight(allowed).slips if typed else {}
     for term, word in islice(typed.items(), _MOST):
-        found = read.get(word, _UNREAD)
-        if found is _UNREAD:  # each is worked out once for a caller's view
+        meant = read.get(word, _UNREAD)
+        if meant is _UNREAD:  # each is worked out once for a caller's view
             if len(read) >= _REMEMBERED:
                 read.clear()  # other threads may be reading
-            found = read[word] = _meant(index, spellings, word, term, allowed)
-        if found and not spellings.is_word(word):
-            mended[term], slips[word] = found
+            meant = read[word] = _meant(index, spellings, word, term, allowed)
+        if meant and not spellings.is_word(word):
+            mended[term], slips[word] = meant
     if mended:
         needs = [[mended.get(term, term) for term in need] for need in needs]
         every = list(chain.from_iterable(needs))
-        known = index.known(dict.fromkeys(every), allowed)
+        found = index.terms(dict.fromkeys(every), allowed)
+        known = [term for term in found if term is not None]
     return Repaired(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
 
 
 def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    known = index.known(texts, allowed)
-    return _beside(known, texts) if len(known) < len(texts) else []
-
-
-def _beside(known: Iterable[Term], texts: Iterable[str]) -> list[str]:
-    names = {term.text for term in known}
-    return [text for text in texts if text not in names]
+    found = index.terms(texts, allowed)
+    return [text for text, term in zip(texts, found, strict=True) if term is None]
 
 
 def _typed(
@@ -128,7 +125,7 @@ def _meant(
     if it is another than the word: it may be a form that no tool writes.
     """
     found = spellings.near(index.shared.vocabulary, word)
-    near = [one for one in found if one[2] != term]  # it is not seen itself
+    near = [one for one in found if one[2] != term]  # which is not seen itself
     for other, known in _ordered(index, word, near, allowed):
         if _is_written(index, known, other, allowed):
             return known.text, other
@@ -203,7 +200,9 @@ def _has(text: str, word: str) -> bool:
         return word in written(plain) or word in forms(written(text))
     if word not in plain:
         return False
-    return any(True for _ in places(plain, word)) or word in forms(written(text))
+    if any(True for _ in places(plain, word)):
+        return True
+    return is_humped(text) and word in forms(written(text))
 
 
 def _is_word(text: str) -> bool:

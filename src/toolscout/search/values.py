@@ -152,9 +152,11 @@ def without_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: Fals
 
 def without_quotations(text: str) -> str:
     """The text without what is quoted, addresses and links."""
-    left = _QUOTATIONS.sub(" ", text) if _has_quotes(text) else text
-    left = _LINKS.sub(" ", left) if "://" in left else left
-    return _ADDRESSES.sub(" ", left) if "@" in left else left
+    if _has_quotes(text):
+        text = _QUOTATIONS.sub(" ", text)
+    if "://" in text:
+        text = _LINKS.sub(" ", text)
+    return _ADDRESSES.sub(" ", text) if "@" in text else text
 
 
 def _has_quotes(text: str) -> bool:

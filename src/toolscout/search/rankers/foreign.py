@@ -106,4 +106,4 @@ def _terms(request: Request, meant: Mapping[str, Meanings]) -> list[Term]:
     for meanings in meant.values():
         for term, share in meanings.items():
             shares[term] = max(share, shares.get(term, 0.0))
-    return [term.quieter(shares[term.text]) for term in request.index.lexicon.terms(shares)]
+    return [term.quieter(shares[term.text]) for term in request.known(shares)]
