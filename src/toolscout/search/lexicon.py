@@ -90,14 +90,16 @@ class Lexicon:
 
     def terms(self, texts: Iterable[str]) -> list[Term | None]:
         """What each of some words is, if living tools have it."""
-        seen = self._seen
-        return [seen[text] if text in seen else self.get(text) for text in texts]
+        seen, numbers = self._seen, self.vocabulary.numbers
+        return [seen[t] if t in seen else self.get(t) if t in numbers else None for t in texts]
 
     def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
         """What each of some words is, if an allowed tool has it; asked for once for a mask."""
         sight = self.sight(allowed)
-        known = sight.words
-        return [known[t] if t in known else self._see(t, sight) for t in texts]
+        known, numbers = sight.words, self.vocabulary.numbers
+        return [
+            known[t] if t in known else self._see(t, sight) if t in numbers else None for t in texts
+        ]
 
     def sight(self, allowed: Mask) -> Sight:
         """What is remembered of a caller's view."""
@@ -113,15 +115,13 @@ class Lexicon:
         """A word, if a living tool has it."""
         if text in self._seen:
             return self._seen[text]
-        number = self.vocabulary.get(text)
+        number = self.vocabulary.numbers.get(text)
         if number is None or not self.count:  # words of strangers are not kept
             return None
         term = self._seen[text] = self._look_up(text, number)
         return term
 
     def _see(self, text: str, sight: Sight) -> Term | None:
-        if self.vocabulary.get(text) is None:
-            return None
         term = self.get(text)
         if term is not None:
             term = sight.words[text] = term.within(sight)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
@@ -156,15 +156,14 @@ class Vocabulary:
     there may be words in it that no tool has.
     """
 
-    __slots__ = ("_met", "get", "has_lost", "terms", "words")
+    __slots__ = ("_met", "has_lost", "numbers", "terms", "words")
 
     def __init__(self) -> None:
         self.terms: list[str] = []
         self.words: list[str] = []
         self.has_lost = False
         numbers = _Numbers(self.terms)
-        self.get: Callable[[str], int | None] = numbers.get
-        """The number of a known term."""
+        self.numbers: Mapping[str, int] = numbers
         self._met = _Met(self.words, numbers)
 
     def __len__(self) -> int:
