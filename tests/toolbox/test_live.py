@@ -19,7 +19,9 @@ from toolscout.disclosure.profiles import DEFAULT
 from toolscout.errors import SourceError, ToolscoutError
 from toolscout.events import Event
 from toolscout.offload.shelf import Shelf
+from toolscout.search.engine import Engine
 from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.live import Live
 
 LOADING = replace(DEFAULT, name="loading", surface="load")
 
@@ -473,3 +475,18 @@ async def test_the_store_is_part_of_the_health(open_box: Any, file: Any):
     health = await (await open_box(Notes("read"), store=file)).health()
     assert health.status == "error"
     assert "not a store" in health.row()["parts"]["store"]["why"]
+
+
+async def test_a_source_is_let_go_of_even_if_whoever_hears_of_it_fails():
+    def hear(event: Event) -> None:
+        if event.kind == "catalog_changed" and event.facts["removed"]:
+            raise RuntimeError("It cannot hear.")
+
+    notes = Notes("read")
+    live = Live(Engine(), sink=hear)
+    await live.put(notes)
+    with pytest.raises(RuntimeError, match="It cannot hear"):
+        await live.remove("notes")
+    assert notes.closed == 1
+    assert not live.catalog.tools
+    await live.close()

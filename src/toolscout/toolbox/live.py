@@ -127,8 +127,10 @@ class Live:
         await self._ended(self._let_go(name, source))
 
     async def _let_go(self, name: str, source: Source) -> None:
-        await self._update(lambda catalog: catalog.without_source(name))
-        await source.close()
+        try:
+            await self._update(lambda catalog: catalog.without_source(name))
+        finally:  # nobody else knows of it any more
+            await source.close()
 
     def source_of(self, tool: Tool) -> Source:
         """Who runs a tool of the catalog."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,9 @@ class OpenAPISource:
     async def close(self) -> None:
         """Let go of connections; whoever calls from now on has others."""
         https, self._https = self._https, {}
-        for http in https.values():
-            await http.aclose()
+        async with AsyncExitStack() as closing:  # one that fails to close holds up no other
+            for http in https.values():
+                closing.push_async_callback(http.aclose)
 
     async def _read(self) -> None:
         """Read the document, and whatever files its operations turn out to need."""
