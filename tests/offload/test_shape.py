@@ -51,6 +51,11 @@ def test_broken_json_has_no_shape_however_it_is_cut(value, window: int, data: st
     assert (measure(io.StringIO(broken).read, window=window) is not None) is is_json
 
 
+def test_a_number_that_breaks_off_where_the_text_was_read_to_its_end_is_not_stepped_over():
+    broken = '[[false, -1000"0000000], [false, "0000"]]'
+    assert measure(io.StringIO(broken).read, window=len(broken) - 1) is None
+
+
 @given(rows=st.lists(_VALUES, max_size=30), window=_WINDOWS)
 def test_items_are_the_elements_one_by_one(rows: list, window: int):
     text = json.dumps({"skip": rows, "a": {"skip": [rows], "b": rows, "z": 1}})

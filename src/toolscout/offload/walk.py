@@ -129,10 +129,12 @@ class Cursor:
         if self._is_over or ahead >= reach:
             return False
         more = self._read(reach - ahead)
-        self._is_over = not more
+        if not more:  # then all places that somebody holds stay what they are
+            self._is_over = True
+            return False
         self._text = self._text[self._at :] + more
         self._at = 0
-        return bool(more)
+        return True
 
 
 def key(cursor: Cursor) -> str:
