@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
@@ -43,9 +44,12 @@ class CompiledLoops(BuildHookInterface[Any]):
             self.app.display_warning("No C compiler: searches by words will be slower.")
             return False
         source = library.with_name("loops.c")
+        edition = f"-DEDITION={crc32(source.read_bytes())}u"
         try:
             made = subprocess.run(  # noqa: S603 - the compiler of whoever installs
-                [*command, *FLAGS, "-o", library, source, "-lm"], capture_output=True, text=True
+                [*command, *FLAGS, edition, "-o", library, source, "-lm"],
+                capture_output=True,
+                text=True,
             )
         except OSError as error:
             self.app.display_warning(f"{command[0]} could not be run: {error}")

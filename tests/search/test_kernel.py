@@ -231,11 +231,28 @@ def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(HERE, tmp_path / "loops", ignore=shutil.ignore_patterns("loops.*", "__pyc*"))
-    monkeypatch.syspath_prepend(tmp_path)
-    copied = importlib.import_module("loops")
-    assert copied.gather.__module__ == "loops.plain"
-    for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
-        del sys.modules[name]
+    assert imported(tmp_path, monkeypatch) == "loops.plain"
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="There was no C compiler to install with.")
+def test_what_was_compiled_from_another_text_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(HERE, tmp_path / "loops", ignore=shutil.ignore_patterns("__pyc*"))
+    assert imported(tmp_path, monkeypatch) == "loops.compiled"
+    with (tmp_path / "loops" / "loops.c").open("a", encoding="utf-8") as text:
+        text.write("/* It has changed. */\n")
+    assert imported(tmp_path, monkeypatch) == "loops.plain"
+
+
+def imported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which loops a copy of the package takes."""
+    monkeypatch.syspath_prepend(folder)
+    try:
+        return importlib.import_module("loops").gather.__module__
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
+            del sys.modules[name]
 
 
 LETTERS = st.text(st.sampled_from("abcdeéжю字"), min_size=1, max_size=9)

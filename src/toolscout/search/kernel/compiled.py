@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from ctypes import PyDLL, c_char_p, c_double, c_float, c_int32, c_uint64, c_void_p
+from ctypes import PyDLL, c_char_p, c_double, c_float, c_int32, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -14,8 +15,23 @@ from .word import Floats, Ints, Leaning, Mask, Word, nowhere, place
 
 LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
 
-# The loops are short, so other threads wait meanwhile: letting them in takes longer.
-_code = PyDLL(str(LIBRARY))
+
+def _loaded() -> PyDLL:
+    """The library; one that an earlier text was compiled to would read what it is given wrongly."""
+    # The loops are short, so other threads wait meanwhile: letting them in takes longer.
+    code = PyDLL(str(LIBRARY))
+    try:
+        code.edition.restype = c_uint32
+        edition: int = code.edition()
+    except AttributeError:
+        edition = -1
+    source = LIBRARY.with_name("loops.c")
+    if source.is_file() and edition != crc32(source.read_bytes()):
+        raise OSError(f"{LIBRARY} was compiled from another loops.c: install again.")
+    return code
+
+
+_code = _loaded()
 _words = (c_char_p, c_int32)
 _code.gather.argtypes = (*_words, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p)
 _code.held.argtypes = (*_words, c_int32)

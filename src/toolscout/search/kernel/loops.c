@@ -12,6 +12,16 @@
 #define PUBLIC __attribute__((visibility("default")))
 #endif
 
+#ifndef EDITION
+#define EDITION 0 /* `hatch_build.py` says which */
+#endif
+
+/* By which `compiled.py` sees whether this was compiled from the text that it has beside it. */
+PUBLIC uint32_t edition(void)
+{
+    return EDITION;
+}
+
 /* The tools that have a word, in order, and what it weighs in each of them; what that is multiplied
    by, how rare the word is, and the mean and variance of its gain over the whole catalog. `word.py`
    packs them. */
