@@ -168,7 +168,7 @@ def _hits(request: Request, rankings: Sequence[Ranking], fused: Fused) -> tuple[
     best: zip[tuple[int, float]] = zip(
         fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
     )
-    # `round` to a number of digits goes by way of a text, and takes longer than all the rest
+    # `round` to a number of digits goes by way of a text, which takes twice as long
     hits = [Hit(tools[s], round(1e4 * x) / 1e4, partial(_why, rankings, s)) for s, x in best]
     related = [hit.tool for hit in hits if hit.tool.related]
     if not related:

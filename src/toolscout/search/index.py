@@ -88,6 +88,10 @@ class Index:
         is_all = allowed is self.alive
         return self.lexicon.terms(texts) if is_all else self.lexicon.seen(texts, allowed)
 
+    def known(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
+        """Those of some words that an allowed tool has."""
+        return [term for term in self.terms(texts, allowed) if term is not None]
+
     def with_tools(self, tools: Sequence[Tool]) -> Index:
         """Index more tools; the cost follows their number, not the catalog's."""
         if not tools:

@@ -164,6 +164,7 @@ class Vocabulary:
         self.has_lost = False
         numbers = _Numbers(self.terms)
         self.numbers: Mapping[str, int] = numbers
+        """By term; to be asked with `in` or `get`, since whatever else is asked for gets one."""
         self._met = _Met(self.words, numbers)
 
     def __len__(self) -> int:

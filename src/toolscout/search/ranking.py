@@ -53,8 +53,7 @@ class Request:
 
     def known(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that a tool in the caller's sight has."""
-        found = self.index.terms(texts, self.allowed)
-        return [term for term in found if term is not None]
+        return self.index.known(texts, self.allowed)
 
     def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
         """The best of some slots, in no order; of equals at the end the first by name.

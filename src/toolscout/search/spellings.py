@@ -66,8 +66,6 @@ class Words:
             laid = self.laid[word[0]] = Laid.of(known)
         slips = 2 if len(word) >= _LONG else 1
         like = [other for other in laid.like(word, slips) if other != word]
-        if not like:
-            return []
         compared = [(OSA.distance(word, other, score_cutoff=slips), other) for other in like]
         return [pair for pair in compared if pair[0] <= slips]
 

@@ -78,8 +78,7 @@ def repair(
     if mended:
         needs = [[mended.get(term, term) for term in need] for need in needs]
         every = list(chain.from_iterable(needs))
-        found = index.terms(dict.fromkeys(every), allowed)
-        known = [term for term in found if term is not None]
+        known = index.known(dict.fromkeys(every), allowed)
     return Repaired(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
 
 
@@ -108,11 +107,13 @@ def _typed(
         for word, its in zip(words, by_word, strict=True):
             if not its or strange.isdisjoint(its):
                 continue
-            is_plain = word.isalpha() and (word.islower() or word.istitle())
-            for form in (word.casefold(),) if is_plain else forms((word,)):
+            if word.isalpha() and (word.islower() or word.istitle()):
+                read = [(word.casefold(), its)]
+            else:
+                read = [(form, terms(form)) for form in forms((word,))]
+            for form, meant in read:
                 if _is_word(form):
-                    its = its if is_plain else terms(form)
-                    found |= {term: form for term in its if term in strange}
+                    found |= {term: form for term in meant if term in strange}
     return found
 
 
@@ -138,15 +139,13 @@ def _meant(
 
 
 def _ordered(
-    index: Index, word: str, offered: Sequence[tuple[int, str, str]], allowed: Mask
+    index: Index, word: str, offered: Iterable[tuple[int, str, str]], allowed: Mask
 ) -> Iterator[tuple[str, Term]]:
     """What is in the caller's sight, the likeliest first, with what is known of its term.
 
     Of equally many slips letters that changed places are likelier than another letter, and that is
     likelier than one too few or too many; then the word that more tools have.
     """
-    if not offered:
-        return
     found: list[tuple[tuple[int, bool, bool, int, str], Term]] = []
     letters = sorted(word)
     for distance, other, stem in offered:
