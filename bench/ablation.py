@@ -21,28 +21,27 @@ from pathlib import Path
 from catalogs import DATA, available, rows
 from packaged import PACKAGES, packaged
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
-from toolscout.evals.bootstrap import paired
+from toolscout.evals.bootstrap import gain_interval
 from toolscout.evals.metrics import ndcg, recall
 from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.use import bundled
+from toolscout.search.embedders.universal_encoder import default_encoder
 from toolscout.search.engine import Engine
-from toolscout.search.fields import texts
-from toolscout.search.fusion import summed
-from toolscout.search.needs import spread
-from toolscout.search.rankers.bm25f import BM25F
-from toolscout.search.rankers.dense import WIDER, Dense
-from toolscout.search.rankers.exact import Exact
-from toolscout.search.rankers.foreign import Foreign
-from toolscout.search.ranking import Fused, Ranker, Ranking, Request
-from toolscout.search.values import (
-    Known,
-    with_kinds,
-    without_contents,
-    without_values,
+from toolscout.search.fields import embedding_texts
+from toolscout.search.fusion import diversify, sum_rankings
+from toolscout.search.preprocessing import (
+    IsKnownTerm,
+    add_value_kinds,
+    drop_long_quotations,
+    drop_values,
 )
+from toolscout.search.rankers.bm25f import BM25F
+from toolscout.search.rankers.cross_lingual import CrossLingual
+from toolscout.search.rankers.dense import RESCORE_FACTOR, Dense
+from toolscout.search.rankers.exact import Exact
+from toolscout.search.ranking import FusedRanking, Ranker, Ranking, RankingRequest
+from toolscout.sources.files import read_tools
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 Make = Callable[[Catalog], Engine]
@@ -51,13 +50,13 @@ Figures = list[tuple[float, float]]
 
 def engines(cache: VectorCache) -> dict[str, Make]:
     """The default, and the default with one part changed."""
-    use = bundled()
+    use = default_encoder()
 
     def alone(*rankers: Ranker) -> Make:
         return lambda catalog: Engine(catalog, embedders=[use], cache=cache, rankers=rankers)
 
     def arms(*rankers: Ranker) -> Make:
-        return alone(*rankers, Foreign(use))
+        return alone(*rankers, CrossLingual(use))
 
     def part(**changed: object) -> Make:
         return lambda catalog: Engine(catalog, embedders=[use], cache=cache, **changed)
@@ -77,10 +76,10 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
         "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
         "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, wider=1e6)),
-        "an eighth compared exactly": arms(Exact(), BM25F(), Dense(use, wider=WIDER / 8)),
+        "an eighth compared exactly": arms(Exact(), BM25F(), Dense(use, wider=RESCORE_FACTOR / 8)),
         "all values kept in the request": arms(Exact(), BM25F(), Dense(use, view=everything)),
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
-        "no turns for several needs": part(fusion=summed),
+        "no turns for several needs": part(fusion=sum_rankings),
         "turns from two clauses on": part(fusion=every_clause_a_need),
         "kinds of values not said": part(prepare=no_kinds),
         "long quotations kept": part(prepare=with_quotations),
@@ -96,43 +95,43 @@ def engines(cache: VectorCache) -> dict[str, Make]:
 class ClauseApart(Dense):
     """Encodes a single clause beside the whole, with the values that it mentions."""
 
-    def read(self, request: Request) -> tuple[str, ...]:
+    def read(self, request: RankingRequest) -> tuple[str, ...]:
         return (self.view(request), *request.clauses)
 
 
 class Unspoken(Dense):
     """Encodes letters that stand for words as they are."""
 
-    def spoken(self, _: Request, text: str) -> str:
+    def spoken(self, _: RankingRequest, text: str) -> str:
         return text
 
 
-def everything(request: Request) -> str:
+def everything(request: RankingRequest) -> str:
     return request.query.words
 
 
-def no_value(request: Request) -> str:
-    return without_values(request.query.words)
+def no_value(request: RankingRequest) -> str:
+    return drop_values(request.query.words)
 
 
-def no_server_share(request: Request, rankings: Sequence[Ranking]) -> Fused:
-    return spread(request, rankings, summed(request, rankings, server_share=0.0))
+def no_server_share(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
+    return diversify(request, rankings, sum_rankings(request, rankings, server_share=0.0))
 
 
-def every_clause_a_need(request: Request, rankings: Sequence[Ranking]) -> Fused:
-    return spread(request, rankings, summed(request, rankings), one_need=1)
+def every_clause_a_need(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
+    return diversify(request, rankings, sum_rankings(request, rankings), one_need=1)
 
 
-def no_kinds(text: str, is_known: Known) -> str:
-    return without_contents(text, is_known)
+def no_kinds(text: str, is_known: IsKnownTerm) -> str:
+    return drop_long_quotations(text, is_known)
 
 
-def with_quotations(text: str, is_known: Known) -> str:
-    return with_kinds(text, is_known)
+def with_quotations(text: str, is_known: IsKnownTerm) -> str:
+    return add_value_kinds(text, is_known)
 
 
 def but_one_text(number: int, tool: Tool) -> list[tuple[str, float]]:
-    return [pair for place, pair in enumerate(texts(tool)) if place != number]
+    return [pair for place, pair in enumerate(embedding_texts(tool)) if place != number]
 
 
 def folder(name: str) -> Path:
@@ -172,7 +171,7 @@ def told(after: Figures, before: Figures) -> str:
     """Points of difference in both figures."""
     said: list[str] = []
     for figure in (0, 1):
-        gain = paired([a[figure] for a in after], [b[figure] for b in before])
+        gain = gain_interval([a[figure] for a in after], [b[figure] for b in before])
         mark = " *" if gain.low > 0 or gain.high < 0 else ""
         points = f"{gain.mean * 100:+.1f} [{gain.low * 100:+.1f}, {gain.high * 100:+.1f}]"
         said.append(points + mark)

@@ -21,7 +21,6 @@ import numpy as np
 
 from catalogs import DATA, available, rows
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.search import embedders
@@ -29,6 +28,7 @@ from toolscout.search.confidence import features
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
+from toolscout.sources.files import read_tools
 
 SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 KINDS = {
@@ -58,7 +58,7 @@ class Searched:
 def gather(name: str, *, spec: str, every: int) -> list[Searched]:
     tools = read_tools(DATA / name / "tools.jsonl").tools
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
-    engine = Engine(Catalog(tools), embedders=embedders.load(spec), cache=cache)
+    engine = Engine(Catalog(tools), embedders=embedders.load_embedders(spec), cache=cache)
     engine.fill()
     everything = {t.name for t in tools}
     found: dict[str, Seen] = {kind: [] for kind in KINDS}
@@ -137,7 +137,7 @@ class Drawn:
         return cls(drawn, served, others[: len(served)])
 
     def searched(self, *, spec: str, cache: VectorCache) -> Iterator[tuple[str, Seen]]:
-        engine = Engine(Catalog(self.tools), embedders=embedders.load(spec), cache=cache)
+        engine = Engine(Catalog(self.tools), embedders=embedders.load_embedders(spec), cache=cache)
         engine.fill()
         names = frozenset(tool.name for tool in self.tools)
         for query, groups in self.served:

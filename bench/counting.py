@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from toolscout.tokens import Counter, Estimate, default_counter
+from toolscout.tokens import EstimatingCounter, TokenCounter, default_counter
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -43,7 +43,7 @@ def main() -> int:
     if not true.is_exact or not options.data.is_dir():
         print("Skipped: needs the extra 'tokens' and a folder of data.", file=sys.stderr)
         return 0
-    guesses: tuple[Counter, ...] = (Estimate(), Quarter())
+    guesses: tuple[TokenCounter, ...] = (EstimatingCounter(), Quarter())
     print(f"text · {true.name} · " + " · ".join(g.name for g in guesses))
     for name, text in texts(options.data).items():
         count = true.count(text)

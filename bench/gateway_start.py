@@ -44,7 +44,7 @@ async def listed(path: Path, config: Config) -> None:
     """A first run that lists everything."""
     gateway = Gateway(Setup.read(path, overrides={"start_wait_seconds": 120}, config=config))
     await gateway.start()
-    await gateway.started()
+    await gateway.wait_until_ready()
     await asyncio.to_thread(gateway.box._live.engine.fill)
     await gateway.close()
 
@@ -54,7 +54,7 @@ async def restarted(path: Path, config: Config) -> dict[str, float]:
     started = time.perf_counter()
     gateway = Gateway(Setup.read(path, config=config))
     await gateway.start()
-    await gateway.started()
+    await gateway.wait_until_ready()
     results = gateway.box.search("does thing number 7")
     took = time.perf_counter() - started
     assert results.hits

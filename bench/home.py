@@ -25,7 +25,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.evals.metrics import ndcg, recall
-from toolscout.search.embedders.use import UniversalEncoder
+from toolscout.search.embedders.universal_encoder import UniversalEncoder
 from toolscout.search.engine import Engine
 
 PACKAGE = "homeassistant==2026.10.4"

@@ -15,16 +15,16 @@ from pathlib import Path
 
 from catalogs import DATA
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.config import Config
-from toolscout.evals.bootstrap import paired
-from toolscout.evals.dataset import Labelled, read_queries
+from toolscout.evals.bootstrap import gain_interval
+from toolscout.evals.dataset import LabelledQuery, read_queries
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
+from toolscout.sources.files import read_tools
 
 TOOLS = DATA / "docker_catalog" / "tools.jsonl"
 LOOKED_AT = frozenset({"es", "de", "fr", "ru", "zh", "ja", "ko", "tr"})
@@ -33,7 +33,7 @@ LOOKED_AT = frozenset({"es", "de", "fr", "ru", "zh", "ja", "ko", "tr"})
 Ranks = Sequence[int]
 
 
-def ranks(engine: Engine, queries: Sequence[Labelled]) -> Ranks:
+def ranks(engine: Engine, queries: Sequence[LabelledQuery]) -> Ranks:
     """Where the right tool stands in each answer, from 1 on; 99 where it does not."""
     found = [(engine.search(q.query, limit=10).names, q.relevant) for q in queries]
     return [next((i for i, n in enumerate(names, 1) if n in right), 99) for names, right in found]
@@ -49,7 +49,7 @@ def told(after: Ranks, before: Ranks, places: Sequence[int]) -> str:
     """The difference in points of recall@1 and recall@5, with its interval."""
     said: list[str] = []
     for at in (1, 5):
-        gain = paired(*([float(r[p] <= at) for p in places] for r in (after, before)))
+        gain = gain_interval(*([float(r[p] <= at) for p in places] for r in (after, before)))
         said.append(f"{gain.mean * 100:+.1f} [{gain.low * 100:+.1f}, {gain.high * 100:+.1f}]")
     return " / ".join(said)
 
@@ -59,7 +59,7 @@ def main() -> None:
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
     queries = read_queries(Path(__file__).with_name("languages.jsonl")).rows
     catalog = Catalog(read_tools(TOOLS).tools)
-    (use,) = embedders.load("use")
+    (use,) = embedders.load_embedders("use")
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     results: list[Ranks] = []
     for rankers in ((Exact(), BM25F(), Dense(use)), None):

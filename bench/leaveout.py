@@ -19,17 +19,17 @@ import numpy as np
 
 from catalogs import DATA, available, rows
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.config import Config
 from toolscout.evals.metrics import ndcg, recall
 from toolscout.search import embedders
+from toolscout.search.analyzer import is_english
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 from toolscout.search.fusion import zscore
-from toolscout.search.rankers.bm25f import WEIGHT, Words
-from toolscout.search.rankers.dense import Meaning
-from toolscout.search.ranking import Fused, Ranking, Request
-from toolscout.search.text import is_english
+from toolscout.search.rankers.bm25f import WEIGHT, LexicalRanking
+from toolscout.search.rankers.dense import DenseRanking
+from toolscout.search.ranking import FusedRanking, Ranking, RankingRequest
+from toolscout.sources.files import read_tools
 
 FAMILIES = (("azure_mcp",), ("bfcl", "bfcl_ar"), ("seal_tools",))
 """Sets that share their tools are left out together."""
@@ -49,7 +49,7 @@ class Trial:
     groups: Groups = field(default_factory=list)
     found: list[list[tuple[float, float]]] = field(default_factory=list)
 
-    def __call__(self, request: Request, rankings: Sequence[Ranking]) -> Fused:
+    def __call__(self, request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
         row: list[tuple[float, float]] = []
         for setting in GRID:
             fused = zscore(request, [_set(r, request, setting) for r in rankings])
@@ -59,13 +59,13 @@ class Trial:
         return zscore(request, rankings)
 
 
-def _set(ranking: Ranking, request: Request, setting: Setting) -> Ranking:
+def _set(ranking: Ranking, request: RankingRequest, setting: Setting) -> Ranking:
     weight, doubt, clause_share = setting
     doubt *= 0.5 if is_english(request.query.words) else 1
     match ranking:
-        case Words(arm="words"):
-            return replace(ranking, trust=weight * ranking.coverage**doubt)
-        case Meaning():
+        case LexicalRanking(arm="words"):
+            return ranking._replace(trust=weight * ranking.coverage**doubt)
+        case DenseRanking():
             return replace(ranking, clause_share=clause_share)
         case _:
             return ranking
@@ -75,7 +75,7 @@ def tried(name: str, *, limit: int, cache: VectorCache) -> np.ndarray:
     """Mean recall@5 and nDCG@10 of every setting on one set."""
     trial = Trial()
     catalog = Catalog(read_tools(DATA / name / "tools.jsonl").tools)
-    engine = Engine(catalog, embedders=embedders.load("use"), cache=cache, fusion=trial)
+    engine = Engine(catalog, embedders=embedders.load_embedders("use"), cache=cache, fusion=trial)
     engine.fill()
     labelled = rows(DATA / name / "queries.jsonl")
     for row in labelled[:: max(1, len(labelled) // limit)]:

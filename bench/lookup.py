@@ -21,16 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.disclosure.discovery import Outcome, discover
 from toolscout.disclosure.metatools import Role
 from toolscout.disclosure.profile import Profile
 from toolscout.disclosure.profiles import CMS, COMPACT, DEFAULT, EVERRUNS, MCPAGENT
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
-from toolscout.evals.dataset import Labelled, read_queries, resolved
+from toolscout.evals.dataset import LabelledQuery, read_queries, resolve_queries
 from toolscout.search import embedders
 from toolscout.search.engine import Engine
+from toolscout.sources.files import read_tools
 from toolscout.tokens import count_json, default_counter
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "azure_mcp"
@@ -75,12 +75,12 @@ class Model:
 
     shape: Shape
     engine: Engine
-    session: Session = field(default_factory=lambda: Session("lookup"))
+    session: SessionState = field(default_factory=lambda: SessionState("lookup"))
     replies: list[int] = field(default_factory=list)
     said: int = 0
     ready: set[str] = field(default_factory=set)
 
-    def look_up(self, labelled: Labelled) -> Lookup:
+    def look_up(self, labelled: LabelledQuery) -> Lookup:
         start = self.weight()
         for more in ({}, {"limit": MORE}):
             outcome = self.ask("search", {"query": labelled.query, **more})
@@ -119,7 +119,7 @@ class Model:
             self.ready |= {t.name for t in outcome.found}
         return outcome
 
-    def is_settled(self, outcome: Outcome, labelled: Labelled) -> bool:
+    def is_settled(self, outcome: Outcome, labelled: LabelledQuery) -> bool:
         """Whether a right tool is callable, once it is asked for by name where it was named."""
         if self.ready.isdisjoint(labelled.relevant):
             words = {*WORD.findall(outcome.result.text)}
@@ -139,7 +139,7 @@ class Model:
         return "search", {"query": f"select:{name}"}
 
 
-def measure(shape: Shape, engine: Engine, queries: list[Labelled]) -> dict[str, Any]:
+def measure(shape: Shape, engine: Engine, queries: list[LabelledQuery]) -> dict[str, Any]:
     lookups = [Model(shape, engine).look_up(labelled) for labelled in queries]
     done = [look for look in lookups if look.is_resolved]
     return {
@@ -165,8 +165,8 @@ def main() -> int:
         print(f"Skipped: {options.data} has no tools.jsonl and queries.jsonl.", file=sys.stderr)
         return 0
     catalog = Catalog(read_tools(tools).tools)
-    queries = [*resolved(read_queries(asked).rows, catalog).rows][: options.limit]
-    engine = Engine(catalog, embedders=embedders.load(options.embedder))
+    queries = [*resolve_queries(read_queries(asked).rows, catalog).rows][: options.limit]
+    engine = Engine(catalog, embedders=embedders.load_embedders(options.embedder))
     engine.fill()
     rows = []
     for shape in SHAPES:

@@ -25,7 +25,7 @@ def described() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "toolscout": version("toolscout"),
-        "loops": kernel.gather.__module__.rpartition(".")[2],
+        "loops": kernel.score_slots.__module__.rpartition(".")[2],
         "load_before": round(os.getloadavg()[0], 2),
         "peers": {peer.label: f"{peer.package} {peer.version}" for peer in PEERS},
     }

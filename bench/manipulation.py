@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolscout.evals.bootstrap import interval
-from toolscout.evals.dataset import Labelled
-from toolscout.search.text import words
+from toolscout.evals.bootstrap import confidence_interval
+from toolscout.evals.dataset import LabelledQuery
+from toolscout.search.analyzer import words
 
 from .catalogs import rows
 from .peers.child import PeerFailed
@@ -150,7 +150,7 @@ def measure(
             contestant: Contestant,
             name: str = chosen.name,
             under: Sequence[Attack] = under,
-            asked: Sequence[Labelled] = asked,
+            asked: Sequence[LabelledQuery] = asked,
         ) -> list[dict[str, Any]]:
             progress.say(f"manipulation · {name} · {contestant.label}")
             head = {"set": name, "label": contestant.label}
@@ -162,7 +162,7 @@ def measure(
     return found
 
 
-def _asked(chosen: LabelledSet, targets: int) -> list[Labelled]:
+def _asked(chosen: LabelledSet, targets: int) -> list[LabelledQuery]:
     """The queries that one tool alone satisfies, for so many tools."""
     alone = [q for q in chosen.queries if len(q.relevant) == 1]
     names = sorted({min(q.relevant) for q in alone})
@@ -171,7 +171,7 @@ def _asked(chosen: LabelledSet, targets: int) -> list[Labelled]:
 
 
 def _contest(
-    contestant: Contestant, under: Sequence[Attack], asked: Sequence[Labelled]
+    contestant: Contestant, under: Sequence[Attack], asked: Sequence[LabelledQuery]
 ) -> list[dict[str, Any]]:
     try:
         before, *after = _answers(contestant, under, [q.query for q in asked])
@@ -185,7 +185,7 @@ def _contest(
 
 def outcome(
     attack: Attack,
-    asked: Sequence[Labelled],
+    asked: Sequence[LabelledQuery],
     before: Sequence[Sequence[str]],
     after: Sequence[Sequence[str]],
 ) -> dict[str, Any]:
@@ -202,8 +202,8 @@ def outcome(
         overtaken.append(float(not attack.against(target).isdisjoint(ahead)))
     return {
         "queries": len(displaced),
-        "displaced": spanned(interval(displaced)),
-        "overtaken": spanned(interval(overtaken)),
+        "displaced": spanned(confidence_interval(displaced)),
+        "overtaken": spanned(confidence_interval(overtaken)),
     }
 
 

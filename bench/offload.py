@@ -25,12 +25,12 @@ from pathlib import Path
 
 from toolscout.catalog.result import Content, Result
 from toolscout.catalog.tool import Tool
-from toolscout.offload.limits import Limits
-from toolscout.offload.shelf import Shelf
-from toolscout.tokens import counter
+from toolscout.offload.limits import OffloadLimits
+from toolscout.offload.result_store import ResultStore
+from toolscout.tokens import get_counter
 
 TOOL = Tool(name="export")
-LIMITS = Limits(query_seconds=60.0)
+LIMITS = OffloadLimits(query_seconds=60.0)
 
 
 def document(megabytes: int) -> str:
@@ -91,8 +91,8 @@ def children() -> Iterator[list[int]]:
 def keep(folder: str, megabytes: int) -> dict[str, float]:
     text = document(megabytes)
     size = len(text.encode())
-    shelf = Shelf(folder, limits=LIMITS)
-    counter().count("warm")
+    shelf = ResultStore(folder, limits=LIMITS)
+    get_counter().count("warm")
     before, started = reset_peak(), time.perf_counter()
     kept = asyncio.run(shelf.keep("bench", TOOL, Result((Content(text=text),))))
     took = time.perf_counter() - started
@@ -104,9 +104,9 @@ def keep(folder: str, megabytes: int) -> dict[str, float]:
 
 def call(folder: str, arguments: dict[str, object], times: int = 5) -> dict[str, float]:
     (path,) = Path(folder).rglob("tool_*")
-    shelf = Shelf(folder, limits=LIMITS)
+    shelf = ResultStore(folder, limits=LIMITS)
     (tool,) = shelf.tools()
-    counter().count("warm")
+    get_counter().count("warm")
     before = reset_peak()
     seconds: list[float] = []
     with children() as peaks:
@@ -124,7 +124,7 @@ def call(folder: str, arguments: dict[str, object], times: int = 5) -> dict[str,
 
 def refused(folder: str, program: str) -> str:
     (path,) = Path(folder).rglob("tool_*")
-    shelf = Shelf(folder, limits=LIMITS)
+    shelf = ResultStore(folder, limits=LIMITS)
     (tool,) = shelf.tools()
     arguments = {"filename": path.name, "operation": "query", "query": program}
     return asyncio.run(shelf.call("bench", tool, arguments)).text

@@ -10,8 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from toolscout.evals.bench import FIGURES, Scored, abstention, figures_of, score, taken_out
-from toolscout.evals.bootstrap import Interval, interval, paired
+from toolscout.evals.bench import (
+    FIGURES,
+    QueryScore,
+    measure_abstention,
+    measure_without_relevant,
+    ranking_metrics,
+    score_queries,
+)
+from toolscout.evals.bootstrap import Interval, confidence_interval, gain_interval
 from toolscout.evals.calibration import reliability
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
@@ -43,10 +50,12 @@ class Found:
         if self.reason:
             return row | {"reason": self.reason}
         row["queries"] = len(self.figures[FIGURES[0]])
-        row["figures"] = {name: spanned(interval(self.figures[name])) for name in FIGURES}
+        row["figures"] = {
+            name: spanned(confidence_interval(self.figures[name])) for name in FIGURES
+        }
         if default is not None and default is not self and not default.reason:
             row["default_ahead"] = {
-                name: spanned(paired(default.figures[name], self.figures[name]))
+                name: spanned(gain_interval(default.figures[name], self.figures[name]))
                 for name in ("recall@5", "ndcg@10")
             }
         return row | dict(self.knowing)
@@ -75,22 +84,22 @@ def measure(
 def _ours(chosen: LabelledSet, spec: str, label: str, *, progress: Progress) -> Found:
     progress.say(f"retrieval · {chosen.name} · {label}")
     cache = VectorCache(FOLDER / "vectors.db")
-    engine = Engine(chosen.catalog, embedders=embedders.load(spec), cache=cache)
+    engine = Engine(chosen.catalog, embedders=embedders.load_embedders(spec), cache=cache)
     with closing(engine):
         status = engine.fill(lambda done, total: progress.count("vectors", done, total))
         if status.problem:
             return Found(chosen.name, label, reason=status.problem)
-        scored = score(engine, chosen.queries, progress=progress.count)
+        scored = score_queries(engine, chosen.queries, progress=progress.count)
         figures = {name: [s.figures[name] for s in scored] for name in FIGURES}
         knowing = _knowing(engine, chosen, scored, progress=progress)
     return Found(chosen.name, label, figures, knowing=knowing)
 
 
 def _knowing(
-    engine: Engine, chosen: LabelledSet, scored: Sequence[Scored], *, progress: Progress
+    engine: Engine, chosen: LabelledSet, scored: Sequence[QueryScore], *, progress: Progress
 ) -> dict[str, Any]:
     """Whether confidence tells when nothing fits."""
-    missing = taken_out(engine, chosen.queries, scored, progress=progress.count)
+    missing = measure_without_relevant(engine, chosen.queries, scored, progress=progress.count)
     curve = reliability([(s.confidence, s.is_right) for s in scored])
     found: dict[str, Any] = {
         "without_relevant": {"auroc": missing.auroc, "false_at_90": missing.false_at_90},
@@ -100,7 +109,9 @@ def _knowing(
         ],
     }
     if chosen.negatives:
-        refused = abstention(engine, chosen.queries, chosen.negatives, progress=progress.count)
+        refused = measure_abstention(
+            engine, chosen.queries, chosen.negatives, progress=progress.count
+        )
         found["abstain"] = {"auroc": refused.auroc, "false_at_90": refused.false_at_90}
     return found
 
@@ -117,7 +128,7 @@ def _peer(chosen: LabelledSet, peer: Contestant, *, progress: Progress) -> Found
         (answers,) = answered(peer, [chosen.tools], [q.query for q in chosen.queries])
     except PeerFailed as failure:
         return Found(chosen.name, peer.label, reason=str(failure))
-    rows = [figures_of(n, q) for n, q in zip(answers, chosen.queries, strict=True)]
+    rows = [ranking_metrics(n, q) for n, q in zip(answers, chosen.queries, strict=True)]
     return Found(chosen.name, peer.label, {name: [r[name] for r in rows] for name in FIGURES})
 
 

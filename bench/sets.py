@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
-from toolscout.evals.dataset import Labelled, Negative, read_negatives, read_queries
+from toolscout.evals.dataset import LabelledQuery, NegativeQuery, read_negatives, read_queries
+from toolscout.sources.files import read_tools
 
 from .catalogs import DATA
 from .packaged import FOLDER, PACKAGES, packaged
@@ -29,8 +29,8 @@ class LabelledSet:
 
     name: str
     tools: Path
-    queries: tuple[Labelled, ...]
-    negatives: tuple[Negative, ...] = ()
+    queries: tuple[LabelledQuery, ...]
+    negatives: tuple[NegativeQuery, ...] = ()
 
     @cached_property
     def catalog(self) -> Catalog:
@@ -72,7 +72,7 @@ def written_sets(folder: Path = DATA, *, at_most: int | None = None) -> list[Lab
     ]
 
 
-def written(name: str) -> tuple[Labelled, ...]:
+def written(name: str) -> tuple[LabelledQuery, ...]:
     """The queries that were written for a catalog."""
     return read_queries(WRITTEN / f"{name}.jsonl").rows
 
@@ -84,5 +84,5 @@ def thinned(items: Sequence[Item], at_most: int | None) -> tuple[Item, ...]:
     return tuple(items[place * len(items) // at_most] for place in range(at_most))
 
 
-def _negatives(path: Path) -> tuple[Negative, ...]:
+def _negatives(path: Path) -> tuple[NegativeQuery, ...]:
     return read_negatives(path).rows if path.is_file() else ()

@@ -8,7 +8,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from toolscout.search.clauses import clauses
+from toolscout.search.preprocessing import split_clauses
 
 from . import catalogs
 from .vectors import POOL, pool
@@ -49,7 +49,7 @@ def one_clause_queries(count: int) -> list[str]:
 @cache
 def _one_clause() -> tuple[str, ...]:
     every = catalogs.real_queries(1 << 30, seed=11)
-    return tuple(query for query in every if len(clauses(query)) == 1)
+    return tuple(query for query in every if len(split_clauses(query)) == 1)
 
 
 def _digest() -> str:

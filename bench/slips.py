@@ -19,10 +19,10 @@ from collections.abc import Callable
 from ablation import Figures, catalog, measured, told
 from catalogs import DATA, available
 from toolscout.config import Config
+from toolscout.search.analyzer import terms
 from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.use import bundled
+from toolscout.search.embedders.universal_encoder import default_encoder
 from toolscout.search.engine import Engine
-from toolscout.search.text import terms
 
 SETS = ("azure_mcp", "bfcl", "seal_tools")
 MANY = 0.4
@@ -78,7 +78,7 @@ def main() -> None:
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
-    embedders = () if chosen.words else (bundled(),)
+    embedders = () if chosen.words else (default_encoder(),)
     print("| recall@5 / nDCG@10 | requests | as typed | mended |\n|---|---|---|---|")
     for name in SETS:
         tools = catalog(name)

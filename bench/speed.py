@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from toolscout.evals.metrics import percentile
-from toolscout.search.embedders.use import UniversalEncoder
-from toolscout.search.filling import encode
+from toolscout.search.embedders.universal_encoder import UniversalEncoder
+from toolscout.search.embedding_worker import encode_tools
 
 from .catalogs import rows, tools
 from .peers.child import Child, PeerFailed
@@ -285,8 +285,8 @@ def _encoding(count: int = 64) -> dict[str, float]:
     """What a vector costs where no cache has it."""
     encoder = UniversalEncoder()
     some = tools(count)
-    encode(some[:4], encoder)
+    encode_tools(some[:4], encoder)
     wall, work = time.perf_counter(), time.process_time()
-    encode(some, encoder)
+    encode_tools(some, encoder)
     wall, work = time.perf_counter() - wall, time.process_time() - work
     return {"tools": count, "ms_per_tool": wall / count * 1e3, "cpu_ms": work / count * 1e3}

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.sources.files import read_tools
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.profiles import DEFAULT, EVERYTHING, names, profile
+from toolscout.disclosure.profiles import DEFAULT, EVERYTHING, get_profile, profile_names
+from toolscout.evals.costs import CostEstimator
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
+from toolscout.sources.files import read_tools
 from toolscout.tokens import default_counter
-from toolscout.toolbox.costs import Scale
 
 from .catalogs import DATA
 from .lookup import SHAPES
@@ -34,7 +34,7 @@ def measure(*, is_quick: bool, progress: Progress) -> dict[str, Any]:
     for name in CATALOGS[:2] if is_quick else CATALOGS:
         progress.say(f"tokens · {name}")
         tools = _tools(DATA / name / "tools.jsonl")
-        found = _costs(tools, [n for n in names() if n != EVERYTHING.name])
+        found = _costs(tools, [n for n in profile_names() if n != EVERYTHING.name])
         rows.append({"catalog": name, "tools": len(tools), **found})
     tools = _tools(DATA / CATALOGS[-1] / "tools.jsonl")
     curve: list[dict[str, Any]] = []
@@ -47,30 +47,30 @@ def measure(*, is_quick: bool, progress: Progress) -> dict[str, Any]:
 def lookups(chosen: LabelledSet, *, progress: Progress) -> dict[str, Any]:
     """Tokens until the right tool is callable, for each way to answer."""
     cache = VectorCache(FOLDER / "vectors.db")
-    engine = Engine(chosen.catalog, embedders=embedders.load("use"), cache=cache)
+    engine = Engine(chosen.catalog, embedders=embedders.load_embedders("use"), cache=cache)
     rows: list[dict[str, Any]] = []
     with closing(engine):
         engine.fill()
         for shape in SHAPES:
             progress.say(f"tokens · a lookup · {shape.label}")
             rows.append(looked_up(shape, engine, list(chosen.queries)))
-        everything = Scale(engine=engine, counter=default_counter()).everything()
+        everything = CostEstimator(engine=engine, counter=default_counter()).full_catalog_tokens()
     return {"set": chosen.name, "everything": everything, "shapes": rows}
 
 
 def _costs(tools: Sequence[Tool], chosen: Sequence[str]) -> dict[str, Any]:
     engine = Engine(Catalog(tools))
     with closing(engine):
-        scale = Scale(engine=engine, counter=default_counter())
-        everything = scale.everything()
+        scale = CostEstimator(engine=engine, counter=default_counter())
+        everything = scale.full_catalog_tokens()
         profiles: dict[str, Any] = {}
         for name in chosen:
-            cost = scale.cost(profile(name))
+            cost = scale.cost(get_profile(name))
             profiles[name] = {
                 "start": cost.start,
                 "after_1": cost.after_1,
                 "after_5": cost.after_5,
-                "saved": cost.saved(everything),
+                "saved": cost.savings(everything),
             }
     return {"everything": everything, "profiles": profiles}
 

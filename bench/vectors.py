@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from toolscout.search.embedders.use import UniversalEncoder
+from toolscout.search.embedders.universal_encoder import UniversalEncoder
 
 Floats = npt.NDArray[np.float32]
 POOL = 2_048
@@ -27,7 +27,7 @@ class Recombined:
 
     dimensions = UniversalEncoder.dimensions
     is_latin_only = False
-    least_likeness = UniversalEncoder.least_likeness
+    translation_threshold = UniversalEncoder.translation_threshold
 
     def __init__(self, pool: str | Path) -> None:
         self._pool = Path(pool)

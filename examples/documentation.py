@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 
 from toolscout import Agent, Toolbox, tool
-from toolscout.agent.happenings import Called, Calling, Finished, Loaded
-from toolscout.models.scripted import Asked, ScriptedModel, Turn
+from toolscout.agent.stream_events import CallEndEvent, CallStartEvent, LoadEvent, RunEndEvent
+from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
 
 PAGES = {
     "retries": "Requests are tried again after 0.5, 1 and 2 seconds when the service is busy.",
@@ -37,12 +37,16 @@ async def get_weather(city: str) -> str:
 
 
 SCRIPT = [
-    Turn(calls=(Asked("search_tools", {"query": "documentation"}),)),
+    Turn(calls=(ScriptedCall("search_tools", {"query": "documentation"}),)),
     Turn(
-        calls=(Asked("add_tool", {"tool_names": ["search_documentation", "read_documentation"]}),)
+        calls=(
+            ScriptedCall(
+                "add_tool", {"tool_names": ["search_documentation", "read_documentation"]}
+            ),
+        )
     ),
-    Turn(calls=(Asked("search_documentation", {"words": "session"}),)),
-    Turn(calls=(Asked("read_documentation", {"page": "sessions"}),)),
+    Turn(calls=(ScriptedCall("search_documentation", {"words": "session"}),)),
+    Turn(calls=(ScriptedCall("read_documentation", {"page": "sessions"}),)),
     "Thirty days after you last used it.",
 ]
 
@@ -53,13 +57,13 @@ async def main() -> None:
         agent = Agent(box, model=ScriptedModel(SCRIPT))
         async for happening in agent.stream("How long is a session kept?"):
             match happening:
-                case Calling(call):
+                case CallStartEvent(call):
                     print(f"→ {call.name} {call.arguments}")
-                case Called(ran):
+                case CallEndEvent(ran):
                     print(f"← {ran.result.text.splitlines()[0]}")
-                case Loaded(names):
+                case LoadEvent(names):
                     print(f"+ {', '.join(names)}")
-                case Finished(run):
+                case RunEndEvent(run):
                     print(run.text)
                 case _:
                     pass

@@ -27,12 +27,15 @@ PIECE = re.compile(
 )
 LAYERS = (
     ("cli", "The command line wires the edges."),
-    ("gateway · console · evals · telemetry · examples", "Edges, strangers to one another."),
+    ("gateway · console · evals · examples", "Edges, which do not know one another."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
-    ("models · guidance · memory · offload", "Features, strangers to one another."),
+    (
+        "models · guidance · memory · offload · telemetry",
+        "Features, which do not know one another.",
+    ),
     ("disclosure", "What the model sees now."),
-    ("search", "Which tools fit."),
+    ("search · sources", "Which tools fit, and where tools come from."),
     ("catalog · store", "What exists, and what is kept."),
     ("events · config · tokens", "Ground."),
     ("errors", "The tree of all that can go wrong."),
@@ -45,7 +48,7 @@ def modules() -> str:
     for parts, words in LAYERS:
         found = [line for part in parts.split(" · ") for line in _of(part)]
         if found:
-            pieces.append(f"### {parts}\n\n{words}\n\n" + "\n".join(found) + "\n")
+            pieces.append(f"## {parts}\n\n{words}\n\n" + "\n".join(found) + "\n")
     return "\n".join(pieces)
 
 
@@ -120,7 +123,7 @@ PIECES: dict[str, Callable[[], str]] = {
     "settings": lambda: settings_table() + "\n",
 }
 PAGES = (
-    PROJECT / "ARCHITECTURE.md",
+    DOCS / "reference" / "modules.md",
     DOCS / "reference" / "commands.md",
     DOCS / "decisions" / "README.md",
     DOCS / "reference" / "behaviours.md",

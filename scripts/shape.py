@@ -30,17 +30,19 @@ TRACES = ("CLI search", "tool_search", "MCP call")
 
 # A function is named by a participle when the first word of its name is one. Words that end in
 # -ed or -ing and are nouns or plain verbs do not count; neither do names that read as claims.
-IRREGULAR = frozenset(
-    """begun borne bound broken brought built caught chosen done drawn driven fallen felt forgotten
-    found given gone grown heard held hidden kept known laid led left lent lost made meant met paid
-    said seen sent shown sold spelt spent spoken stood stuck taken thought thrown told torn
-    understood woken won worn written""".split()
-)
-NOT_PARTICIPLES = frozenset(
-    """bed breed bring ceiling embed embedding encoding everything exceed feed heading heed hundred
-    indeed king listing mapping need nothing padding ping proceed ranking red ring seed setting
-    shed speed spring string succeed swing thing warning""".split()
-)
+_IRREGULAR_WORDS = """
+begun borne bound broken brought built caught chosen done drawn driven fallen felt forgotten
+found given gone grown heard held hidden kept known laid led left lent lost made meant met paid
+said seen sent shown sold spelt spent spoken stood stuck taken thought thrown told torn
+understood woken won worn written
+"""
+IRREGULAR = frozenset(_IRREGULAR_WORDS.split())
+_NOT_PARTICIPLES_WORDS = """
+bed breed bring ceiling embed embedding encoding everything exceed feed heading heed hundred
+indeed king listing mapping need nothing padding ping proceed ranking red ring seed setting shed
+speed spring string succeed swing thing warning
+"""
+NOT_PARTICIPLES = frozenset(_NOT_PARTICIPLES_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)

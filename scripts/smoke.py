@@ -57,7 +57,7 @@ def searched(query: str) -> object:
 
 async def use() -> None:
     from toolscout import Agent, Toolbox, tool
-    from toolscout.models.scripted import Asked, ScriptedModel, Turn
+    from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
 
     @tool(phrases=["make a sound"])
     def ring(times: int = 1) -> str:
@@ -66,14 +66,14 @@ async def use() -> None:
 
     model = ScriptedModel(
         [
-            Turn(calls=(Asked("tool_search", {"query": "make a sound"}),)),
-            Turn(calls=(Asked("ring", {"times": 2}),)),
+            Turn(calls=(ScriptedCall("tool_search", {"query": "make a sound"}),)),
+            Turn(calls=(ScriptedCall("ring", {"times": 2}),)),
             "It rang.",
         ]
     )
     async with Toolbox([ring], profile="cms") as box:
         run = await Agent(box, model=model).run("Ring twice")
-        assert (run.text, run.used) == ("It rang.", ("ring",))
+        assert (run.text, run.tools_used) == ("It rang.", ("ring",))
 
 
 def lacking(extra: str) -> None:
@@ -121,10 +121,10 @@ async def drive() -> None:
 
 def onnx() -> None:
     from toolscout.errors import MissingExtra, ToolscoutError
-    from toolscout.search.embedders import load
+    from toolscout.search.embedders import load_embedders
 
     try:
-        load("onnx:nowhere")[0].encode(["text"])
+        load_embedders("onnx:nowhere")[0].encode(["text"])
     except ToolscoutError as error:
         assert not isinstance(error, MissingExtra), error
     else:
@@ -140,30 +140,30 @@ def opens(*specs: str) -> None:
 
 
 def openai() -> None:
-    from toolscout.search.embedders import load
+    from toolscout.search.embedders import load_embedders
 
     opens("openai:gpt-5.4", "openai-chat:any")
-    assert load("openai:small@http://127.0.0.1:9/v1")
+    assert load_embedders("openai:small@http://127.0.0.1:9/v1")
 
 
 def tokens() -> None:
-    from toolscout.tokens import counter, default_counter
+    from toolscout.tokens import default_counter, get_counter
 
-    assert counter("o200k_base").count("ten thousand tools") == 3
+    assert get_counter("o200k_base").count("ten thousand tools") == 3
     assert default_counter().is_exact
 
 
 def offload() -> None:
     async def ask() -> None:
         from toolscout import Toolbox
-        from toolscout.offload.limits import Limits
-        from toolscout.offload.shelf import Shelf
+        from toolscout.offload.limits import OffloadLimits
+        from toolscout.offload.result_store import ResultStore
 
         def rows() -> dict[str, list[int]]:
             """Give many rows."""
             return {"rows": [*range(5_000)]}
 
-        shelf = Shelf("kept", limits=Limits(threshold_tokens=100))
+        shelf = ResultStore("kept", limits=OffloadLimits(threshold_tokens=100))
         async with Toolbox([rows], profile="everything", offload=shelf) as box:
             session = await box.session("s")
             await session.call("rows", {})
@@ -185,7 +185,7 @@ def watch() -> None:
         rules = Rules("rules", sink=heard.put_nowait)
         while not heard.empty():
             heard.get_nowait()
-        async with rules.watching(), asyncio.timeout(30):
+        async with rules.watch(), asyncio.timeout(30):
             Path("rules/mail.md").write_text("Be brief.", encoding="utf-8")
             await heard.get()
 

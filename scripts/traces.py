@@ -78,7 +78,7 @@ def trace_tool_search() -> set[str]:
         trace.install()
         async with Toolbox([CATALOG]) as box:
             session = await box.session("trace")
-            await box.ready()
+            await box.wait_until_ready()
             await session.call("tool_search", {"query": "translate a letter"})
             with trace.on():
                 reply = await session.call("tool_search", {"query": QUERY})
@@ -96,22 +96,27 @@ def trace_mcp_call() -> set[str]:
 
         from toolscout.cli.example import SERVERS
         from toolscout.gateway.gateway import Gateway
-        from toolscout.gateway.server import build
+        from toolscout.gateway.server import build_server
         from toolscout.gateway.setup import Setup
 
         assert "clock" in SERVERS
         with tempfile.TemporaryDirectory() as folder:
-            server = {"command": sys.executable, "args": ["-m", "toolscout.cli.example", "clock", folder]}
+            server = {
+                "command": sys.executable,
+                "args": ["-m", "toolscout.cli.example", "clock", folder],
+            }
             config = Path(folder) / "mcp.json"
             config.write_text(json.dumps({"mcpServers": {"clock": server}}), encoding="utf-8")
             trace = Trace()
             trace.install()
             gateway = Gateway(Setup.read(config))
-            async with Client(build(gateway)) as client:
-                await gateway.started()
+            async with Client(build_server(gateway)) as client:
+                await gateway.wait_until_ready()
                 call: dict[str, Any] = {"name": "clock__now", "arguments": {}}
                 found = await client.call_tool("tool_search", {"query": "what time is it"})
-                name = next(n for n in (t.name for t in gateway.box.catalog) if "now" in n or "time" in n)
+                name = next(
+                    n for n in (t.name for t in gateway.box.catalog) if "now" in n or "time" in n
+                )
                 call["name"] = name
                 await client.call_tool("call_tool", call, raise_on_error=False)
                 with trace.on():

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolscout.models.messages import Message
-from toolscout.models.model import Request
-from toolscout.tokens import Counter
+from toolscout.models.model import ModelRequest
+from toolscout.tokens import TokenCounter
 
 EXPECTED = {"A": 0.97, "C": 0.91}
 """What design E expects to save."""
@@ -58,7 +58,7 @@ class Account:
         return 1 - spent / (self.everything * (len(self.weights) - self.searches))
 
 
-def weigh(request: Request, *, by: Counter) -> Weight:
+def weigh(request: ModelRequest, *, by: TokenCounter) -> Weight:
     """Count one request."""
     return Weight(
         tools=by.count(_json(request.tools)),
@@ -67,7 +67,7 @@ def weigh(request: Request, *, by: Counter) -> Weight:
     )
 
 
-def _found(message: Message, by: Counter) -> int:
+def _found(message: Message, by: TokenCounter) -> int:
     searches = (c for c in message.calls if c.name == "tool_search")
     answers = (r for r in message.results if r.name == "tool_search")
     told = message.text if message.role == "system" else ""

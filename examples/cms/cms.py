@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from toolscout import Toolbox
-from toolscout.catalog.sources.functions import tool_of
 from toolscout.catalog.tool import Tool
-from toolscout.catalog.validation import Expectations, Report, validate
+from toolscout.catalog.validation import Expectations, ValidationReport, validate
 from toolscout.guidance.rules import Rules
 from toolscout.memory.memory import Memory
+from toolscout.sources.functions import tool_of
 
 from .database import Database
 from .entries import Entries
@@ -65,7 +65,7 @@ class Cms:
         return Toolbox(self.functions, **given)
 
 
-def check(tools: tuple[Tool, ...]) -> Report:
+def check(tools: tuple[Tool, ...]) -> ValidationReport:
     """Whether every tool is described in full and everything fits together."""
     return validate(
         {tool.name: tool for tool in tools},
@@ -90,7 +90,7 @@ async def open_cms(folder: Path | str) -> AsyncGenerator[Cms, None]:
         seed(database, uploads)
         with standing_in() as (photos, web):
             cms = Cms(database, uploads, _functions(database, uploads, photos, web))
-            report = check(cms.tools).required()
+            report = check(cms.tools).raise_if_invalid()
             _log.info(
                 "The site has %d tools and %d custom extractors.",
                 report.tool_count,

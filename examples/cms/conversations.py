@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolscout.models.model import Request
-from toolscout.models.scripted import Asked, Script, Turn
+from toolscout.models.model import ModelRequest
+from toolscout.models.scripted import Script, ScriptedCall, Turn
 
 Kind = Literal["A", "B", "C"]
 
@@ -28,10 +28,12 @@ class Known:
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
 
-    def after(self, name: str, make: Callable[[dict[str, Any]], Turn]) -> Callable[[Request], Turn]:
+    def after(
+        self, name: str, make: Callable[[dict[str, Any]], Turn]
+    ) -> Callable[[ModelRequest], Turn]:
         """A turn made from the result of the call before it, which is remembered by a name."""
 
-        def turn(request: Request) -> Turn:
+        def turn(request: ModelRequest) -> Turn:
             result = request.messages[-1].results[-1].result
             if result.is_error:
                 return Turn(say=f"That did not work: {result.text}")
@@ -42,7 +44,7 @@ class Known:
 
 
 def call(name: str, /, **arguments: Any) -> Turn:
-    return Turn(calls=(Asked(name, arguments),))
+    return Turn(calls=(ScriptedCall(name, arguments),))
 
 
 def look(query: str) -> Turn:

@@ -7,17 +7,17 @@ from datetime import date
 from pathlib import Path
 
 from toolscout import Agent, Engine
-from toolscout.agent.happenings import Finished, Happening
-from toolscout.agent.steps import Run, Step
-from toolscout.agent.trimming import by_count
+from toolscout.agent.compaction import by_count
+from toolscout.agent.steps import Run, RunStep
+from toolscout.agent.stream_events import RunEndEvent, StreamEvent
 from toolscout.disclosure.profiles import EVERYTHING
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
 from toolscout.guidance.rules import Rules
-from toolscout.models.model import Request
+from toolscout.models.model import ModelRequest
 from toolscout.models.scripted import ScriptedModel
-from toolscout.tokens import Counter
-from toolscout.toolbox.approval import Approval
+from toolscout.tokens import TokenCounter
+from toolscout.toolbox.permissions import ApprovalRequest
 
 from .accounting import EXPECTED, Account, weigh
 from .cms import RULES, Cms, open_cms
@@ -28,11 +28,11 @@ __all__ = ["EXPECTED", "play"]
 
 TODAY = date(2026, 3, 2)
 
-Watch = Callable[[Conversation, Happening | None], None]
+Watch = Callable[[Conversation, StreamEvent | None], None]
 """Hears of every conversation when it begins (None) and of all that happens in it."""
 
 
-async def play(folder: Path, *, by: Counter, watch: Watch) -> tuple[Account, ...]:
+async def play(folder: Path, *, by: TokenCounter, watch: Watch) -> tuple[Account, ...]:
     """Open the site in a folder, hold the conversations, and say what they cost."""
     async with open_cms(folder) as cms:
         everything = await _everything(cms, by)
@@ -45,7 +45,7 @@ async def play(folder: Path, *, by: Counter, watch: Watch) -> tuple[Account, ...
 
 
 async def _account(
-    cms: Cms, conversation: Conversation, everything: int, by: Counter, watch: Watch
+    cms: Cms, conversation: Conversation, everything: int, by: TokenCounter, watch: Watch
 ) -> Account:
     model = ScriptedModel(conversation.script())
     run = await _hold(cms, conversation, model, watch)
@@ -70,25 +70,25 @@ async def _hold(cms: Cms, conversation: Conversation, model: ScriptedModel, watc
         )
         async for happening in agent.stream(conversation.message, session=conversation.kind):
             watch(conversation, happening)
-            if isinstance(happening, Finished):
+            if isinstance(happening, RunEndEvent):
                 runs.append(happening.run)
     return runs[0]
 
 
-async def _agrees(_: Approval) -> bool:
+async def _agrees(_: ApprovalRequest) -> bool:
     """In a demonstration the user says yes."""
     return True
 
 
-def _only_searched(step: Step) -> bool:
+def _only_searched(step: RunStep) -> bool:
     return bool(step.ran) and all(ran.is_discovery for ran in step.ran)
 
 
-async def _everything(cms: Cms, by: Counter) -> int:
+async def _everything(cms: Cms, by: TokenCounter) -> int:
     """One request with every definition and every rule, as the site's agent once was."""
     async with cms.toolbox(profile=EVERYTHING, store="memory", engine=Engine()) as box:
-        shown = view(EVERYTHING, box.catalog, Session("everything"))
-        request = Request(
+        shown = view(EVERYTHING, box.catalog, SessionState("everything"))
+        request = ModelRequest(
             messages=(),
             tools=tuple(shown.tools),
             instructions=whole(TODAY, Rules(RULES), cms.tools),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolscout.search.embedders.use import UniversalEncoder
+from toolscout.search.embedders.universal_encoder import UniversalEncoder
 
 # Its weights are loaded when it is first used, and once for all sites.
 _ENCODER = UniversalEncoder()

@@ -34,4 +34,4 @@ def core(today: date) -> str:
 
 def whole(today: date, rules: Rules, tools: Sequence[Tool]) -> str:
     """The instructions of an agent that has every tool from the start: with all the rules."""
-    return f"{core(today)}\n\n{rules.for_tools(tools)}"
+    return f"{core(today)}\n\n{rules.text_for(tools)}"

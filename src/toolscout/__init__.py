@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from .catalog.catalog import Catalog
     from .catalog.result import Result
     from .catalog.source import Source
-    from .catalog.sources.functions import tool
     from .catalog.tool import Tool
     from .config import Config
     from .disclosure.profile import Profile
-    from .disclosure.session import Session
+    from .disclosure.session_state import SessionState
     from .disclosure.view import View
     from .errors import ToolscoutError
     from .events import Event
     from .search.engine import Engine
-    from .toolbox.box import Toolbox
-    from .toolbox.handle import Handle
+    from .sources.functions import tool
+    from .toolbox.session import Session
+    from .toolbox.toolbox import Toolbox
 
 __all__ = [
     "Agent",
@@ -32,10 +32,10 @@ __all__ = [
     "Config",
     "Engine",
     "Event",
-    "Handle",
     "Profile",
     "Result",
     "Session",
+    "SessionState",
     "Source",
     "Tool",
     "Toolbox",
@@ -50,16 +50,16 @@ _HOMES = {
     "Config": ".config",
     "Engine": ".search.engine",
     "Event": ".events",
-    "Handle": ".toolbox.handle",
     "Profile": ".disclosure.profile",
     "Result": ".catalog.result",
-    "Session": ".disclosure.session",
+    "Session": ".toolbox.session",
+    "SessionState": ".disclosure.session_state",
     "Source": ".catalog.source",
     "Tool": ".catalog.tool",
-    "Toolbox": ".toolbox.box",
+    "Toolbox": ".toolbox.toolbox",
     "ToolscoutError": ".errors",
     "View": ".disclosure.view",
-    "tool": ".catalog.sources.functions",
+    "tool": ".sources.functions",
 }
 
 

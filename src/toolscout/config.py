@@ -79,7 +79,7 @@ class Config(BaseModel):
         values: dict[str, Any] = {}
         origins: dict[str, str] = {}
         for name, value, origin in (
-            *_from_file(_file(file, environment)),
+            *_from_file(_find_file(file, environment)),
             *_from_environment(environment, cls),
             *((n, v, f"the argument {n}") for n, v in arguments.items() if v is not None),
         ):
@@ -87,17 +87,19 @@ class Config(BaseModel):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            raise _told(error, origins, cls) from error
+            raise _setting_error(error, origins, cls) from error
 
     @property
     def state_folder(self) -> Path:
         """Where sessions and pins live."""
-        return self.home / "state" if self.home else _xdg("XDG_STATE_HOME", ".local", "state")
+        return (
+            self.home / "state" if self.home else _xdg_folder("XDG_STATE_HOME", ".local", "state")
+        )
 
     @property
     def cache_folder(self) -> Path:
         """Where vectors and tool lists live; everything in it can be made again."""
-        return self.home / "cache" if self.home else _xdg("XDG_CACHE_HOME", ".cache")
+        return self.home / "cache" if self.home else _xdg_folder("XDG_CACHE_HOME", ".cache")
 
     @property
     def session_ttl_seconds(self) -> float | None:
@@ -109,15 +111,14 @@ def settings_table() -> str:
     """All settings as a Markdown table, for the documentation and for `--help`."""
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, info in Config.model_fields.items():
-        default = "unset" if info.default is None else f"`{_plain(info.default)}`"
-        lines.append(
-            f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {_meanings().get(name, '')} |"
-        )
+        default = "unset" if info.default is None else f"`{_format_default(info.default)}`"
+        description = _setting_descriptions().get(name, "")
+        lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {description} |")
     return "\n".join(lines)
 
 
 @cache
-def _meanings() -> dict[str, str]:
+def _setting_descriptions() -> dict[str, str]:
     """What stands under each setting above; read when asked for, since few starts need it."""
     try:
         source = getsource(Config)
@@ -133,16 +134,16 @@ def _meanings() -> dict[str, str]:
     }
 
 
-def _plain(value: object) -> str:
+def _format_default(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _file(file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
+def _find_file(file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
     """The file to read: the one named, which must exist, or the usual one if it does."""
     named = file or environment.get(FILE_VARIABLE)
     if named:
         return Path(named)
-    usual = _xdg("XDG_CONFIG_HOME", ".config") / "config.toml"
+    usual = _xdg_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
     return usual if usual.is_file() else None
 
 
@@ -182,7 +183,7 @@ def _from_environment(
             raise ConfigError(f"There is no setting {variable}.", hint=f"Did you mean {near[0]}?")
 
 
-def _known(name: str, where: str, config: type[Config]) -> None:
+def _require_known(name: str, where: str, config: type[Config]) -> None:
     if name in config.model_fields:
         return
     near = get_close_matches(name, config.model_fields, 1)
@@ -190,19 +191,21 @@ def _known(name: str, where: str, config: type[Config]) -> None:
     raise ConfigError(f"There is no setting {name!r} ({where}).", hint=hint)
 
 
-def _told(error: ValidationError, origins: Mapping[str, str], config: type[Config]) -> ConfigError:
+def _setting_error(
+    error: ValidationError, origins: Mapping[str, str], config: type[Config]
+) -> ConfigError:
     first = error.errors(include_url=False)[0]
     name = str(first["loc"][0]) if first["loc"] else ""
     origin = origins.get(name, "the defaults")
-    _known(name, origin, config)
-    meaning = _meanings().get(name, "")
+    _require_known(name, origin, config)
+    meaning = _setting_descriptions().get(name, "")
     return ConfigError(
         f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
         hint=f"What it means: {meaning}",
     )
 
 
-def _xdg(variable: str, *fallback: str) -> Path:
+def _xdg_folder(variable: str, *fallback: str) -> Path:
     base = os.environ.get(variable, "")
     if base and Path(base).is_absolute():
         return Path(base) / "toolscout"

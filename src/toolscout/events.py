@@ -44,21 +44,21 @@ def ignore(event: Event) -> None:
     """The sink that nobody listens to."""
 
 
-def to_all(*sinks: Sink) -> Sink:
+def combine_sinks(*sinks: Sink) -> Sink:
     """One sink that tells several, in order."""
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         for sink in sinks:
             sink(event)
 
-    return tell
+    return emit
 
 
-def guarded(sink: Sink) -> Sink:
+def guard_sink(sink: Sink) -> Sink:
     """A sink whose failures are logged once and never reach whoever emits."""
     failed = False
 
-    def tell(event: Event) -> None:
+    def emit(event: Event) -> None:
         nonlocal failed
         try:
             sink(event)
@@ -67,4 +67,4 @@ def guarded(sink: Sink) -> Sink:
                 _log.warning("A sink failed on %s and may miss events.", event.kind, exc_info=True)
             failed = True
 
-    return tell
+    return emit

@@ -16,7 +16,7 @@ ENCODING = "o200k_base"
 COUNTERS = ("auto", ENCODING, "cl100k_base", "estimate")
 
 
-class Counter(Protocol):
+class TokenCounter(Protocol):
     """Says how many tokens a text costs; `is_exact` tells a count from an estimate."""
 
     @property
@@ -34,21 +34,21 @@ class Counter(Protocol):
         ...
 
 
-class BPE:
+class BPECounter:
     """A true byte-pair count with the vocabulary that the `tokens` extra carries."""
 
     is_exact = True
 
     def __init__(self, encoding: str = ENCODING) -> None:
         self.name = encoding
-        self._tokenizer = _bindings().tokenizer_for_encoding(encoding)
+        self._tokenizer = _load_bindings().tokenizer_for_encoding(encoding)
 
     def count(self, text: str) -> int:
         """How many tokens this text is."""
         return self._tokenizer.count(text.encode("utf-8", "replace").decode())
 
 
-def _bindings() -> Any:
+def _load_bindings() -> Any:
     """The compiled part of the package, without the rest of it.
 
     Its public class refuses long texts and builds every token to count them, and its import reads
@@ -95,7 +95,7 @@ _RATES = {
 }
 
 
-class Estimate:
+class EstimatingCounter:
     """A guess by kinds of characters, fitted to o200k_base: near 5 % on JSON, prose and CJK."""
 
     name = "estimate"
@@ -111,35 +111,35 @@ class Estimate:
 
 
 @cache
-def counter(name: str = "auto") -> Counter:
+def get_counter(name: str = "auto") -> TokenCounter:
     """A counter by name; `auto` is the true one where it is installed, else the estimate."""
     match name:
         case "estimate":
-            return Estimate()
+            return EstimatingCounter()
         case "auto":
             try:
-                return BPE()
+                return BPECounter()
             except MissingExtra:
-                return Estimate()
+                return EstimatingCounter()
         case "o200k_base" | "cl100k_base":
-            return BPE(name)
+            return BPECounter(name)
         case _:
             raise ConfigError(
                 f"There is no token counter {name!r}.", hint=f"Choose from: {', '.join(COUNTERS)}."
             )
 
 
-def default_counter() -> Counter:
+def default_counter() -> TokenCounter:
     """The counter used when none is named."""
-    return counter("auto")
+    return get_counter("auto")
 
 
-def count_json(value: object, *, by: Counter) -> int:
+def count_json(value: object, *, by: TokenCounter) -> int:
     """What a JSON value costs as it goes over the wire, without needless spaces."""
     return by.count(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
-def head(text: str, *, budget_tokens: int, by: Counter) -> str:
+def truncate_to_tokens(text: str, *, budget_tokens: int, by: TokenCounter) -> str:
     """A beginning of a text that fits a budget, about as long as it can be."""
     if budget_tokens <= 0:
         return ""

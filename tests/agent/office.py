@@ -8,13 +8,13 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from toolscout.agent.agent import Agent
-from toolscout.catalog.sources.functions import tool
 from toolscout.config import Config
 from toolscout.disclosure.profile import Profile
 from toolscout.events import Event
-from toolscout.models.scripted import Asked, ScriptedModel, Turn
+from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
 from toolscout.search.engine import Engine
-from toolscout.toolbox.box import Toolbox
+from toolscout.sources.functions import tool
+from toolscout.toolbox.toolbox import Toolbox
 
 
 class Office:
@@ -133,7 +133,7 @@ def open_office(
 def calls(*asked: tuple[str, Any] | str, say: str = "") -> Turn:
     """A turn of calls: names, or names with arguments."""
     pairs = [(a, {}) if isinstance(a, str) else a for a in asked]
-    return Turn(say=say, calls=tuple(Asked(name, arguments) for name, arguments in pairs))
+    return Turn(say=say, calls=tuple(ScriptedCall(name, arguments) for name, arguments in pairs))
 
 
 def search(query: str) -> tuple[str, Any]:

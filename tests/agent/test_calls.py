@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, shown
 
-from toolscout.agent.calls import Limits
+from toolscout.agent.call_batch import RunLimits
 from toolscout.agent.hooks import Hooks
-from toolscout.agent.steps import Progress
-from toolscout.agent.stops import on_call
+from toolscout.agent.steps import RunProgress
+from toolscout.agent.stop_conditions import on_call
 from toolscout.catalog.result import Result
-from toolscout.catalog.sources.functions import FunctionSource, tool
 from toolscout.catalog.tool import Annotations, Tool
 from toolscout.events import Event
 from toolscout.models.messages import Call
-from toolscout.models.model import Request
-from toolscout.models.scripted import Asked, ScriptedModel, Turn
-from toolscout.offload.limits import Limits as Sizes
-from toolscout.offload.shelf import Shelf
+from toolscout.models.model import ModelRequest
+from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
+from toolscout.offload.limits import OffloadLimits as Sizes
+from toolscout.offload.result_store import ResultStore
 from toolscout.search.engine import Engine
-from toolscout.toolbox.approval import Answer, Approval
-from toolscout.toolbox.box import Toolbox
+from toolscout.sources.functions import FunctionSource, tool
+from toolscout.toolbox.permissions import ApprovalDecision, ApprovalRequest
+from toolscout.toolbox.toolbox import Toolbox
 
 EVERYTHING = "everything"
 
@@ -104,7 +104,7 @@ async def test_of_a_thousand_calls_in_one_step_the_first_few_run_and_all_are_ans
         run = await Agent(box, model=model).run("Look everybody up")
     results = model.requests[1].messages[-1].results
     assert len(results) == 1_000
-    assert len(office.done) == Limits().calls
+    assert len(office.done) == RunLimits().calls
     assert "at most 64" in results[-1].result.text
     assert run.text == "Enough."
 
@@ -123,7 +123,7 @@ async def test_an_argument_of_five_megabytes_is_refused_and_not_sent_back() -> N
 
 
 async def test_arguments_cut_off_by_the_token_limit_are_told_as_unreadable() -> None:
-    cut = Turn(calls=(Asked("send_email", '{"to": "ann@ex'),), reason="length")
+    cut = Turn(calls=(ScriptedCall("send_email", '{"to": "ann@ex'),), reason="length")
     model = ScriptedModel([cut, "Again."])
     async with open_office(Office(), profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Mail Ann")
@@ -145,12 +145,12 @@ async def test_without_anybody_to_ask_destructive_tools_are_refused_not_run() ->
 
 @pytest.mark.behaviour("S20", "S21")
 async def test_the_approver_sees_the_real_tool_and_its_arguments_and_its_no_is_told() -> None:
-    asked: list[Approval] = []
+    asked: list[ApprovalRequest] = []
     seen: list[Event] = []
 
-    async def approver(approval: Approval) -> Answer:
+    async def approver(approval: ApprovalRequest) -> ApprovalDecision:
         asked.append(approval)
-        return Answer(approval.arguments["name"] == "bob", "only Bob may go")
+        return ApprovalDecision(approval.arguments["name"] == "bob", "only Bob may go")
 
     office = Office()
     delete = [("delete_account", {"name": n}) for n in ("bob", "ann")]
@@ -170,7 +170,7 @@ async def test_the_approver_sees_the_real_tool_and_its_arguments_and_its_no_is_t
 async def test_a_call_through_the_dispatcher_is_approved_as_the_tool_it_stands_for() -> None:
     asked: list[str] = []
 
-    async def approver(approval: Approval) -> bool:
+    async def approver(approval: ApprovalRequest) -> bool:
         asked.append(approval.tool.name)
         return True
 
@@ -187,7 +187,7 @@ async def test_rules_of_a_run_see_a_call_through_the_dispatcher_as_the_tool_it_s
     """Stops, hooks and records go by the inner tool; the model hears of the one it called."""
     seen: list[tuple[str, object]] = []
 
-    async def before_call(call: Call, _: Progress) -> Call | None:
+    async def before_call(call: Call, _: RunProgress) -> Call | None:
         seen.append((call.name, call.values()))
         if call.name != "send_email":
             return None
@@ -216,7 +216,7 @@ async def test_rules_of_a_run_see_a_call_through_the_dispatcher_as_the_tool_it_s
     assert seen[:2] == [("send_email", mail), ("find_contact", {"name": "Bob"})]
     assert sorted(office.done) == ["looked up Bob", "mail to ann: Mended"]
     assert "arguments must be an object" in run.steps[0].ran[2].result.text
-    assert run.used == ("send_email", "find_contact", "final_answer")
+    assert run.tools_used == ("send_email", "find_contact", "final_answer")
     assert (run.stopped_by, run.text) == ("the call of final_answer", "42")
     assert {r.name for m in run.messages for r in m.results} == {"call_tool"}
 
@@ -230,7 +230,7 @@ async def test_a_tool_keeps_its_own_threshold_through_the_dispatcher(tmp_path: P
     through = ("call_tool", {"name": "export_all", "arguments": {}})
     for thresholds, is_whole in (({"export_all": None}, True), ({}, False)):
         model = ScriptedModel([calls(through), "Done."])
-        shelf = Shelf(tmp_path, limits=Sizes(thresholds=thresholds))
+        shelf = ResultStore(tmp_path, limits=Sizes(thresholds=thresholds))
         async with Toolbox([export_all], store="memory", engine=Engine(), offload=shelf) as box:
             run = await Agent(box, model=model).run("Export")
         assert (run.steps[0].ran[0].result.text == "word " * 20_000) == is_whole
@@ -260,7 +260,7 @@ async def test_a_server_s_own_warning_counts_like_the_owner_s() -> None:
 async def test_a_hook_can_change_view_instructions_and_choice_of_every_request() -> None:
     numbers: list[int] = []
 
-    async def before(request: Request, progress: Progress) -> Request | None:
+    async def before(request: ModelRequest, progress: RunProgress) -> ModelRequest | None:
         numbers.append(progress.number)
         if progress.number:
             return None
@@ -287,7 +287,7 @@ async def test_a_hook_can_tell_how_to_use_the_tools_in_view_and_only_those() -> 
     async with open_office(Office(), profile="cms") as box:
         await box.add(FunctionSource([fax], name="fax"))
 
-        async def brief(request: Request, progress: Progress) -> Request:
+        async def brief(request: ModelRequest, progress: RunProgress) -> ModelRequest:
             active = [box.catalog.get(t["name"]) for t in request.tools]
             usage = "\n".join(f"{t.name}: {t.usage}" for t in active if t and t.usage)
             return replace(request, instructions=f"{request.instructions}\n{usage}")
@@ -299,7 +299,7 @@ async def test_a_hook_can_tell_how_to_use_the_tools_in_view_and_only_those() -> 
 
 @pytest.mark.behaviour("E130", "E132")
 async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
-    async def before(call: Call, progress: Progress) -> Call | Result | None:
+    async def before(call: Call, progress: RunProgress) -> Call | Result | None:
         match call.name:
             case "mail":
                 return Call(call.id, "send_email", call.arguments)
@@ -325,7 +325,7 @@ async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
 
 
 async def test_what_a_hook_raises_ends_the_run_and_the_conversation_stays_whole() -> None:
-    async def before(call: Call, progress: Progress) -> None:
+    async def before(call: Call, progress: RunProgress) -> None:
         if call.name == "rate":
             message = "no rates today"
             raise LookupError(message)
@@ -344,7 +344,7 @@ async def test_no_more_calls_run_at_a_time_than_allowed() -> None:
     running = 0
     most = 0
 
-    async def before(call: Call, progress: Progress) -> Result:
+    async def before(call: Call, progress: RunProgress) -> Result:
         nonlocal running, most
         running += 1
         most = max(most, running)
@@ -355,7 +355,9 @@ async def test_no_more_calls_run_at_a_time_than_allowed() -> None:
 
     model = ScriptedModel([calls(*["rate"] * 12), "Ok."])
     async with open_office(Office(), profile=EVERYTHING) as box:
-        agent = Agent(box, model=model, hooks=Hooks(before_call=before), limits=Limits(parallel=3))
+        agent = Agent(
+            box, model=model, hooks=Hooks(before_call=before), limits=RunLimits(parallel=3)
+        )
         await agent.run("Go")
     assert most == 3
 
@@ -378,12 +380,12 @@ async def test_results_go_back_under_the_names_the_model_used() -> None:
     wire = model.requests[1].messages[-1].results[0].name
     assert len(wire) <= 64
     assert run.steps[0].ran[0].result.text == "odd indeed"
-    assert run.used[0] != wire
+    assert run.tools_used[0] != wire
     assert json.dumps(wire).isascii()
 
 
 async def test_used_are_the_tools_that_ran_and_no_call_that_did_not() -> None:
-    async def before_call(call: Call, _: Progress) -> Result | None:
+    async def before_call(call: Call, _: RunProgress) -> Result | None:
         return Result.of("from the program") if call.name == "strange" else None
 
     async def after_call(_: Call, result: Result) -> Result:
@@ -406,13 +408,13 @@ async def test_used_are_the_tools_that_ran_and_no_call_that_did_not() -> None:
     hooks = Hooks(before_call=before_call, after_call=after_call)
     async with open_office(Office(), profile="everything") as box:
         run = await Agent(box, model=model, hooks=hooks).run("Go")
-    assert run.used == ("fail", "rate")
+    assert run.tools_used == ("fail", "rate")
     assert [ran.is_run for ran in run.steps[0].ran] == [False] * 5 + [True] * 2
 
 
 async def test_a_call_that_was_broken_off_counts_as_used_since_it_may_have_had_an_effect() -> None:
     model = ScriptedModel([calls("hang")])
     async with open_office(Office(), profile="everything") as box:
-        run = await Agent(box, model=model, limits=Limits(seconds=0.2)).run("Go")
+        run = await Agent(box, model=model, limits=RunLimits(seconds=0.2)).run("Go")
     assert run.stopped_by == "a limit of 0.2 seconds"
-    assert run.used == ("hang",)
+    assert run.tools_used == ("hang",)

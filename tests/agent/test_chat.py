@@ -20,8 +20,8 @@ from tests.wire.server import Wire
 from tests.wire.turns import Hang, Say
 
 from toolscout.cli.app import run
-from toolscout.cli.chat import Asking, Chat
-from toolscout.cli.screen import Plain
+from toolscout.cli.chat import Chat, ConsoleApprover
+from toolscout.cli.screen import PlainScreen
 from toolscout.models.scripted import ScriptedModel
 
 PROGRAM = [sys.executable, "-m", "toolscout.cli", "chat"]
@@ -210,11 +210,11 @@ def _read_all(leader: int) -> str:
 async def test_a_call_that_needs_a_yes_is_asked_for(said: str, is_run: bool) -> None:
     office = Office()
     target = io.StringIO()
-    screen = Plain(io.StringIO(f"Delete Bob\n{said}\n"), target)
+    screen = PlainScreen(io.StringIO(f"Delete Bob\n{said}\n"), target)
     model = ScriptedModel([calls(("delete_account", {"name": "bob"})), "So be it."])
     async with (
         open_office(office, profile="everything") as box,
-        Agent(box, model=model, approver=Asking(screen).approve) as agent,
+        Agent(box, model=model, approver=ConsoleApprover(screen).approve) as agent,
     ):
         await Chat(box=box, agent=agent, model=model, session="s", screen=screen).run()
     assert 'delete_account {"name": "bob"} [y/N]' in target.getvalue()
@@ -224,12 +224,12 @@ async def test_a_call_that_needs_a_yes_is_asked_for(said: str, is_run: bool) -> 
 async def test_two_calls_that_need_a_yes_are_asked_for_one_after_the_other() -> None:
     office = Office()
     target = io.StringIO()
-    screen = Plain(io.StringIO("Delete both\ny\nn\n"), target)
+    screen = PlainScreen(io.StringIO("Delete both\ny\nn\n"), target)
     turn = calls(("delete_account", {"name": "ann"}), ("delete_account", {"name": "bob"}))
     model = ScriptedModel([turn, "Done."])
     async with (
         open_office(office, profile="everything") as box,
-        Agent(box, model=model, approver=Asking(screen).approve) as agent,
+        Agent(box, model=model, approver=ConsoleApprover(screen).approve) as agent,
     ):
         await Chat(box=box, agent=agent, model=model, session="s", screen=screen).run()
     assert len(office.done) == 1

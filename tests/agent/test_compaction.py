@@ -17,15 +17,17 @@ from tests.toolbox.test_live import Notes
 from tests.wire.server import Seen, Wire
 from tests.wire.turns import Say
 
-from toolscout.agent.trimming import Trimmer, by_count
-from toolscout.disclosure.policy import Listing
+from toolscout.agent.compaction import Compactor, by_count
 from toolscout.disclosure.profiles.default import DEFAULT
-from toolscout.disclosure.rebuild import rebuilt
+from toolscout.disclosure.rebuild import rebuild_session
+from toolscout.disclosure.scope import ToolSelector
 from toolscout.models.anthropic import AnthropicModel
-from toolscout.models.messages import Message, user
-from toolscout.toolbox.box import Toolbox
+from toolscout.models.messages import Message, user_message
+from toolscout.toolbox.toolbox import Toolbox
 
-POLICY = replace(DEFAULT.policy, threshold=0, share=0.0, pinned=Listing(names=("notes__pinned",)))
+POLICY = replace(
+    DEFAULT.policy, threshold=0, share=0.0, pinned=ToolSelector(names=("notes__pinned",))
+)
 NATIVE = replace(DEFAULT, surface="native", policy=POLICY)
 NAMES = ["send_email", "find_contact", "rate", "nothing", "notes__read", "more__write"]
 MAIL = ("send_email", '{"to": "ann@example.com", "subject": "Invoice"}')
@@ -80,7 +82,7 @@ async def test_a_cut_conversation_with_claude_goes_on_with_the_same_list_and_its
     assert cut[0]["content"][0]["text"] == "Find what you need"
     assert cut[1]["content"][0]["input"] == {"query": "select:send_email,find_contact"}
     assert references(wire.seen[3]) == ["send_email", "find_contact"]
-    again = rebuilt("s", cut, profile=NATIVE, catalog=box.catalog)
+    again = rebuild_session("s", cut, profile=NATIVE, catalog=box.catalog)
     assert again.loaded == ("send_email", "find_contact")
 
 
@@ -89,7 +91,7 @@ def summed_up(messages: Any) -> tuple[Message, ...]:
     if len(messages) <= 5:
         return tuple(messages)
     start = len(messages) - (2 if messages[-1].results else 1)
-    return (user("In short: …"), *messages[start:])
+    return (user_message("In short: …"), *messages[start:])
 
 
 async def test_a_summary_is_followed_by_what_brings_the_tools_and_then_by_the_question() -> None:
@@ -155,7 +157,7 @@ async def change(box: Toolbox, kind: str, name: str) -> None:
         await box.remove(name)
 
 
-async def led(events: list[tuple[str, Any]], trim: Trimmer, store: Path) -> list[Seen]:
+async def led(events: list[tuple[str, Any]], trim: Compactor, store: Path) -> list[Seen]:
     """Lead a conversation through events; the service refuses what the real one would refuse."""
     async with Wire() as wire:
         model = claude(wire)
@@ -172,7 +174,7 @@ async def led(events: list[tuple[str, Any]], trim: Trimmer, store: Path) -> list
                     await box.close()
                     box = await open_office(Office(), profile=NATIVE, store=store).__aenter__()
                 case "compact":
-                    await (await box.session("s")).compacted()
+                    await (await box.session("s")).mark_compacted()
                 case _:
                     pass
             wire.then(Say("Done."))
@@ -189,7 +191,7 @@ async def led(events: list[tuple[str, Any]], trim: Trimmer, store: Path) -> list
 @settings(max_examples=8)
 @given(events=st.lists(EVENT, min_size=4, max_size=12))
 def test_whatever_happens_claude_s_list_only_grows_and_what_it_found_stays_in_sight(
-    trim: Trimmer, events: list[tuple[str, Any]], tmp_path_factory: pytest.TempPathFactory
+    trim: Compactor, events: list[tuple[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     store = tmp_path_factory.mktemp("kept") / "sessions.db"
     requests = asyncio.run(led(events, trim, store))

@@ -15,25 +15,25 @@ from cms.cms import RULES, open_cms
 from cms.conversations import CONVERSATIONS, Conversation
 from cms.demo import play
 from cms.prompt import core, whole
-from toolscout.agent.happenings import Finished, Happening
 from toolscout.agent.steps import Run
+from toolscout.agent.stream_events import RunEndEvent, StreamEvent
 from toolscout.cli.app import run as run_command
-from toolscout.disclosure.profiles import profile
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.profiles import get_profile
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
 from toolscout.guidance.rules import Rules
-from toolscout.tokens import counter
+from toolscout.tokens import get_counter
 
 TODAY = date(2026, 3, 2)
-EXACT = counter("o200k_base")
+EXACT = get_counter("o200k_base")
 
 
 def heard() -> tuple[dict[str, Run], object]:
     """The runs of the conversations by their kind, and who listens for them."""
     runs: dict[str, Run] = {}
 
-    def watch(conversation: Conversation, happening: Happening | None) -> None:
-        if isinstance(happening, Finished):
+    def watch(conversation: Conversation, happening: StreamEvent | None) -> None:
+        if isinstance(happening, RunEndEvent):
             runs[conversation.kind] = happening.run
 
     return runs, watch
@@ -45,10 +45,10 @@ async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_p
     runs, watch = heard()
     simple, one, several = await play(tmp_path, by=EXACT, watch=watch)  # type: ignore[arg-type]
 
-    assert (runs["A"].searches, len(runs["A"].steps), runs["A"].used) == (0, 1, ())
+    assert (runs["A"].searches, len(runs["A"].steps), runs["A"].tools_used) == (0, 1, ())
     assert runs["B"].searches == 1
-    assert "cms_searchImages" in runs["B"].found
-    assert runs["B"].used == ("cms_searchImages",)
+    assert "cms_searchImages" in runs["B"].tools_loaded
+    assert runs["B"].tools_used == ("cms_searchImages",)
     assert runs["C"].searches == 5
     assert len(runs["C"].steps) == 14
     assert runs["C"].text.startswith("Done: the page Kayaking")
@@ -101,7 +101,7 @@ async def test_after_the_long_conversation_the_site_is_as_the_user_wanted(tmp_pa
 @pytest.mark.behaviour("E71", "E73")
 async def test_the_core_instructions_are_short_and_have_every_section(tmp_path: Path) -> None:
     async with open_cms(tmp_path) as cms, cms.toolbox(store="memory") as box:
-        shown = view(profile("cms"), box.catalog, Session("s"))
+        shown = view(get_profile("cms"), box.catalog, SessionState("s"))
     text = f"{core(TODAY)}\n\n{shown.instructions}"
     for section in (
         *("agent", "identity", "react-pattern", "reasoning-rules", "confirmation-pattern"),

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, search, shown
 
-from toolscout.catalog.sources.functions import FunctionSource, tool
-from toolscout.disclosure.profiles.cms import CMS
+from toolscout.disclosure.designs.cms import CMS
 from toolscout.events import Event
 from toolscout.models.scripted import ScriptedModel
+from toolscout.sources.functions import FunctionSource, tool
 
 MAIL = ("send_email", {"to": "ann@example.com", "subject": "Invoice"})
 
@@ -67,7 +67,7 @@ async def test_tools_in_view_are_ordered_by_when_they_were_found_each_once() -> 
     found = ["delete_account", "find_contact"]
     assert shown(model, 1) == ["tool_search", *found[:1]]
     assert shown(model, 2) == shown(model, 3) == ["tool_search", *found]
-    assert list(run.found) == found
+    assert list(run.tools_loaded) == found
 
 
 @pytest.mark.behaviour("E81")
@@ -194,9 +194,9 @@ async def test_a_run_tells_what_was_found_and_what_was_used() -> None:
     )
     async with open_office(Office()) as box:
         run = await Agent(box, model=model).run("Mail Ann and Bob")
-    assert {"send_email", "find_contact"} <= set(run.found)
-    assert len(set(run.found)) == len(run.found)
-    assert run.used == ("find_contact", "send_email")
+    assert {"send_email", "find_contact"} <= set(run.tools_loaded)
+    assert len(set(run.tools_loaded)) == len(run.tools_loaded)
+    assert run.tools_used == ("find_contact", "send_email")
     assert run.searches == 2
 
 

@@ -7,13 +7,13 @@ import logging
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, search
 
-from toolscout.catalog.sources.functions import FunctionSource, tool
 from toolscout.catalog.tool import Extraction
 from toolscout.memory.memory import Memory
 from toolscout.models.scripted import ScriptedModel
 from toolscout.search.engine import Engine
-from toolscout.toolbox.box import Toolbox
+from toolscout.sources.functions import FunctionSource, tool
 from toolscout.toolbox.features import MEMORY
+from toolscout.toolbox.toolbox import Toolbox
 
 ANN = calls(("find_contact", {"name": "Ann"}))
 

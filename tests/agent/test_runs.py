@@ -10,30 +10,36 @@ from pathlib import Path
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, search, shown
 
-from toolscout.agent.calls import Limits
-from toolscout.agent.happenings import (
-    Called,
-    Calling,
-    Finished,
-    Happening,
-    Loaded,
-    Retried,
-    Said,
-    Stepped,
+from toolscout.agent.call_batch import RunLimits
+from toolscout.agent.compaction import by_count
+from toolscout.agent.stop_conditions import (
+    TokenPrices,
+    after_steps,
+    on_call,
+    over_cost,
+    over_tokens,
+    when,
 )
-from toolscout.agent.history import SECTION, kept
-from toolscout.agent.stops import Prices, after_steps, on_call, over_cost, over_tokens, when
-from toolscout.agent.trimming import by_count
+from toolscout.agent.stream_events import (
+    CallEndEvent,
+    CallStartEvent,
+    LoadEvent,
+    RetryEvent,
+    RunEndEvent,
+    StepEndEvent,
+    StreamEvent,
+    TextEvent,
+)
 from toolscout.errors import ConfigError, ModelError
 from toolscout.events import Event
 from toolscout.models.deltas import Usage
-from toolscout.models.messages import Message
-from toolscout.models.retrying import Backoff
-from toolscout.models.scripted import Asked, Fault, ScriptedModel, Turn
+from toolscout.models.messages import CONVERSATION_SECTION, Message, load_history
+from toolscout.models.retry import Backoff
+from toolscout.models.scripted import ScriptedCall, ScriptedFailure, ScriptedModel, Turn
 
 EVERYTHING = "everything"
 QUICK = Backoff(first_seconds=0.0)
-EXPENSIVE = Turn(calls=(Asked("rate"),), usage=Usage(input_tokens=900, output_tokens=100))
+EXPENSIVE = Turn(calls=(ScriptedCall("rate"),), usage=Usage(input_tokens=900, output_tokens=100))
 
 
 def whole(messages: tuple[Message, ...]) -> bool:
@@ -47,7 +53,7 @@ def whole(messages: tuple[Message, ...]) -> bool:
 
 async def conversation(box: object, session: str) -> tuple[Message, ...]:
     handle = await box.session(session)  # type: ignore[attr-defined]
-    return kept(handle.state.sections.get(SECTION))
+    return load_history(handle.state.sections.get(CONVERSATION_SECTION))
 
 
 @pytest.mark.behaviour("E131")
@@ -99,7 +105,7 @@ async def test_a_budget_of_tokens_ends_a_run() -> None:
 
 
 async def test_a_budget_of_money_ends_a_run_and_cached_tokens_cost_less() -> None:
-    prices = Prices(fresh=3.0, output=15.0, cached=0.3, written=3.75)
+    prices = TokenPrices(fresh=3.0, output=15.0, cached=0.3, written=3.75)
     usage = Usage(input_tokens=1_000_000, output_tokens=0, cached_tokens=900_000)
     assert prices.cost(usage) == pytest.approx(0.57)
     stop = over_cost(0.01, prices=prices)
@@ -175,7 +181,7 @@ async def test_a_run_can_be_cancelled_and_the_conversation_stays_whole(tmp_path:
 
         async def watch() -> None:
             async for told in Agent(box, model=model).stream("Go", session="s"):
-                if isinstance(told, Called):
+                if isinstance(told, CallEndEvent):
                     looked_up.set()
 
         running = asyncio.create_task(watch())
@@ -196,7 +202,7 @@ async def test_a_run_can_be_cancelled_and_the_conversation_stays_whole(tmp_path:
 async def test_a_limit_of_time_ends_a_run_and_the_conversation_stays_whole() -> None:
     model = ScriptedModel([calls("hang"), "Later."])
     async with open_office(Office(), profile=EVERYTHING) as box:
-        agent = Agent(box, model=model, limits=Limits(seconds=0.05))
+        agent = Agent(box, model=model, limits=RunLimits(seconds=0.05))
         run = await agent.run("Go", session="s")
         assert run.stopped_by == "a limit of 0.05 seconds"
         assert whole(await conversation(box, "s"))
@@ -208,7 +214,7 @@ async def test_a_stream_that_is_left_early_ends_its_run() -> None:
     async with open_office(office, profile=EVERYTHING) as box:
         async with aclosing(Agent(box, model=model).stream("Go", session="s")) as stream:
             async for happening in stream:
-                if isinstance(happening, Calling):
+                if isinstance(happening, CallStartEvent):
                     break
         assert whole(await conversation(box, "s"))
     assert len(model.requests) == 1
@@ -216,13 +222,13 @@ async def test_a_stream_that_is_left_early_ends_its_run() -> None:
 
 async def test_a_service_that_is_busy_is_asked_again() -> None:
     seen: list[Event] = []
-    busy = Turn(say="Hal", error=Fault(status=429, message="slow down"))
-    told: list[Happening] = []
+    busy = Turn(say="Hal", error=ScriptedFailure(status=429, message="slow down"))
+    told: list[StreamEvent] = []
     async with open_office(Office(), seen=seen) as box:
         agent = Agent(box, model=ScriptedModel([busy, busy, "Hello."]), backoff=QUICK)
         told += [h async for h in agent.stream("Hi")]
-    assert [h.attempt for h in told if isinstance(h, Retried)] == [2, 3]
-    assert isinstance(told[-1], Finished)
+    assert [h.attempt for h in told if isinstance(h, RetryEvent)] == [2, 3]
+    assert isinstance(told[-1], RunEndEvent)
     assert told[-1].run.text == "Hello."
     assert [e.facts["attempt"] for e in seen if e.kind == "model_retry"] == [2, 3]
 
@@ -232,7 +238,7 @@ async def test_a_service_that_fails_for_good_is_reported_and_the_conversation_go
     status: int,
 ) -> None:
     seen: list[Event] = []
-    fault = Turn(error=Fault(status=status, message="out of order"))
+    fault = Turn(error=ScriptedFailure(status=status, message="out of order"))
     failing = ScriptedModel([calls("rate"), *[fault] * 9])
     working = ScriptedModel(["Back again."])
     async with open_office(Office(), profile=EVERYTHING, seen=seen) as box:
@@ -312,22 +318,22 @@ async def test_everything_is_told_as_it_happens_in_order() -> None:
         told = [h async for h in Agent(box, model=model).stream("Mail a")]
     kinds = [type(h).__name__ for h in told]
     assert [k for k, before in zip(kinds, ["", *kinds], strict=False) if k != before] == [
-        "Said",
-        "Calling",
-        "Called",
-        "Loaded",
-        "Stepped",
-        "Calling",
-        "Called",
-        "Stepped",
-        "Said",
-        "Stepped",
-        "Finished",
+        "TextEvent",
+        "CallStartEvent",
+        "CallEndEvent",
+        "LoadEvent",
+        "StepEndEvent",
+        "CallStartEvent",
+        "CallEndEvent",
+        "StepEndEvent",
+        "TextEvent",
+        "StepEndEvent",
+        "RunEndEvent",
     ]
-    assert "".join(h.text for h in told if isinstance(h, Said)) == "Looking. Sent it."
-    assert [h.ran.result.text for h in told if isinstance(h, Called)][1] == "sent to a"
-    assert "send_email" in next(h.names for h in told if isinstance(h, Loaded))
-    assert [h.step.number for h in told if isinstance(h, Stepped)] == [0, 1, 2]
+    assert "".join(h.text for h in told if isinstance(h, TextEvent)) == "Looking. Sent it."
+    assert [h.ran.result.text for h in told if isinstance(h, CallEndEvent)][1] == "sent to a"
+    assert "send_email" in next(h.names for h in told if isinstance(h, LoadEvent))
+    assert [h.step.number for h in told if isinstance(h, StepEndEvent)] == [0, 1, 2]
 
 
 @pytest.mark.behaviour("E120")
@@ -339,7 +345,7 @@ async def test_the_end_of_a_run_tells_searches_and_what_they_found() -> None:
     async with open_office(Office(), seen=seen) as box:
         run = await Agent(box, model=model, stops=[after_steps(9)]).run("Go")
     end = next(e.facts for e in seen if e.kind == "run_end")
-    assert (end["searches"], end["discovered"]) == (2, len(run.found))
+    assert (end["searches"], end["discovered"]) == (2, len(run.tools_loaded))
     assert end["steps"] == 3
 
 

@@ -20,7 +20,7 @@ from tests.agent.office import Office, open_office
 from tests.wire.server import Wire
 from tests.wire.turns import Say
 
-from toolscout import Handle, Toolbox, ToolscoutError
+from toolscout import Session, Toolbox, ToolscoutError
 from toolscout.catalog.result import Content, Result
 from toolscout.disclosure.profiles.default import DEFAULT
 
@@ -31,7 +31,7 @@ ASK = "Mail the invoice to Ann"
 HIDING = replace(DEFAULT, policy=replace(DEFAULT.policy, threshold=0, share=0.0))
 PIXEL = "iVBORw0KGgo="
 
-Loop = Callable[[Wire, Handle], Awaitable[Any]]
+Loop = Callable[[Wire, Session], Awaitable[Any]]
 
 
 def shown(page: str, sdk: str) -> Callable[..., Awaitable[Any]]:
@@ -43,34 +43,34 @@ def shown(page: str, sdk: str) -> Callable[..., Awaitable[Any]]:
     return names["ask"]
 
 
-async def claude(wire: Wire, session: Handle, page: str = "docs/quickstart-library.md") -> Any:
+async def claude(wire: Wire, session: Session, page: str = "docs/quickstart-library.md") -> Any:
     ask = shown(page, "AsyncAnthropic")
     async with anthropic.AsyncAnthropic(api_key="k", base_url=wire.url) as client:
         return await ask(client, session, [{"role": "user", "content": ASK}])
 
 
-async def gpt(wire: Wire, session: Handle) -> Any:
+async def gpt(wire: Wire, session: Session) -> Any:
     ask = shown("docs/quickstart-library.md", "AsyncOpenAI")
     async with openai.AsyncOpenAI(api_key="k", base_url=f"{wire.url}/v1") as client:
         return await ask(client, session, [{"role": "user", "content": ASK}])
 
 
-async def messages(wire: Wire, session: Handle) -> Any:
+async def messages(wire: Wire, session: Session) -> Any:
     async with anthropic.AsyncAnthropic(api_key="k", base_url=wire.url) as client:
         return await typed.messages(client, session, ASK)
 
 
-async def responses(wire: Wire, session: Handle) -> Any:
+async def responses(wire: Wire, session: Session) -> Any:
     async with openai.AsyncOpenAI(api_key="k", base_url=f"{wire.url}/v1") as client:
         return await typed.responses(client, session, ASK)
 
 
-async def chat(wire: Wire, session: Handle) -> Any:
+async def chat(wire: Wire, session: Session) -> Any:
     async with openai.AsyncOpenAI(api_key="k", base_url=f"{wire.url}/v1") as client:
         return await typed.chat(client, session, ASK)
 
 
-async def gemini(wire: Wire, session: Handle) -> Any:
+async def gemini(wire: Wire, session: Session) -> Any:
     said: list[Any] = [{"role": "user", "parts": [{"text": ASK}]}]
     client = genai.Client(api_key="k", http_options={"base_url": wire.url})
     try:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from tests.agent.office import Agent, Office, calls, open_office, search
 
-from toolscout.agent.history import SECTION, kept
-from toolscout.models.messages import Message
+from toolscout.models.messages import CONVERSATION_SECTION, Message, load_history
 from toolscout.models.scripted import ScriptedModel
 
 SESSIONS = 40
@@ -67,7 +66,7 @@ async def test_two_hundred_runs_at_once_lose_nothing(tmp_path: Path) -> None:
         assert len(await box.sessions(limit=1_000)) == SESSIONS
         for place in range(SESSIONS):
             state = (await box.session(f"s{place}")).state
-            messages = kept(state.sections[SECTION])
+            messages = load_history(state.sections[CONVERSATION_SECTION])
             mine = range(place, runs, SESSIONS)
             assert [mentions(messages, number) for number in mine] == [4] * EACH
             assert {"find_contact", "send_email"} <= set(state.loaded)

@@ -12,23 +12,23 @@ from tests.models.conftest import CLIENTS
 from tests.wire.server import Wire
 from tests.wire.turns import Refuse, Say
 
-from toolscout.agent.trimming import by_count
-from toolscout.disclosure.loading import everything
-from toolscout.disclosure.profile import Native
+from toolscout.agent.compaction import by_count
+from toolscout.disclosure.matcher import load_all
+from toolscout.disclosure.profile import NativeSearch
 from toolscout.disclosure.profiles.default import DEFAULT
 from toolscout.errors import ModelError
 from toolscout.models.anthropic import AnthropicModel
 from toolscout.models.model import Model
-from toolscout.models.responses import ResponsesModel
-from toolscout.models.retrying import Backoff
+from toolscout.models.openai_responses import ResponsesModel
+from toolscout.models.retry import Backoff
 
 QUICK = Backoff(first_seconds=0.0)
 NATIVE = replace(
     DEFAULT,
     surface="native",
     policy=replace(DEFAULT.policy, threshold=0, share=0.0),
-    native=Native(by="us"),
-    loading=everything,
+    native=NativeSearch(by="us"),
+    loading=load_all,
 )
 MAIL = ("send_email", '{"to": "ann@example.com", "subject": "Invoice"}')
 
@@ -214,7 +214,7 @@ async def test_claude_s_own_search_and_what_it_finds_pass_through_the_loop() -> 
         },
     )
     office = Office()
-    hosted = replace(NATIVE, native=Native(by="provider"))
+    hosted = replace(NATIVE, native=NativeSearch(by="provider"))
     async with Wire() as wire, open_office(office, profile=hosted) as box:
         model = AnthropicModel(
             "claude-opus-4-5", api_key="k", base_url=wire.url, transport="direct"
@@ -248,7 +248,7 @@ async def test_gpt_s_own_search_and_calls_in_a_namespace_pass_through_the_loop()
         "status": "completed",
     }
     office = Office()
-    hosted = replace(NATIVE, native=Native(by="provider"))
+    hosted = replace(NATIVE, native=NativeSearch(by="provider"))
     async with Wire() as wire, open_office(office, profile=hosted) as box:
         model = ResponsesModel(
             "gpt-5.4", api_key="k", base_url=f"{wire.url}/v1", transport="direct"

@@ -8,10 +8,10 @@ from openai import AsyncOpenAI
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionSystemMessageParam
 from openai.types.responses import ResponseInputItemParam
 
-from toolscout import Handle
+from toolscout import Session
 
 
-async def messages(client: AsyncAnthropic, session: Handle, text: str) -> str:
+async def messages(client: AsyncAnthropic, session: Session, text: str) -> str:
     """Over Messages, with a model that has no tool search of its own."""
     said: list[MessageParam] = [{"role": "user", "content": text}]
     while True:
@@ -29,7 +29,7 @@ async def messages(client: AsyncAnthropic, session: Handle, text: str) -> str:
         said += more
 
 
-async def responses(client: AsyncOpenAI, session: Handle, text: str) -> str:
+async def responses(client: AsyncOpenAI, session: Session, text: str) -> str:
     """Over Responses, with a model that has no tool search of its own."""
     said: list[ResponseInputItemParam] = [{"role": "user", "content": text}]
     while True:
@@ -43,7 +43,7 @@ async def responses(client: AsyncOpenAI, session: Handle, text: str) -> str:
         said += more
 
 
-async def chat(client: AsyncOpenAI, session: Handle, text: str) -> str:
+async def chat(client: AsyncOpenAI, session: Session, text: str) -> str:
     """Over Chat Completions."""
     said: list[ChatCompletionMessageParam] = [{"role": "user", "content": text}]
     while True:

@@ -20,16 +20,23 @@ from scripts.pages import PIECE, written
 from tests.wire.aside import aside
 from tests.wire.turns import Say
 
-from toolscout.catalog.sources.mcp.reading import read
-from toolscout.catalog.sources.mcp.servers import Limits, Server
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
 from toolscout.events import KINDS, Event
-from toolscout.gateway import status
-from toolscout.gateway.clients import CLIENTS, Client, entries, is_gateway
 from toolscout.gateway.gateway import Gateway
-from toolscout.gateway.settings import JWT, Auth, Options, Policy, Settings, Spec
+from toolscout.gateway.imports.clients import CLIENTS, ClientApp, is_gateway, read_entries
+from toolscout.gateway.operations import health as status
+from toolscout.gateway.settings import (
+    JWT,
+    AccessPolicy,
+    APISpec,
+    Auth,
+    GatewayOptions,
+    GatewaySettings,
+)
 from toolscout.gateway.setup import Setup
+from toolscout.sources.mcp.server_config import read_server_config
+from toolscout.sources.mcp.servers import Server, ServerLimits
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "toolscout"
@@ -41,7 +48,7 @@ VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)")
 SERVERS = ("mcpServers", "servers", "mcp_servers")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 SHELL = re.compile(r"^(?:\$ |    )(toolscout .*)$", re.MULTILINE)
-TELLS = {"Event", "emit", "_emit", "tell", "_tell", "note"}
+TELLS = {"Event", "emit", "_emit", "tell", "_tell", "note", "record_event"}
 
 
 def examples() -> list[object]:
@@ -108,7 +115,7 @@ def test_a_configuration_that_a_page_shows_is_read_without_a_complaint(
     kind: str, text: str, tmp_path: Path
 ):
     found = parsed(kind, text)
-    tables = {*SERVERS, *Settings.model_fields, "settings"} & set(found)
+    tables = {*SERVERS, *GatewaySettings.model_fields, "settings"} & set(found)
     if not tables:  # a record, shown as JSON
         return
     path = tmp_path / f"config.{kind}"
@@ -118,13 +125,15 @@ def test_a_configuration_that_a_page_shows_is_read_without_a_complaint(
     setup = Setup.read(path, variables=named(text))
     assert setup.problems == ()
     assert setup.document.warnings == ()
-    assert set(setup.document.rest) <= {*Settings.model_fields, "settings"}
+    assert set(setup.document.rest) <= {*GatewaySettings.model_fields, "settings"}
     assert setup.profile
     assert len(setup.apis) == len(setup.settings.openapi)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
-def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(client: Client, tmp_path: Path):
+def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(
+    client: ClientApp, tmp_path: Path
+):
     page = DOCS / "clients" / f"{client.name}.md"
     text = page.read_text(encoding="utf-8")
     assert text.startswith(f"# {client.title}\n")
@@ -136,12 +145,12 @@ def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(client: Clien
     for kind, block in blocks:
         path = tmp_path / f"theirs.{kind}"
         path.write_text(block, encoding="utf-8")
-        found = entries(client, path, home=tmp_path, folder=tmp_path)
+        found = read_entries(client, path, home=tmp_path, folder=tmp_path)
         imported = {server.name: server.entry for server in found}
         ways.append(is_gateway(imported["toolscout"], name="toolscout"))
         ours = tmp_path / "mcp.json"
         ours.write_text(json.dumps({"mcpServers": imported}), encoding="utf-8")
-        read_back = read(ours, variables=named(ours.read_text(encoding="utf-8")))
+        read_back = read_server_config(ours, variables=named(ours.read_text(encoding="utf-8")))
         assert [server.problem for server in read_back.servers] == [""]
         assert read_back.warnings == ()
     assert ways == [True, True]  # over stdio, then over HTTP
@@ -160,18 +169,21 @@ def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_pat
         }
     assert {f.name for f in fields(Server)} - used == {"problem"}
     limits = [s.limits for s in setup.document.servers]
-    unused = {f.name for f in fields(Limits)
-              if all(getattr(x, f.name) == getattr(Limits(), f.name) for x in limits)}  # fmt: skip
+    usual = ServerLimits()
+    unused = {f.name for f in fields(ServerLimits)
+              if all(getattr(x, f.name) == getattr(usual, f.name) for x in limits)}  # fmt: skip
     assert unused == set()
     settings = setup.settings
-    assert set(Options.model_fields) == settings.gateway.model_fields_set
-    assert set(Spec.model_fields) == settings.openapi["shop"].model_fields_set
+    assert set(GatewayOptions.model_fields) == settings.gateway.model_fields_set
+    assert set(APISpec.model_fields) == settings.openapi["shop"].model_fields_set
     shown = set[str]().union(*(p.model_fields_set for p in settings.policies.values()))
-    assert set(Policy.model_fields) == shown
-    keys = [*Options.model_fields, *Policy.model_fields, *Auth.model_fields]
-    keys += [f.name for f in fields(Limits)]
+    assert set(AccessPolicy.model_fields) == shown
+    keys = [*GatewayOptions.model_fields, *AccessPolicy.model_fields, *Auth.model_fields]
+    keys += [f.name for f in fields(ServerLimits)]
     assert [key for key in keys if f"| `{key}` |" not in page] == []
-    assert [key for key in (*JWT.model_fields, *Spec.model_fields) if f"`{key}`" not in page] == []
+    assert [
+        key for key in (*JWT.model_fields, *APISpec.model_fields) if f"`{key}`" not in page
+    ] == []
 
 
 def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
@@ -187,7 +199,7 @@ def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
         "upstream_ready",
     ):
         gateway.meters(Event(kind, facts={"server": "one"}))
-    figures = re.findall(r"^# TYPE (\w+) ", status.metrics(gateway), re.MULTILINE)
+    figures = re.findall(r"^# TYPE (\w+) ", status.render_metrics(gateway), re.MULTILINE)
     page = (DOCS / "gateway.md").read_text(encoding="utf-8")
     assert figures
     assert set(re.findall(r"^\| `(toolscout_\w+)` \|", page, re.MULTILINE)) == set(figures)
@@ -274,7 +286,7 @@ def test_every_kind_of_problem_has_an_entry():
     given = {t for c in calls("Problem") for k in c.keywords if k.arg == "code"
              for t in texts(k.value)}  # fmt: skip
     given |= {t for c in calls("Problem") for a in c.args[4:5] for t in texts(a)}
-    told = {t for c in calls("_error", "_warn", "_problem") for a in c.args[1:2]
+    told = {t for c in calls("_add_error", "_add_warning", "_warning") for a in c.args[1:2]
             for t in texts(a)}  # fmt: skip
     page = (DOCS / "errors.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(\w+)` \| (?:error|warning)", page, re.MULTILINE)
@@ -331,7 +343,7 @@ def test_the_site_can_be_built(tmp_path: Path):
     made = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert "Toolscout" in made
     reference = (tmp_path / "site" / "reference" / "library" / "index.html").read_text("utf-8")
-    assert "toolscout.toolbox.box.Toolbox.session" in reference
+    assert "toolscout.toolbox.toolbox.Toolbox.session" in reference
 
 
 def test_the_navigation_is_yaml_that_anybody_can_read():

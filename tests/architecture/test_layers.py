@@ -16,12 +16,12 @@ LAYERS = [
     ["errors"],
     ["events", "config", "tokens"],
     ["catalog", "store"],
-    ["search"],
+    ["search", "sources"],
     ["disclosure"],
-    ["models", "guidance", "memory", "offload"],
+    ["models", "guidance", "memory", "offload", "telemetry"],
     ["toolbox"],
     ["agent"],
-    ["gateway", "console", "evals", "telemetry", "examples"],
+    ["gateway", "console", "evals", "examples"],
     ["cli"],
 ]
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}

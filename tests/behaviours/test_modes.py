@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from toolscout import Catalog, Engine, Session, Tool, Toolbox
+from toolscout import Catalog, Engine, SessionState, Tool, Toolbox
 from toolscout.catalog.schema import Schema
-from toolscout.catalog.sources.files import read_tools
-from toolscout.disclosure.policy import Listing, Policy
-from toolscout.disclosure.profiles import BUILT_IN, CORTEX, EVERYTHING, SOLARIS, profile
+from toolscout.disclosure.profiles import BUILT_IN, CORTEX, EVERYTHING, SOLARIS, get_profile
+from toolscout.disclosure.scope import Policy, ToolSelector
 from toolscout.disclosure.view import view
+from toolscout.evals.costs import CostEstimator
 from toolscout.memory.memory import Memory
+from toolscout.sources.files import read_tools
 from toolscout.tokens import default_counter
-from toolscout.toolbox.costs import Scale
 
 TEXT = {"type": "string", "description": "What is to be written, in full sentences."}
 WORDS = Schema.of({"type": "object", "properties": {f"part_{n}": TEXT for n in range(6)}})
@@ -38,14 +38,14 @@ def office(count: int = 50, **fields: object) -> list[Tool]:
 @pytest.mark.behaviour("A28", "B87")
 def test_what_every_design_costs_at_the_start_and_after_lookups_is_counted():
     engine = Engine(Catalog(office(60, defer="always")))
-    scale = Scale(engine=engine, counter=default_counter())
-    everything = scale.everything()
+    scale = CostEstimator(engine=engine, counter=default_counter())
+    everything = scale.full_catalog_tokens()
     for name in DESIGNS:
-        cost = scale.cost(profile(name))
+        cost = scale.cost(get_profile(name))
         assert cost.start <= cost.after_1 <= cost.after_5
         if name != "solaris":  # it sends every definition, whatever the prompt leaves out
             assert cost.start < everything
-    hidden = view(SOLARIS, engine.catalog, Session("s")).instructions
+    hidden = view(SOLARIS, engine.catalog, SessionState("s")).instructions
     told = sum(default_counter().count(tool.description) for tool in engine.catalog)
     assert default_counter().count(hidden) < told
 
@@ -95,7 +95,7 @@ async def test_every_design_reads_a_query_its_own_way(name: str, finds: str):
         office(20, defer="always"), profile=name, engine=Engine(), store="memory"
     ) as box:
         session = await box.session("s")
-        search = profile(name).tool_for("search")
+        search = get_profile(name).tool_for("search")
         assert search is not None
         reply = await session.call(search.name, {"query": finds})
         assert not reply.is_error
@@ -120,7 +120,7 @@ async def test_tools_that_run_at_the_client_are_hidden_and_found_like_all_others
 
 @pytest.mark.behaviour("B3")
 async def test_a_pinned_name_that_no_tool_has_is_said_to_be_unknown():
-    policy = Policy(rule="all", pinned=Listing(names=("gone",)))
+    policy = Policy(rule="all", pinned=ToolSelector(names=("gone",)))
     own = replace(CORTEX, name="own", policy=policy)
     async with Toolbox(office(20), profile=own, engine=Engine(), store="memory") as box:
         session = await box.session("s")

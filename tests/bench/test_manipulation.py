@@ -1,6 +1,6 @@
 from bench.manipulation import Attack, attacks, outcome
 
-from toolscout.evals.dataset import Labelled
+from toolscout.evals.dataset import LabelledQuery
 
 TOOLS = [
     {"name": "send_email", "description": "Send an email message.", "parameters": {}},
@@ -9,8 +9,8 @@ TOOLS = [
 ATTACK = Attack("shadow", TOOLS, {"send_email": frozenset({"best_send_email"})})
 
 
-def asked(*targets: str) -> list[Labelled]:
-    return [Labelled(str(n), "query", (frozenset({t}),)) for n, t in enumerate(targets)]
+def asked(*targets: str) -> list[LabelledQuery]:
+    return [LabelledQuery(str(n), "query", (frozenset({t}),)) for n, t in enumerate(targets)]
 
 
 def test_every_target_gets_hostile_tools_of_its_own_and_the_real_ones_stay():

@@ -9,7 +9,7 @@ from bench.vectors import Recombined
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscout.evals.dataset import resolved
+from toolscout.evals.dataset import resolve_queries
 
 
 def test_sets_are_the_folders_with_tools_and_queries(tmp_path: Path):
@@ -37,7 +37,7 @@ def test_requests_written_for_a_catalog_name_tools_that_it_has():
     if not sets:
         pytest.skip(f"the public catalogs are not at {DATA}")
     for chosen in sets:
-        assert resolved(chosen.queries, chosen.catalog).problems == ()
+        assert resolve_queries(chosen.queries, chosen.catalog).problems == ()
 
 
 def test_a_catalog_that_is_not_there_is_left_out(tmp_path: Path):

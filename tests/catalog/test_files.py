@@ -7,26 +7,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolscout.catalog.clean import clean, clean_line
 from toolscout.catalog.problem import Problem
+from toolscout.catalog.sanitization import clean, clean_line
 from toolscout.catalog.schema import Schema
-from toolscout.catalog.sources.files import FileSource, Loaded, read_tools, write_tools
 from toolscout.catalog.tool import DEFERRALS, RISKS, Annotations, Extraction, Tool
 from toolscout.errors import SourceError
+from toolscout.sources.files import FileContents, FileSource, read_tools, write_tools
 
 
 def rows(count: int) -> list[str]:
     return [json.dumps({"name": f"tool_{i}", "description": f"Does {i}."}) for i in range(count)]
 
 
-def load(path: Path, content: str | bytes) -> Loaded:
+def load(path: Path, content: str | bytes) -> FileContents:
     if isinstance(content, str):
         content = content.encode()
     path.write_bytes(content)
     return read_tools(path)
 
 
-def names(loaded: Loaded) -> list[str]:
+def names(loaded: FileContents) -> list[str]:
     return [t.name for t in loaded.tools]
 
 
@@ -134,7 +134,7 @@ def test_an_empty_file_is_said_to_be_empty(suffix, content, tmp_path):
 
 @pytest.mark.parametrize("content", ["[]", '{"tools": []}', "[\n]"])
 def test_an_empty_list_is_no_problem(content, tmp_path):
-    assert load(tmp_path / "tools.json", content) == Loaded()
+    assert load(tmp_path / "tools.json", content) == FileContents()
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
@@ -168,7 +168,7 @@ def test_a_half_written_file_gives_what_was_written(tmp_path):
         assert int(problem.where.rpartition(":")[2]) > 10
 
 
-def lines_told(loaded: Loaded) -> list[str]:
+def lines_told(loaded: FileContents) -> list[str]:
     return [p.where.rpartition(":")[2] for p in loaded.problems]
 
 

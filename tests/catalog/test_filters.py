@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.filters import NO_SERVERS, Filter
-from toolscout.catalog.sources.functions import tool, tool_of
 from toolscout.catalog.tool import Tool
+from toolscout.sources.functions import tool, tool_of
 
 
 def of(server: str, name: str) -> Tool:

@@ -13,9 +13,9 @@ from typing_extensions import TypedDict
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Content, Result
-from toolscout.catalog.sources.functions import FunctionSource, tool, tool_of
 from toolscout.catalog.tool import Annotations, Extraction, Tool
 from toolscout.errors import CatalogError, SchemaError, SourceError
+from toolscout.sources.functions import FunctionSource, tool, tool_of
 
 
 class Line(BaseModel):
@@ -178,7 +178,7 @@ def test_two_parameters_may_share_one_numpy_entry():
         """
         return high - low
 
-    assert [p.description for p in tool_of(span).parameters.top()] == ["The two ends."] * 2
+    assert [p.description for p in tool_of(span).parameters.top_level()] == ["The two ends."] * 2
 
 
 def test_annotated_literals_optionals_enums_and_constraints_are_kept():
@@ -425,7 +425,7 @@ def test_what_looks_like_a_field_may_be_prose():
 
     described = tool_of(role)
     assert described.description == ":func:`role` lists the roles of a user.\n\n:sparkles: Quick."
-    assert [p.description for p in described.parameters.top()] == [
+    assert [p.description for p in described.parameters.top_level()] == [
         "Who :class:`User` is.", "In which group."
     ]  # fmt: skip
 
@@ -440,7 +440,7 @@ def test_types_in_a_google_docstring_may_have_brackets_of_their_own():
             c (int): With (more) words.
         """
 
-    assert [p.description for p in tool_of(move).parameters.top()] == [
+    assert [p.description for p in tool_of(move).parameters.top_level()] == [
         "From (here): on.", "To.", "With (more) words."
     ]  # fmt: skip
 
@@ -469,7 +469,10 @@ def test_an_object_that_can_be_called_is_described_by_its_call():
 
     described = tool_of(Finder())
     assert described.description == "Find a page."
-    assert [p.description for p in described.parameters.top()] == ["What to find.", "Where it is."]
+    assert [p.description for p in described.parameters.top_level()] == [
+        "What to find.",
+        "Where it is.",
+    ]
     assert tool_of(Silent()).description == "Find anything."
     assert tool_of(partial(Finder(), place="x")).description == "Find a page."
 
@@ -543,7 +546,7 @@ async def test_methods_and_partials_are_tools_too():
 
     described = tool_of(Box().put)
     assert (described.name, described.category) == ("put", "box")
-    assert [p.name for p in described.parameters.top()] == ["thing", "count"]
+    assert [p.name for p in described.parameters.top_level()] == ["thing", "count"]
     assert (await call(Box().put, {"thing": "hat", "count": 2})).text == "2 hat"
     assert (await call(partial(Box().put, count=3), {"thing": "hat"})).text == "3 hat"
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.result import Content, Result
-from toolscout.catalog.sources.functions import MOST_YIELDED, FunctionSource
+from toolscout.sources.functions import MOST_YIELDED, FunctionSource
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 

@@ -145,7 +145,7 @@ def test_nested_arguments_follow_the_outer_ones():
     assert [(p.name, p.depth) for p in found] == [
         ("filter", 0), ("sort", 0), ("limit", 0), ("since", 1), ("field", 1)
     ]  # fmt: skip
-    assert [p.name for p in Schema.of(schema).top()] == ["filter", "sort", "limit"]
+    assert [p.name for p in Schema.of(schema).top_level()] == ["filter", "sort", "limit"]
 
 
 def test_variants_join_but_only_what_all_need_is_required():
@@ -176,6 +176,6 @@ def test_a_frozen_schema_reads_back_as_plain_json(value: dict[str, Any]):
 @given(SCHEMAISH)
 def test_reading_arguments_never_fails_whatever_the_schema(value: dict[str, Any]):
     schema = Schema.of(value)
-    assert set(schema.top()) <= set(schema.parameters())
+    assert set(schema.top_level()) <= set(schema.parameters())
     assert len(schema.parameters()) <= 400
-    assert schema.described() == [(p.name, p.description) for p in schema.parameters()]
+    assert schema.descriptions() == [(p.name, p.description) for p in schema.parameters()]

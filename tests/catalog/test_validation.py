@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Extraction, Tool
-from toolscout.catalog.validation import Expectations, Report, validate
+from toolscout.catalog.validation import Expectations, ValidationReport, validate
 from toolscout.errors import CatalogError, InvalidCatalog
 
 PAGE = Extraction(path="$root", type="page", name_field="name")
@@ -19,11 +19,11 @@ TOOLS = {
 }
 
 
-def schema_report(value: Any) -> Report:
+def schema_report(value: Any) -> ValidationReport:
     return validate([Tool(name="x", parameters=Schema.of(value))])
 
 
-def codes(report: Report) -> list[tuple[str, str]]:
+def codes(report: ValidationReport) -> list[tuple[str, str]]:
     return [(p.where, p.code) for p in (*report.errors, *report.warnings)]
 
 
@@ -33,9 +33,9 @@ def test_a_catalog_whose_tools_and_entries_agree_is_valid():
     assert report.summary() == {
         "valid": True, "tool_count": 3, "custom_extractor_count": 1, "errors": [], "warnings": []
     }  # fmt: skip
-    assert report.required() is report
-    assert validate(Catalog(TOOLS.values())).valid
-    assert validate([]) == Report()
+    assert report.raise_if_invalid() is report
+    assert validate(Catalog(TOOLS.values())).is_valid
+    assert validate([]) == ValidationReport()
 
 
 @pytest.mark.behaviour("E20", "E24")
@@ -73,16 +73,16 @@ def test_an_unknown_related_tool_is_a_warning_and_a_wrong_name_an_error():
     report = validate({"a": Tool(name="a", related=("gone",)), "b": Tool(name="c")})
     assert [(p.where, p.code) for p in report.errors] == [("b", "name")]
     assert [(p.where, p.code) for p in report.warnings] == [("a", "related")]
-    assert validate({"a": Tool(name="a", related=("gone",))}).valid
+    assert validate({"a": Tool(name="a", related=("gone",))}).is_valid
 
 
 @pytest.mark.behaviour("E9")
 def test_a_category_must_be_declared_only_where_categories_are():
-    assert validate(TOOLS).valid
+    assert validate(TOOLS).is_valid
     report = validate(TOOLS, Expectations(categories=["pages"]))
     assert codes(report) == [("plan_analyzeTask", "category")]
     assert "pages" in report.errors[0].remedy
-    assert validate(TOOLS, Expectations(categories=["pages", "planning"])).valid
+    assert validate(TOOLS, Expectations(categories=["pages", "planning"])).is_valid
 
 
 @pytest.mark.behaviour("E7")
@@ -97,7 +97,7 @@ def test_fields_that_every_tool_must_fill_are_asked_for():
 )
 def test_an_extraction_path_is_one_level_deep(path, is_good):
     extraction = Extraction(path=path, type="page", name_field="name")
-    assert validate([Tool(name="x", extraction=extraction)]).valid == is_good
+    assert validate([Tool(name="x", extraction=extraction)]).is_valid == is_good
 
 
 @pytest.mark.behaviour("E22")
@@ -112,7 +112,7 @@ def test_every_problem_is_collected_and_raised_at_once():
         "name", "schema", "category", "undescribed", "orphan", "extractor", "extractors"
     }  # fmt: skip
     with pytest.raises(InvalidCatalog) as caught:
-        report.required()
+        report.raise_if_invalid()
     assert caught.value.problems == tuple(report.summary()["errors"])
     assert "The catalog has 7 problems:" in str(caught.value)
     assert all(problem in str(caught.value) for problem in caught.value.problems)
@@ -158,12 +158,12 @@ def test_a_schema_that_is_none_is_an_error_with_its_place(schema, said):
     ],
 )
 def test_a_good_schema_is_let_pass(schema):
-    assert schema_report(schema) == Report(tool_count=1)
+    assert schema_report(schema) == ValidationReport(tool_count=1)
 
 
 def test_a_reference_that_leads_nowhere_is_a_warning():
     report = schema_report({"properties": {"a": {"$ref": "#/$defs/Gone"}}})
-    assert report.valid
+    assert report.is_valid
     assert "'#/$defs/Gone' is not defined" in report.warnings[0].message
 
 
@@ -212,4 +212,4 @@ def test_the_quick_check_lets_nothing_pass_that_the_metaschema_refuses(value):
         is_good = True
     except SchemaError:
         is_good = False
-    assert schema_report(value).valid == is_good
+    assert schema_report(value).is_valid == is_good

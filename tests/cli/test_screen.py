@@ -10,7 +10,7 @@ from typing import TextIO
 
 import pytest
 
-from toolscout.cli.screen import Plain
+from toolscout.cli.screen import PlainScreen
 from toolscout.errors import ToolscoutError
 
 pytestmark = pytest.mark.timeout(30)
@@ -25,7 +25,7 @@ def pipe() -> Iterator[tuple[TextIO, TextIO]]:
 
 async def test_a_line_is_not_lost_though_whoever_asked_first_has_gone(pipe: tuple[TextIO, TextIO]):
     source, keys = pipe
-    screen = Plain(source, io.StringIO())
+    screen = PlainScreen(source, io.StringIO())
     asked = asyncio.create_task(screen.read())
     await asyncio.sleep(0)
     asked.cancel()
@@ -38,11 +38,11 @@ async def test_a_line_is_not_lost_though_whoever_asked_first_has_gone(pipe: tupl
 async def test_input_that_is_no_text_is_an_error_that_says_what_would_be():
     latin = io.TextIOWrapper(io.BytesIO("Grüße\n".encode("latin-1")), encoding="utf-8")
     with pytest.raises(ToolscoutError, match=r"cannot be read.*Give it as text in UTF-8"):
-        await Plain(latin, io.StringIO()).read()
+        await PlainScreen(latin, io.StringIO()).read()
 
 
 async def test_input_that_was_closed_is_an_error_too():
     closed = io.StringIO()
     closed.close()
     with pytest.raises(ToolscoutError, match="cannot be read: I/O operation on closed file"):
-        await Plain(closed, io.StringIO()).read()
+        await PlainScreen(closed, io.StringIO()).read()

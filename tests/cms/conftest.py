@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 from cms.cms import Cms, open_cms
 from toolscout import Engine
-from toolscout.toolbox.handle import Handle
+from toolscout.toolbox.session import Session
 
 
 async def agrees(approval: Any) -> bool:
@@ -28,7 +28,7 @@ async def cms(tmp_path: Path) -> AsyncIterator[Cms]:
 
 
 @pytest.fixture
-async def session(cms: Cms) -> AsyncIterator[Handle]:
+async def session(cms: Cms) -> AsyncIterator[Session]:
     """A conversation that may use every tool of the site at once."""
     async with cms.toolbox(
         profile="everything", store="memory", engine=Engine(), approver=agrees

@@ -9,10 +9,10 @@ import pytest
 
 from cms.cms import CATEGORIES, RULES, Cms, check
 from cms.remembering import EXTRACTORS
-from toolscout.catalog.sources.functions import tool_of
 from toolscout.catalog.tool import Extraction, Tool
 from toolscout.errors import InvalidCatalog
 from toolscout.guidance.rules import Rules
+from toolscout.sources.functions import tool_of
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ async def test_an_index_with_faults_is_refused_with_all_of_them_at_once(cms: Cms
     )
     report = check(faulty)
     with pytest.raises(InvalidCatalog) as caught:
-        report.required()
+        report.raise_if_invalid()
     told = str(caught.value)
     for word in ("astrology", "cms_findResource", "search_vector", "risk"):
         assert word in told
@@ -188,5 +188,5 @@ async def test_every_tool_and_parameter_is_described(cms: Cms):
     for function in cms.functions:
         tool = tool_of(function)
         assert len(tool.description) > 15, tool.name
-        for parameter in tool.parameters.top():
+        for parameter in tool.parameters.top_level():
             assert parameter.description, f"{tool.name}.{parameter.name}"

@@ -8,22 +8,22 @@ import pytest
 
 from cms.cms import Cms
 from toolscout.memory.memory import Memory
-from toolscout.toolbox.handle import Handle
+from toolscout.toolbox.session import Session
 
 
-async def value(session: Handle, called: str, /, **arguments: Any) -> Any:
+async def value(session: Session, called: str, /, **arguments: Any) -> Any:
     reply = await session.call(called, arguments)
     assert not reply.is_error, reply.text
     return reply.value
 
 
-async def failure(session: Handle, called: str, /, **arguments: Any) -> str:
+async def failure(session: Session, called: str, /, **arguments: Any) -> str:
     reply = await session.call(called, arguments)
     assert reply.is_error
     return reply.text
 
 
-async def test_pages_are_made_changed_listed_and_deleted(session: Handle):
+async def test_pages_are_made_changed_listed_and_deleted(session: Session):
     made = await value(session, "cms_createPage", name="Getting here")
     assert made["page"] == {
         "id": 4,
@@ -46,7 +46,7 @@ async def test_pages_are_made_changed_listed_and_deleted(session: Handle):
     assert "home page" in await failure(session, "cms_deletePage", page_id=1)
 
 
-async def test_a_page_comes_with_its_sections_or_not_at_all(session: Handle):
+async def test_a_page_comes_with_its_sections_or_not_at_all(session: Session):
     sections = [
         {"template": "hero", "content": {"heading": "Sauna"}},
         {"template": "text", "content": {"body": "Hot."}},
@@ -61,7 +61,7 @@ async def test_a_page_comes_with_its_sections_or_not_at_all(session: Handle):
     assert len((await value(session, "cms_listPages"))["pages"]) == 4
 
 
-async def test_sections_are_added_read_changed_and_deleted(session: Handle):
+async def test_sections_are_added_read_changed_and_deleted(session: Session):
     templates = await value(session, "cms_listSectionTemplates")
     assert "hero" in [t["key"] for t in templates["templates"]]
     fields = await value(session, "cms_getSectionFields", template="hero")
@@ -93,7 +93,7 @@ async def test_sections_are_added_read_changed_and_deleted(session: Handle):
     assert (await value(session, "cms_getPageSections", page_id=1))["sections"] == []
 
 
-async def test_images_are_found_by_what_they_show_and_set_into_sections(session: Handle, cms: Cms):
+async def test_images_are_found_by_what_they_show_and_set_into_sections(session: Session, cms: Cms):
     found = await value(session, "cms_searchImages", query="food on a table", limit=2)
     assert found["images"][0]["filename"] == "breakfast.png"
     scores = [image["score"] for image in found["images"]]
@@ -123,7 +123,7 @@ async def test_images_are_found_by_what_they_show_and_set_into_sections(session:
     assert hero["content"]["image"] == ""
 
 
-async def test_posts_go_from_draft_to_public_to_the_archive(session: Handle):
+async def test_posts_go_from_draft_to_public_to_the_archive(session: Session):
     post = (await value(session, "cms_createPost", title="Ærlig talt", body="Words."))["post"]
     assert (post["slug"], post["status"]) == ("rlig-talt", "draft")
     await value(session, "cms_updatePost", post_id=post["id"], body="Better words.")
@@ -140,7 +140,7 @@ async def test_posts_go_from_draft_to_public_to_the_archive(session: Handle):
     assert "no post" in await failure(session, "cms_getPost", post_id=post["id"])
 
 
-async def test_menus_follow_their_pages(session: Handle):
+async def test_menus_follow_their_pages(session: Session):
     page = (await value(session, "cms_createPage", name="Sauna"))["page"]
     item = (await value(session, "cms_addNavigationItem", label="Sauna", page_id=page["id"]))[
         "item"
@@ -162,14 +162,14 @@ async def test_menus_follow_their_pages(session: Handle):
     assert [i["label"] for i in menu["items"]] == ["Home", "Rooms", "About us"]
 
 
-async def test_entries_are_listed_and_read(session: Handle):
+async def test_entries_are_listed_and_read(session: Session):
     listed = await value(session, "cms_getCollectionEntries", collection="rooms")
     assert [e["name"] for e in listed["entries"]] == ["Lake room", "Attic room", "Family room"]
     assert (await value(session, "cms_getEntryContent", entry_id=2))["content"]["price"] == 90
     assert "rooms, team" in await failure(session, "cms_getCollectionEntries", collection="cars")
 
 
-async def test_content_is_found_by_meaning_and_by_name(session: Handle):
+async def test_content_is_found_by_meaning_and_by_name(session: Session):
     found = await value(session, "search_vector", query="bakery and flour", limit=3)
     assert found["results"][0] == {
         **found["results"][0],
@@ -180,7 +180,7 @@ async def test_content_is_found_by_meaning_and_by_name(session: Handle):
     assert named["matches"][0] == {"type": "Page", "id": 3, "name": "About us"}
 
 
-async def test_stock_photos_are_searched_and_downloaded_into_our_images(session: Handle, cms: Cms):
+async def test_stock_photos_are_searched_and_downloaded_into_our_images(session: Session, cms: Cms):
     photos = (await value(session, "pexels_searchPhotos", query="northern lights"))["photos"]
     assert photos[0]["alt"] == "Northern lights over a frozen lake"
     saved = await value(session, "pexels_downloadPhoto", photo_id=photos[0]["id"])
@@ -194,7 +194,7 @@ async def test_stock_photos_are_searched_and_downloaded_into_our_images(session:
     assert "no such photo" in await failure(session, "pexels_downloadPhoto", photo_id=999)
 
 
-async def test_the_web_is_searched_read_and_gathered(session: Handle):
+async def test_the_web_is_searched_read_and_gathered(session: Session):
     hits = (await value(session, "web_quickSearch", query="rye bread sourdough"))["results"]
     assert hits[0]["title"] == "Baking with rye"
     page = await value(session, "web_fetchContent", url=hits[0]["url"])
@@ -207,7 +207,7 @@ async def test_the_web_is_searched_read_and_gathered(session: Handle):
     assert "404" in await failure(session, "web_fetchContent", url=hits[0]["url"] + "-gone")
 
 
-async def test_requests_go_only_where_they_may(session: Handle):
+async def test_requests_go_only_where_they_may(session: Session):
     hits = (await value(session, "web_quickSearch", query="kayaking"))["results"]
     base = hits[0]["url"].rsplit("/", 1)[0]
     got = await value(session, "http_get", url=hits[0]["url"])
@@ -218,7 +218,7 @@ async def test_requests_go_only_where_they_may(session: Handle):
         assert "not allowed" in await failure(session, "http_get", url=url)
 
 
-async def test_a_task_is_taken_apart(session: Handle):
+async def test_a_task_is_taken_apart(session: Session):
     task = "Create an about page, then add a hero image and link it in the menu"
     plan = await value(session, "plan_analyzeTask", task=task)
     assert plan["isComplex"]
@@ -227,7 +227,7 @@ async def test_a_task_is_taken_apart(session: Handle):
 
 @pytest.mark.behaviour("E18", "E99", "E108", "E109", "E115")
 async def test_every_declared_extraction_finds_its_entities_in_real_results(
-    session: Handle, cms: Cms
+    session: Session, cms: Cms
 ):
     hero = {"template": "hero", "content": {}}
     calls: list[tuple[str, dict[str, Any]]] = [

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from toolscout.config import Config, settings_table
 from toolscout.errors import ConfigError
+from toolscout.store.factory import open_store
 from toolscout.store.memory import MemoryStore
-from toolscout.store.opening import open_store
 from toolscout.store.sqlite import SqliteStore
 
 

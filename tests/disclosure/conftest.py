@@ -10,7 +10,7 @@ import pytest
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.conversation import Step, read_conversation
+from toolscout.evals.conversation import RecordedTurn, read_conversation
 from toolscout.search.engine import Engine
 
 FOLDER = Path(__file__).parent / "conversations"
@@ -37,7 +37,7 @@ def engine(catalog: Catalog) -> Engine:
 
 
 @pytest.fixture(scope="session")
-def conversations() -> dict[str, tuple[Step, ...]]:
+def conversations() -> dict[str, tuple[RecordedTurn, ...]]:
     return {
         name: read_conversation((FOLDER / f"{name}.jsonl").read_text()) for name in CONVERSATIONS
     }

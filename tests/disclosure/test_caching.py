@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscout.disclosure.caching import Prices, Request, bill, prices
-from toolscout.disclosure.conversation import read_conversation
 from toolscout.disclosure.profiles import DEFAULT, EVERRUNS, EVERYTHING
-from toolscout.disclosure.replay import compare, replay
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.target import Target
 from toolscout.disclosure.view import view
 from toolscout.errors import ConfigError
+from toolscout.evals.caching import CachePrices, ReplayRequest, compute_bill, prices_for
+from toolscout.evals.conversation import read_conversation
+from toolscout.evals.replay import compare_surfaces, replay
 from toolscout.tokens import default_counter
 
 
@@ -30,40 +30,42 @@ class Words:
         return len(text.split())
 
 
-RATES = Prices(minimum=4, cached=0.1, written=1.25, output=5)
+RATES = CachePrices(minimum=4, cached=0.1, written=1.25, output=5)
 
 
-def request(tools: str, system: str, *messages: str, output: str = "") -> Request:
-    return Request(tools=tuple(tools.split(",")), system=system, messages=messages, output=output)
+def request(tools: str, system: str, *messages: str, output: str = "") -> ReplayRequest:
+    return ReplayRequest(
+        tools=tuple(tools.split(",")), system=system, messages=messages, output=output
+    )
 
 
 def test_a_repeated_beginning_is_cached_and_the_rest_is_written() -> None:
     first = request("a b,c", "s t", "u", output="x y")
     second = replace(first, messages=("u", "x y", "r"), output="z")
-    told = bill([first, second], RATES, by=Words())
+    told = compute_bill([first, second], RATES, by=Words())
     assert (told.written, told.cached, told.plain, told.output) == (6 + 3, 6, 0, 3)
     assert told.total == pytest.approx(9 * 1.25 + 6 * 0.1 + 3 * 5)
 
 
 def test_a_changed_tool_costs_all_that_follows_it() -> None:
     first = request("a b,c d", "s t", "u v w")
-    appended = bill([first, request("a b,c d,e", "s t", "u v w")], RATES, by=Words())
+    appended = compute_bill([first, request("a b,c d,e", "s t", "u v w")], RATES, by=Words())
     assert appended.cached == 4
-    early = bill([first, request("x b,c d", "s t", "u v w")], RATES, by=Words())
+    early = compute_bill([first, request("x b,c d", "s t", "u v w")], RATES, by=Words())
     assert early.cached == 0
 
 
 def test_what_is_shorter_than_the_minimum_is_neither_cached_nor_written() -> None:
     short = request("a", "b", "c")
-    told = bill([short, short], RATES, by=Words())
+    told = compute_bill([short, short], RATES, by=Words())
     assert (told.plain, told.cached, told.written) == (6, 0, 0)
     assert told.total == 6
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b b", "c c c"]), max_size=6), max_size=6))
 def test_every_token_is_billed_exactly_once(rounds: list[list[str]]) -> None:
-    requests = [Request(tools=(), system="s", messages=tuple(r)) for r in rounds]
-    told = bill(requests, RATES, by=Words())
+    requests = [ReplayRequest(tools=(), system="s", messages=tuple(r)) for r in rounds]
+    told = compute_bill(requests, RATES, by=Words())
     sent = sum(Words().count(" ".join(r.pieces)) for r in requests)
     assert told.cached + told.written + told.plain == sent
 
@@ -81,7 +83,7 @@ def test_every_token_is_billed_exactly_once(rounds: list[list[str]]) -> None:
     ],
 )
 def test_prices_are_facts_of_a_model(target: str, minimum: int, written: float) -> None:
-    known = prices(Target.of(target))
+    known = prices_for(Target.of(target))
     assert (known.minimum, known.written) == (minimum, written)
     assert known.cached < 1
 
@@ -104,9 +106,9 @@ def test_auto_is_the_surface_that_costs_least_over_the_recorded_conversations(
 ) -> None:
     totals: dict[str, float] = {}
     for steps in conversations.values():
-        for surface, told in compare(steps, target=target, engine=engine).items():
+        for surface, told in compare_surfaces(steps, target=target, engine=engine).items():
             totals[surface] = totals.get(surface, 0) + told.total
-    chosen = view(DEFAULT, catalog, Session("s"), target=target).surface
+    chosen = view(DEFAULT, catalog, SessionState("s"), target=target).surface
     assert chosen == min(totals, key=lambda surface: totals[surface])
     assert totals[chosen] < totals["everything"] / 1.5
 
@@ -135,7 +137,7 @@ def test_searching_costs_less_than_everything_in_view(engine, conversations) -> 
 def test_stubs_that_become_schemas_cost_more_than_what_the_provider_defers(
     engine, conversations
 ) -> None:
-    told = compare(
+    told = compare_surfaces(
         conversations["three_needs"],
         target="anthropic:claude-sonnet-4-5",
         engine=engine,

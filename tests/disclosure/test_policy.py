@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import DEFERRALS, Tool
-from toolscout.disclosure.policy import Listing, Policy
 from toolscout.disclosure.profiles import DEFAULT
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.scope import Policy, ToolSelector
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view, why
 
-NAMED = Listing(names=("t",))
-SERVED = Listing(servers=("s",))
-GROUPED = Listing(categories=("c",))
+NAMED = ToolSelector(names=("t",))
+SERVED = ToolSelector(servers=("s",))
+GROUPED = ToolSelector(categories=("c",))
 
 
 def tool(**fields) -> Tool:
@@ -48,7 +48,7 @@ def tool(**fields) -> Tool:
     ],
 )
 def test_the_first_rule_that_applies_decides(policy, marked, loaded, small, reason) -> None:
-    standing = policy.stand(tool(defer=marked), is_loaded=loaded, is_small=small)
+    standing = policy.visibility(tool(defer=marked), is_loaded=loaded, is_small=small)
     assert standing.reason == reason
     waits = {"marked", "listed", "served", "all"}
     assert standing.in_view == (reason not in waits)
@@ -56,7 +56,7 @@ def test_the_first_rule_that_applies_decides(policy, marked, loaded, small, reas
 
 
 LISTINGS = st.builds(
-    Listing,
+    ToolSelector,
     names=st.sampled_from([(), ("t",)]),
     servers=st.sampled_from([(), ("s",)]),
     categories=st.sampled_from([(), ("c",)]),
@@ -72,14 +72,14 @@ POLICIES = st.builds(
 
 @given(POLICIES, st.sampled_from(DEFERRALS), st.booleans())
 def test_what_is_loaded_is_in_view_whatever_the_rules(policy, marked, small) -> None:
-    assert policy.stand(tool(defer=marked), is_loaded=True, is_small=small)
+    assert policy.visibility(tool(defer=marked), is_loaded=True, is_small=small)
 
 
 @pytest.mark.behaviour("K8", "K28")
 def test_a_conversation_can_be_asked_why(tmp_path) -> None:
     catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
-    profile = replace(DEFAULT, policy=replace(DEFAULT.policy, pinned=Listing(names=("t3",))))
-    session = view(profile, catalog, Session("s").load("t1")).session
+    profile = replace(DEFAULT, policy=replace(DEFAULT.policy, pinned=ToolSelector(names=("t3",))))
+    session = view(profile, catalog, SessionState("s").load("t1")).session
 
     def asked(name: str):
         return why(profile, name, session=session, catalog=catalog)
@@ -102,7 +102,7 @@ def test_a_conversation_can_be_asked_why(tmp_path) -> None:
 def test_a_forbidden_tool_leaves_the_view_at_once() -> None:
     catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
     profile = replace(DEFAULT, surface="load")
-    first = view(profile, catalog, Session("s").load("t1", "t2"))
+    first = view(profile, catalog, SessionState("s").load("t1", "t2"))
     assert [t["name"] for t in first.tools] == ["tool_search", "t1", "t2"]
     second = view(profile, catalog, first.session, allow=lambda t: t.name != "t1")
     assert [t["name"] for t in second.tools] == ["tool_search", "t2"]
@@ -114,14 +114,14 @@ def test_a_view_that_cannot_be_read_back_is_made_anew() -> None:
     catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
     profile = replace(DEFAULT, surface="load")
     for broken in ("", "{}", "[]", '{"shown": [{"tool": 5}]}', "nonsense", '{"direct": "yes"}'):
-        session = Session("s").load("t1").with_section("view", broken)
+        session = SessionState("s").load("t1").with_section("view", broken)
         assert [t["name"] for t in view(profile, catalog, session).tools] == ["tool_search", "t1"]
 
 
 def test_definitions_that_cannot_be_read_back_are_taken_from_the_catalog() -> None:
     catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
     profile = replace(DEFAULT, surface="load")
-    first = view(profile, catalog, Session("s").load("t3", "t1"))
+    first = view(profile, catalog, SessionState("s").load("t3", "t1"))
     for broken in ("", "nonsense", "{}", "c$@"):
         session = first.session.with_section("definitions", broken)
         assert view(profile, catalog, session).text == first.text

@@ -18,24 +18,24 @@ from hypothesis import strategies as st
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.calls import resolve
+from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover, role_of
-from toolscout.disclosure.policy import Listing
-from toolscout.disclosure.profile import Native, Profile
+from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
 from toolscout.disclosure.providers import PROVIDERS
-from toolscout.disclosure.session import Session
-from toolscout.disclosure.snapshot import carry
+from toolscout.disclosure.scope import ToolSelector
+from toolscout.disclosure.session_state import SessionState
+from toolscout.disclosure.snapshot import carry_loaded_tools
 from toolscout.disclosure.view import View, view
 from toolscout.errors import SourceError
 from toolscout.search.engine import Engine
 
-POLICY = replace(DEFAULT.policy, threshold=0, pinned=Listing(categories=("hot",)))
+POLICY = replace(DEFAULT.policy, threshold=0, pinned=ToolSelector(categories=("hot",)))
 LOAD = replace(DEFAULT, surface="load", policy=POLICY)
 DISPATCH = replace(LOAD, surface="dispatch")
 NATIVE = replace(LOAD, surface="native")
-BM25 = replace(NATIVE, native=Native(by="provider"))
-REGEX = replace(NATIVE, native=Native(by="provider", variant="regex"))
+BM25 = replace(NATIVE, native=NativeSearch(by="provider"))
+REGEX = replace(NATIVE, native=NativeSearch(by="provider", variant="regex"))
 CLAUDE, GPT = "anthropic:claude-opus-4-5", "openai-responses:gpt-5.4"
 LOADING = [(LOAD, name) for name in PROVIDERS]
 CLIENTS = [(NATIVE, CLAUDE), (NATIVE, GPT)]
@@ -93,7 +93,7 @@ def lead(
     """Lead a conversation through events, with a request after each."""
     catalog = connected(*start)
     engine = Engine(catalog)
-    session = Session("s")
+    session = SessionState("s")
     for number, (kind, value) in enumerate([("start", None), *events], start=1):
         match kind:
             case "search" | "load":
@@ -110,7 +110,7 @@ def lead(
             case "enable":
                 session = session.load(*value)
             case "call":
-                resolution = resolve(
+                resolution = resolve_call(
                     profile, value, session=session, engine=engine, catalog=catalog
                 )
                 assert (resolution.tool is None) == (resolution.refusal is not None)
@@ -122,9 +122,9 @@ def lead(
             case "lose":
                 catalog = catalog.without_source(value)
             case "resume":
-                session = Session.from_json(session.to_json())
+                session = SessionState.from_json(session.to_json())
             case "compact":
-                session = carry(session)
+                session = carry_loaded_tools(session)
             case _:
                 pass
         engine.update(catalog)
@@ -140,7 +140,9 @@ def check_that_what_was_sent_is_known(
     """Whatever stands in the list can be called, or is answered with what became of its server."""
     for name in {*seen.names.values()} - {EXTRA.name}:
         if role_of(profile, name, catalog) is None:
-            called = resolve(profile, name, session=seen.session, engine=engine, catalog=catalog)
+            called = resolve_call(
+                profile, name, session=seen.session, engine=engine, catalog=catalog
+            )
             if called.tool is None:
                 assert called.refusal.code == SourceError.code
                 assert "not connected" in called.refusal.text
@@ -265,7 +267,7 @@ def test_a_lost_servers_tool_keeps_its_place_and_says_so_when_called() -> None:
     without = Catalog()
     for server in SERVERS[1:]:
         without = without.with_source(server, tools_of(server))
-    resolution = resolve(
+    resolution = resolve_call(
         LOAD,
         "list_mail",
         session=views[-1].session,
@@ -284,7 +286,7 @@ def test_a_tool_renamed_by_a_second_server_is_still_the_one_that_was_shown() -> 
     assert "mail__search" in names
     catalog = Catalog().with_source("mail", tools_of("mail"))
     assert "mail__search" not in catalog
-    resolution = resolve(
+    resolution = resolve_call(
         LOAD,
         "mail__search",
         session=views[-1].session,
@@ -306,15 +308,15 @@ def test_a_changed_definition_is_taken_over_when_it_is_loaded_anew() -> None:
 
 def test_what_is_in_view_by_the_hundred_keeps_its_place_too() -> None:
     many = Catalog(Tool(name=f"t{i}", description="x" * 200) for i in range(400))
-    shown = replace(LOAD, policy=replace(POLICY, rule="listed", pinned=Listing(names=("t7",))))
-    first = view(shown, many, Session("s").load("t399"))
+    shown = replace(LOAD, policy=replace(POLICY, rule="listed", pinned=ToolSelector(names=("t7",))))
+    first = view(shown, many, SessionState("s").load("t399"))
     assert len(first.tools) == 401
     later = view(shown, many.add(Tool(name="late")), first.session)
     assert [t["name"] for t in later.tools][-1] == "late"
     lost = view(shown, many.remove("t3", "t5"), later.session)
     assert lost.text == later.text
     assert later.text.startswith(first.text[:-1])
-    everything = view(EVERYTHING, many, Session("s"))
+    everything = view(EVERYTHING, many, SessionState("s"))
     assert len(everything.tools) == 400
     assert view(EVERYTHING, many.remove("t3"), everything.session).text == everything.text
     assert len(everything.session.to_json()) < 40_000

@@ -8,8 +8,14 @@ import pytest
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.evals.bench import Report, abstention, rss_mb, score, taken_out
-from toolscout.evals.dataset import Labelled, Negative
+from toolscout.evals.bench import (
+    BenchReport,
+    measure_abstention,
+    measure_without_relevant,
+    rss_mb,
+    score_queries,
+)
+from toolscout.evals.dataset import LabelledQuery, NegativeQuery
 from toolscout.search.engine import Engine
 
 TOOLS = [
@@ -19,13 +25,13 @@ TOOLS = [
     Tool(name="create_invoice", description="Create an invoice for a customer."),
 ]
 QUERIES = [
-    Labelled("1", "weather forecast in Paris", (frozenset({"get_weather"}),)),
-    Labelled("2", "read a file", (frozenset({"read_file"}),)),
-    Labelled("3", "/(/", (frozenset({"send_email"}),)),
+    LabelledQuery("1", "weather forecast in Paris", (frozenset({"get_weather"}),)),
+    LabelledQuery("2", "read a file", (frozenset({"read_file"}),)),
+    LabelledQuery("3", "/(/", (frozenset({"send_email"}),)),
 ]
 NEGATIVES = [
-    Negative("n1", "weather forecast in Paris", ("read_file",)),
-    Negative("n2", "read a file", ("get_weather", "create_invoice")),
+    NegativeQuery("n1", "weather forecast in Paris", ("read_file",)),
+    NegativeQuery("n2", "read a file", ("get_weather", "create_invoice")),
 ]
 
 
@@ -38,13 +44,13 @@ def test_a_run_gives_the_figures_scripts_rely_on(engine: Engine) -> None:
     ticks = count()
     told: list[tuple[str, int, int]] = []
 
-    scored = score(
+    scored = score_queries(
         engine,
         QUERIES[:2],
         progress=lambda *step: told.append(step),
         clock=lambda: next(ticks) / 1e3,
     )
-    report = Report(len(TOOLS), scored, build_s=0.5, rss_mb=10)
+    report = BenchReport(len(TOOLS), scored, build_s=0.5, rss_mb=10)
 
     assert report.summary() == {
         "tools": 4,
@@ -64,7 +70,7 @@ def test_a_run_gives_the_figures_scripts_rely_on(engine: Engine) -> None:
 
 
 def test_a_query_that_cannot_be_read_counts_as_a_miss(engine: Engine) -> None:
-    scored = score(engine, QUERIES)
+    scored = score_queries(engine, QUERIES)
 
     assert scored[2].figures["recall@10"] == 0.0
     assert scored[2].confidence == 0.0
@@ -72,29 +78,29 @@ def test_a_query_that_cannot_be_read_counts_as_a_miss(engine: Engine) -> None:
 
 
 def test_negatives_are_searched_among_what_was_offered_with_them(engine: Engine) -> None:
-    found = abstention(engine, QUERIES[:2], NEGATIVES)
+    found = measure_abstention(engine, QUERIES[:2], NEGATIVES)
 
     assert found.auroc == 1.0
     assert found.false_at_90 == 0.0
 
 
 def test_taking_the_right_tool_out_lowers_confidence(engine: Engine) -> None:
-    scored = score(engine, QUERIES[:2])
+    scored = score_queries(engine, QUERIES[:2])
 
-    found = taken_out(engine, QUERIES[:2], scored)
+    found = measure_without_relevant(engine, QUERIES[:2], scored)
 
     assert found.auroc == 1.0
 
 
 def test_both_kinds_of_abstention_are_in_the_summary_when_measured(engine: Engine) -> None:
-    scored = score(engine, QUERIES[:2])
-    report = Report(
+    scored = score_queries(engine, QUERIES[:2])
+    report = BenchReport(
         len(TOOLS),
         scored,
         build_s=0,
         rss_mb=0,
-        abstain=abstention(engine, QUERIES[:2], NEGATIVES),
-        without_relevant=taken_out(engine, QUERIES[:2], scored),
+        abstain=measure_abstention(engine, QUERIES[:2], NEGATIVES),
+        without_relevant=measure_without_relevant(engine, QUERIES[:2], scored),
     )
 
     assert report.summary()["abstain"] == {"auroc": 1.0, "false_at_90": 0.0}

@@ -10,12 +10,7 @@ import pytest
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.errors import SourceError
-from toolscout.evals.dataset import (
-    read_negatives,
-    read_queries,
-    resolved,
-    resolved_negatives,
-)
+from toolscout.evals.dataset import read_negatives, read_queries, resolve_negatives, resolve_queries
 
 
 def lines(path: Path, *rows: object) -> Path:
@@ -140,8 +135,8 @@ def test_one_tool_in_several_spellings_is_one_need(tmp_path: Path) -> None:
     queries = lines(tmp_path / "q.jsonl", {"query": "x", "relevant": [*names, "mail"]})
     negatives = lines(tmp_path / "n.jsonl", {"query": "x", "offered": names})
 
-    found = resolved(read_queries(queries).rows, catalog)
-    offered = resolved_negatives(read_negatives(negatives).rows, catalog)
+    found = resolve_queries(read_queries(queries).rows, catalog)
+    offered = resolve_negatives(read_negatives(negatives).rows, catalog)
 
     assert found.rows[0].groups == ({"home__lock_door"}, {"mail"})
     assert offered.rows[0].offered == ("home__lock_door",)
@@ -151,7 +146,7 @@ def test_a_name_that_several_tools_have_says_which(tmp_path: Path) -> None:
     catalog = Catalog([Tool(name="a__read", server="a"), Tool(name="b__read", server="b")])
     queries = lines(tmp_path / "q.jsonl", {"query": "x", "relevant": ["read"]})
 
-    (problem,) = resolved(read_queries(queries).rows, catalog).problems
+    (problem,) = resolve_queries(read_queries(queries).rows, catalog).problems
 
     assert problem.message == "'read' may be any of a__read, b__read."
 
@@ -164,7 +159,7 @@ def test_a_negative_without_any_known_tool_is_left_out(tmp_path: Path) -> None:
         {"id": "b", "query": "x", "offered": ["mail"]},
     )
 
-    found = resolved_negatives(read_negatives(negatives).rows, catalog)
+    found = resolve_negatives(read_negatives(negatives).rows, catalog)
 
     assert [row.id for row in found.rows] == ["b"]
     assert [p.where for p in found.problems] == ["a"]
@@ -199,8 +194,8 @@ def test_names_are_those_of_the_catalog_and_unknown_ones_are_told(tmp_path: Path
     )
     negatives = lines(tmp_path / "n.jsonl", {"id": "b", "query": "x", "offered": ["mail", "nope"]})
 
-    found = resolved(read_queries(queries).rows, catalog)
-    offered = resolved_negatives(read_negatives(negatives).rows, catalog)
+    found = resolve_queries(read_queries(queries).rows, catalog)
+    offered = resolve_negatives(read_negatives(negatives).rows, catalog)
 
     assert found.rows[0].relevant == {"git__read_file", "mail", "nope"}
     assert [p.where for p in found.problems] == ["a"]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscout.evals.bootstrap import interval, paired
-from toolscout.evals.calibration import auroc, refused_at, reliability
+from toolscout.evals.bootstrap import confidence_interval, gain_interval
+from toolscout.evals.calibration import auroc, false_refusal_rate, reliability
 from toolscout.evals.metrics import ndcg, percentile, recall, reciprocal_rank
 
 NAMES = st.sampled_from("abcdefgh")
@@ -81,10 +81,10 @@ def test_auroc_of_nothing_says_nothing() -> None:
 def test_refusals_are_counted_at_the_cut_that_catches_nine_in_ten_negatives() -> None:
     bad = [n / 10 for n in range(10)]  # the ninth is 0.8: all up to it must be refused
 
-    assert refused_at([0.05, 0.8, 0.85, 0.95], bad) == 0.5
-    assert refused_at([1.0], bad) == 0.0
-    assert refused_at([0.0], bad) == 1.0
-    assert refused_at([], bad) == 0.0
+    assert false_refusal_rate([0.05, 0.8, 0.85, 0.95], bad) == 0.5
+    assert false_refusal_rate([1.0], bad) == 0.0
+    assert false_refusal_rate([0.0], bad) == 1.0
+    assert false_refusal_rate([], bad) == 0.0
 
 
 @given(SCORES, SCORES)
@@ -92,7 +92,7 @@ def test_the_cut_really_catches_nine_in_ten(good: list[float], bad: list[float])
     cuts = [c for c in (0.05, 0.3, 0.7, 0.95, 1.1) if sum(b < c for b in bad) >= 0.9 * len(bad)]
     refused = sum(g < min(cuts) for g in good) / len(good)
 
-    assert refused_at(good, bad) == pytest.approx(refused)
+    assert false_refusal_rate(good, bad) == pytest.approx(refused)
 
 
 def test_reliability_compares_confidence_with_outcome_range_by_range() -> None:
@@ -109,22 +109,22 @@ def test_reliability_compares_confidence_with_outcome_range_by_range() -> None:
 def test_intervals_hold_the_mean_and_repeat_exactly() -> None:
     values = [0.0, 1.0] * 50
 
-    found = interval(values)
+    found = confidence_interval(values)
 
     assert found.mean == 0.5
     assert found.low < 0.5 < found.high
     assert found.high - found.low == pytest.approx(4 * 0.05, abs=0.02)
-    assert interval(values) == found
+    assert confidence_interval(values) == found
 
 
 def test_a_paired_gain_is_clear_where_every_query_gains() -> None:
     before = [0.1, 0.5, 0.9, 0.2]
 
-    assert paired([b + 0.05 for b in before], before).is_clear
-    assert not paired(before, before).is_clear
-    assert not interval([]).is_clear
+    assert gain_interval([b + 0.05 for b in before], before).is_significant
+    assert not gain_interval(before, before).is_significant
+    assert not confidence_interval([]).is_significant
 
 
 def test_pairs_must_be_pairs() -> None:
     with pytest.raises(ValueError):
-        paired([1.0], [1.0, 2.0])
+        gain_interval([1.0], [1.0, 2.0])

@@ -20,9 +20,9 @@ from tests.upstreams.processes import listening
 from toolscout.config import Config
 from toolscout.events import Event
 from toolscout.gateway.gateway import Gateway
-from toolscout.gateway.rousing import QUIET_SECONDS
-from toolscout.gateway.server import bound, serve_http
+from toolscout.gateway.server import bind_socket, serve_http
 from toolscout.gateway.setup import Setup
+from toolscout.gateway.upstream.startup import QUIET_SECONDS
 
 UPSTREAMS = Path(__file__).parent.parent / "upstreams"
 SMALL = {"command": sys.executable, "args": [str(UPSTREAMS / "bad.py"), "ok"]}
@@ -76,7 +76,7 @@ def serve(tmp_path: Path) -> Serve:
         quiet_seconds: float = QUIET_SECONDS,
         **sections: Any,
     ) -> AsyncIterator[Running]:
-        listener = bound("127.0.0.1", 0)
+        listener = bind_socket("127.0.0.1", 0)
         base = f"http://127.0.0.1:{listener.getsockname()[1]}"
         known = {**(os.environ if variables is None else variables), "GATEWAY_URL": base}
         path, home = tmp_path / "mcp.json", tmp_path / "home"

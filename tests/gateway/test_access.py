@@ -18,12 +18,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.gateway.conftest import Running, Serve, small, text
 
-from toolscout.catalog.sources.mcp.reading import read
-from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.errors import ConfigError, SourceError
-from toolscout.gateway.auth import check_exposure, provider_of
-from toolscout.gateway.server import bound
+from toolscout.gateway.client.auth import build_auth_provider, check_exposure
+from toolscout.gateway.server import bind_socket
 from toolscout.gateway.settings import JWT, Auth
+from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.server_config import read_server_config
 
 ALICE, BOB = "alice-token-0123456789", "bob-token-0123456789"
 TOKENS = {"auth": {"tokens": {"alice": ALICE, "bob": "${BOB_TOKEN}"}}}
@@ -75,7 +75,7 @@ async def test_an_upstream_that_wants_a_bearer_token_gets_it_from_the_environmen
         config.write_text(json.dumps({"mcpServers": {"up": entry}}))
 
         async def tried(token: str) -> str:
-            (server,) = read(config, variables={"UP": token}).servers
+            (server,) = read_server_config(config, variables={"UP": token}).servers
             source = MCPSource(server)
             try:
                 tools = {t.local_name: t for t in await source.tools()}
@@ -210,7 +210,7 @@ async def test_jwt_is_checked_for_signature_issuer_and_audience(serve: Serve) ->
 def test_any_of_fastmcps_providers_may_say_who_somebody_is() -> None:
     options = {"client_id": "i", "client_secret": "s" * 20, "base_url": "https://gate.example"}
     github = "fastmcp.server.auth.providers.github.GitHubProvider"
-    made = provider_of(Auth(provider=github, options=options), tokens=dict)
+    made = build_auth_provider(Auth(provider=github, options=options), tokens=dict)
     assert isinstance(made, AuthProvider)
     for auth, says in (
         (Auth(provider="os.system"), "not one of FastMCP's"),
@@ -219,7 +219,7 @@ def test_any_of_fastmcps_providers_may_say_who_somebody_is() -> None:
         (Auth(jwt=JWT(public_key="k")), "audience and its issuer"),
     ):
         with pytest.raises(ConfigError, match=says):
-            provider_of(auth, tokens=dict)
+            build_auth_provider(auth, tokens=dict)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(ConfigError, match=r"in use\. Stop what uses the port"):
-            bound("127.0.0.1", taken.getsockname()[1])
+            bind_socket("127.0.0.1", taken.getsockname()[1])
 
 
 async def test_the_audit_log_has_who_what_and_how_but_no_values(serve: Serve) -> None:

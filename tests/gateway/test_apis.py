@@ -11,10 +11,10 @@ from tests.gateway import node
 from tests.gateway.conftest import Serve, small, text
 from tests.gateway.test_access import as_
 
-from toolscout.catalog.sources.openapi.source import API, OpenAPISource
 from toolscout.errors import ConfigError, SourceError
 from toolscout.gateway.setup import Setup
-from toolscout.toolbox.box import Toolbox
+from toolscout.sources.openapi.api_source import API, OpenAPISource
+from toolscout.toolbox.toolbox import Toolbox
 
 HEALTH = {
     "openapi": "3.1.0",

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import small
 
-from toolscout.catalog.sources.mcp.reading import read
 from toolscout.cli.app import run
 from toolscout.config import Config
 from toolscout.errors import StoreError
-from toolscout.gateway.importers import own_command
-from toolscout.gateway.pins import Ledger, Offer, Pins
+from toolscout.gateway.imports.importer import gateway_command
+from toolscout.gateway.upstream.pins import PinLedger, PinStore, ToolOffer
+from toolscout.sources.mcp.server_config import read_server_config
 
 
 @pytest.fixture(autouse=True)
@@ -168,16 +168,17 @@ def test_the_port_that_the_system_chose_is_told(home: Path) -> None:
 
 def test_checking_approves_nothing(home: Path) -> None:
     assert run(["check", "--config", config(home, {"one": small()})]) == 0
-    assert Pins(Config.read().state_folder / "pins").servers() == ()
+    assert PinStore(Config.read().state_folder / "pins").servers() == ()
 
 
-def pinned() -> Pins:
-    pins = Pins(Config.read().state_folder / "pins")
-    ledger = Ledger("mail").met(
-        [Offer("send", "1", {"description": "Send."}), Offer("read", "1", {})], trusts_first=True
+def pinned() -> PinStore:
+    pins = PinStore(Config.read().state_folder / "pins")
+    ledger = PinLedger("mail").record_offers(
+        [ToolOffer("send", "1", {"description": "Send."}), ToolOffer("read", "1", {})],
+        trusts_first=True,
     )
-    later = [Offer("send", "2", {"description": "Send twice."}), Offer("purge", "1", {})]
-    pins.save(ledger.met(later, trusts_first=True))
+    later = [ToolOffer("send", "2", {"description": "Send twice."}), ToolOffer("purge", "1", {})]
+    pins.save(ledger.record_offers(later, trusts_first=True))
     return pins
 
 
@@ -196,9 +197,9 @@ def test_pins_are_listed_compared_approved_and_revoked(
     assert "Send twice." in capsys.readouterr().out
 
     assert run(["pins", "approve", "mail", "send"]) == 0
-    assert [p.tool for p in pins.ledger("mail").held] == ["purge"]
+    assert [p.tool for p in pins.ledger("mail").pins_on_hold] == ["purge"]
     assert run(["pins", "revoke", "mail", "read"]) == 0
-    assert {p.tool for p in pins.ledger("mail").held} == {"purge", "read"}
+    assert {p.tool for p in pins.ledger("mail").pins_on_hold} == {"purge", "read"}
     capsys.readouterr()
 
     assert run(["pins", "approve", "mail", "nothing"]) == 2
@@ -210,10 +211,10 @@ def test_pins_are_listed_compared_approved_and_revoked(
 def test_servers_of_one_name_are_told_apart_where_that_matters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pins = Pins(Config.read().state_folder / "pins")
+    pins = PinStore(Config.read().state_folder / "pins")
     for key, place in (("aaa", "git-server /a"), ("bbb", "git-server /b")):
-        ledger = Ledger("git", key=key, place=place)
-        pins.save(ledger.met([Offer("log", key, {})], trusts_first=False))
+        ledger = PinLedger("git", key=key, place=place)
+        pins.save(ledger.record_offers([ToolOffer("log", key, {})], trusts_first=False))
     assert run(["pins", "list", "git", "--json"]) == 0
     rows = {row["server"]: row["place"] for row in as_json(capsys)}
     assert rows == {"git.aaa": "git-server /a", "git.bbb": "git-server /b"}
@@ -221,7 +222,7 @@ def test_servers_of_one_name_are_told_apart_where_that_matters(
     said = capsys.readouterr().err
     assert "git.aaa (git-server /a)" in " ".join(said.split())
     assert run(["pins", "approve", "git.aaa"]) == 0
-    assert [bool(ledger.held) for ledger in pins.ledgers("git")] == [False, True]
+    assert [bool(ledger.pins_on_hold) for ledger in pins.ledgers("git")] == [False, True]
 
 
 def test_whoever_revokes_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: Path) -> None:
@@ -237,12 +238,12 @@ def test_whoever_revokes_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: 
             (tmp_path / "second").replace(path)
             pipe.write(text)
         with path.open("w") as pipe:  # opens when it reads what it is to change
-            other = Pins(folder, patience_seconds=0)
-            with pytest.raises(StoreError, match="locked"), other.writing("mail"):
+            other = PinStore(folder, patience_seconds=0)
+            with pytest.raises(StoreError, match="locked"), other.write_lock("mail"):
                 pass
             pipe.write(text)
     assert revoking.returncode == 0
-    assert Pins(folder).ledger("mail").pins["read"].standing == "revoked"
+    assert PinStore(folder).ledger("mail").pins["read"].standing == "revoked"
 
 
 STDIO = {"command": "npx", "args": ["-y", "files"]}
@@ -303,7 +304,7 @@ def test_an_applied_import_is_a_configuration_that_works(home: Path) -> None:
     clients(home)
     assert run(["import", "--apply"]) == 0
     variables = {"API_KEY": "k", "C_TOKEN": "t", "ORG": "o"}
-    document = read(home / "mcp.json", variables=variables)
+    document = read_server_config(home / "mcp.json", variables=variables)
     servers = {s.name: s for s in document.servers}
     assert set(servers) == {"files", "web", "local", "db", "db-2", "s", "asks", "remote"}
     assert not any(s.problem for s in document.servers)
@@ -332,7 +333,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     clients(home)
     assert run(["import", "claude-code", "codex", "vscode", "--apply", "--point"]) == 0
     gateway = {
-        "command": own_command(),
+        "command": gateway_command(),
         "args": ["serve", "--stdio", "--config", str((home / "mcp.json").resolve())],
     }
     claude = json.loads((home / ".claude.json").read_text())

@@ -19,12 +19,12 @@ import pytest
 from tests.gateway.conftest import Serve, text
 from tests.upstreams.processes import free_port, running
 
-from toolscout.catalog.sources.mcp.grants import Grant, Grants
-from toolscout.catalog.sources.mcp.login import log_in
-from toolscout.catalog.sources.mcp.reading import read
-from toolscout.catalog.sources.mcp.servers import OAuth, Server
-from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.errors import SourceError
+from toolscout.sources.mcp.login import log_in
+from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.oauth_tokens import Grant, GrantStore
+from toolscout.sources.mcp.server_config import read_server_config
+from toolscout.sources.mcp.servers import OAuthClient, Server
 
 AUTHORITY = str(Path(__file__).parent / "authority.py")
 PROTECTED = str(Path(__file__).parent.parent / "upstreams" / "protected.py")
@@ -52,8 +52,8 @@ def url(authority: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def grants(tmp_path: Path) -> Grants:
-    return Grants(tmp_path / "logins")
+def grants(tmp_path: Path) -> GrantStore:
+    return GrantStore(tmp_path / "logins")
 
 
 def agrees(address: str) -> None:
@@ -66,7 +66,7 @@ def reached(url: str, **more: Any) -> Server:
 
 
 @asynccontextmanager
-async def opened(server: Server, grants: Grants) -> AsyncIterator[MCPSource]:
+async def opened(server: Server, grants: GrantStore) -> AsyncIterator[MCPSource]:
     source = MCPSource(server, grants=grants)
     try:
         yield source
@@ -74,34 +74,34 @@ async def opened(server: Server, grants: Grants) -> AsyncIterator[MCPSource]:
         await source.close()
 
 
-async def echoed(server: Server, grants: Grants) -> str:
+async def echoed(server: Server, grants: GrantStore) -> str:
     async with opened(server, grants) as source:
         (tool,) = await source.tools()
         return str((await source.call(tool, {"text": "let in"})).content)
 
 
-async def refused(server: Server, grants: Grants) -> str:
+async def refused(server: Server, grants: GrantStore) -> str:
     async with opened(server, grants) as source:
         with pytest.raises(SourceError) as caught:
             await source.tools()
     return str(caught.value)
 
 
-async def logged_in(url: str, grants: Grants, **changes: Any) -> Grant:
+async def logged_in(url: str, grants: GrantStore, **changes: Any) -> Grant:
     """A login, after which time has passed or somebody has changed something."""
     grant = (await log_in(reached(url), show=agrees)).model_copy(update=changes)
     grants.save(grant)
     return grant
 
 
-async def test_a_server_that_wants_a_login_is_used_after_one(url: str, grants: Grants) -> None:
+async def test_a_server_that_wants_a_login_is_used_after_one(url: str, grants: GrantStore) -> None:
     assert "toolscout login safe" in await refused(reached(url), grants)
     await logged_in(url, grants)
     assert "let in" in await echoed(reached(url), grants)
 
 
 async def test_what_a_login_gave_is_for_its_owner_alone(
-    url: str, grants: Grants, tmp_path: Path
+    url: str, grants: GrantStore, tmp_path: Path
 ) -> None:
     grant = await logged_in(url, grants)
     (file,) = (tmp_path / "logins").iterdir()
@@ -112,24 +112,24 @@ async def test_what_a_login_gave_is_for_its_owner_alone(
 
 @pytest.mark.parametrize("changes", [{"expires_at": 1.0}, {"access_token": "revoked meanwhile"}])
 async def test_a_token_that_is_over_or_refused_is_renewed_without_anybody(
-    url: str, grants: Grants, changes: dict[str, Any]
+    url: str, grants: GrantStore, changes: dict[str, Any]
 ) -> None:
     old = await logged_in(url, grants, **changes)
     assert "let in" in await echoed(reached(url), grants)
     now = grants.load(url)
     assert now is not None
     assert now.refresh_token != old.refresh_token
-    assert not now.is_over
+    assert not now.is_expired
 
 
-async def test_two_that_renew_at_once_both_go_on(url: str, grants: Grants) -> None:
+async def test_two_that_renew_at_once_both_go_on(url: str, grants: GrantStore) -> None:
     await logged_in(url, grants, access_token="revoked meanwhile")
     both = await asyncio.gather(echoed(reached(url), grants), echoed(reached(url), grants))
     assert ["let in" in said for said in both] == [True, True]
 
 
 async def test_a_login_that_is_no_longer_accepted_is_asked_for_again(
-    url: str, grants: Grants
+    url: str, grants: GrantStore
 ) -> None:
     await logged_in(url, grants, access_token="revoked", refresh_token="revoked, too")
     assert "toolscout login safe" in await refused(reached(url), grants)
@@ -139,7 +139,7 @@ async def test_a_login_that_is_no_longer_accepted_is_asked_for_again(
 
 
 async def test_a_header_of_the_configuration_is_sent_in_place_of_a_login(
-    url: str, grants: Grants, authority: str
+    url: str, grants: GrantStore, authority: str
 ) -> None:
     await logged_in(url, grants, access_token="revoked", refresh_token="revoked, too")
     async with httpx2.AsyncClient() as http:
@@ -149,14 +149,14 @@ async def test_a_header_of_the_configuration_is_sent_in_place_of_a_login(
 
 
 async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
-    url: str, grants: Grants, authority: str
+    url: str, grants: GrantStore, authority: str
 ) -> None:
     port = free_port()
     back = f"http://localhost:{port}/callback"
     known = {"client_id": "ours", "client_secret": "our secret", "redirect_uri": back}
     async with httpx2.AsyncClient() as http:
         await http.post(f"{authority}/enrol", json=known)
-    server = reached(url, oauth=OAuth("ours", "our secret", port))
+    server = reached(url, oauth=OAuthClient("ours", "our secret", port))
     grant = (await log_in(server, show=agrees)).model_copy(update={"expires_at": 1.0})
     grants.save(grant)
     assert "let in" in await echoed(server, grants)
@@ -198,11 +198,11 @@ def test_the_configuration_says_who_we_are_as_other_clients_do(tmp_path: Path) -
     entry = {"url": "https://example.com/mcp", "auth": "oauth", "oauth": oauth}
     wrong = {**entry, "oauth": {"callbackPort": 99_999}}
     path.write_text(json.dumps({"mcpServers": {"a": entry, "b": wrong}}))
-    document = read(path, variables={"SECRET": "hushhush"})
+    document = read_server_config(path, variables={"SECRET": "hushhush"})
     first, second = document.servers
-    assert first.oauth == OAuth("ours", "hushhush", 8123)
+    assert first.oauth == OAuthClient("ours", "hushhush", 8123)
     assert "hushhush" not in repr(first)
-    assert first.hide("it said hushhush") == "it said •••"
+    assert first.redact("it said hushhush") == "it said •••"
     assert "not a port" in second.problem
     assert not document.warnings
 

@@ -25,7 +25,7 @@ from tests.gateway.test_access import ALICE, as_, post, run
 from tests.upstreams.processes import free_port, running
 
 from toolscout.errors import ConfigError
-from toolscout.gateway.auth import provider_of
+from toolscout.gateway.client.auth import build_auth_provider
 from toolscout.gateway.settings import JWT, Auth
 
 AUTHORITY = str(Path(__file__).parent / "authority.py")
@@ -195,4 +195,4 @@ async def test_one_of_fastmcps_providers_lets_users_in_through_their_own_login(
 def test_a_protected_resource_needs_addresses() -> None:
     jwt = JWT(public_key="k" * 40, algorithm="HS256", issuer="not a url", audience="a")
     with pytest.raises(ConfigError, match="needs addresses"):
-        provider_of(Auth(jwt=jwt.model_copy(update={"base_url": "gateway"})), tokens=dict)
+        build_auth_provider(Auth(jwt=jwt.model_copy(update={"base_url": "gateway"})), tokens=dict)

@@ -47,10 +47,10 @@ def test_a_missing_folder_is_told_at_once(tmp_path: Path):
 @pytest.mark.behaviour("E58", "E59", "E61")
 def test_tools_bring_the_rules_of_their_categories_each_once_in_first_seen_order(folder: Path):
     rules = Rules(folder)
-    text = rules.for_tools([GET_PAGE, FIND_IMAGE, ADD_IMAGE, GET_PAGE])
+    text = rules.text_for([GET_PAGE, FIND_IMAGE, ADD_IMAGE, GET_PAGE])
     assert text == "**Pages:** one home only.\n\n**Images:** look before you load."
-    assert rules.for_tools([PING, Tool(name="x", category="unknown")]) == ""
-    assert rules.for_tools([]) == ""
+    assert rules.text_for([PING, Tool(name="x", category="unknown")]) == ""
+    assert rules.text_for([]) == ""
 
 
 def test_rules_may_be_for_a_server_or_a_single_tool(folder: Path):
@@ -59,7 +59,7 @@ def test_rules_may_be_for_a_server_or_a_single_tool(folder: Path):
     (folder / "tools").mkdir()
     (folder / "tools" / "add-image.md").write_text("Name the field first.")
     rules = Rules(folder)
-    assert rules.for_tools([ADD_IMAGE, GET_PAGE]).split("\n\n") == [
+    assert rules.text_for([ADD_IMAGE, GET_PAGE]).split("\n\n") == [
         "The CMS is live.",
         "**Images:** look before you load.",
         "Name the field first.",
@@ -74,7 +74,7 @@ def test_rules_can_be_given_without_files_and_match_whatever_the_case_style():
         tools={"sendEmail": "Ask first."},
     )
     tool = Tool(name="git__send_email", server="git", category="browser_automation")
-    assert rules.for_tools([tool]) == "Pull first.\n\nClose it.\n\nAsk first."
+    assert rules.text_for([tool]) == "Pull first.\n\nClose it.\n\nAsk first."
 
 
 @pytest.mark.behaviour("E53", "E61")
@@ -117,8 +117,8 @@ def test_a_file_that_breaks_keeps_its_last_good_text_and_is_reported(
     (folder / "posts.md").write_bytes(content)
     rules.reload()
     rules.reload()
-    assert rules.for_tools([FIND_IMAGE]) == "**Images:** look before you load."
-    assert rules.for_tools([Tool(name="t", category="posts")]) == ""
+    assert rules.text_for([FIND_IMAGE]) == "**Images:** look before you load."
+    assert rules.text_for([Tool(name="t", category="posts")]) == ""
     assert [p.where for p in rules.problems] == ["images.md", "posts.md"]
     assert all(word in str(p) for p in rules.problems)
     assert [e.kind for e in events].count("rules_failed") == 2
@@ -128,7 +128,7 @@ def test_a_file_that_breaks_keeps_its_last_good_text_and_is_reported(
     (folder / "images.md").write_text("Mended.")
     (folder / "posts.md").unlink()
     rules.reload()
-    assert rules.for_tools([FIND_IMAGE]) == "Mended."
+    assert rules.text_for([FIND_IMAGE]) == "Mended."
     assert rules.health()[0] == "ok"
 
 
@@ -138,7 +138,7 @@ def test_a_fifo_a_folder_and_a_dangling_link_do_not_hang_or_hide_the_rest(folder
     (folder / "gone.md").symlink_to(folder / "nowhere.md")
     rules = Rules(folder)
     assert [p.where for p in rules.problems] == ["dir.md", "gone.md", "pipe.md"]
-    assert rules.for_tools([GET_PAGE]) == "**Pages:** one home only."
+    assert rules.text_for([GET_PAGE]) == "**Pages:** one home only."
 
 
 def test_a_rule_that_is_removed_is_gone_and_a_folder_that_is_removed_leaves_the_last_rules(
@@ -147,12 +147,12 @@ def test_a_rule_that_is_removed_is_gone_and_a_folder_that_is_removed_leaves_the_
     rules = Rules(folder)
     (folder / "pages.md").unlink()
     assert rules.reload() == ("category:pages",)
-    assert rules.for_tools([GET_PAGE]) == ""
+    assert rules.text_for([GET_PAGE]) == ""
     for path in folder.iterdir():
         path.unlink()
     folder.rmdir()
     rules.reload()
-    assert rules.for_tools([FIND_IMAGE]) == "**Images:** look before you load."
+    assert rules.text_for([FIND_IMAGE]) == "**Images:** look before you load."
     assert rules.health()[0] == "degraded"
 
 
@@ -162,31 +162,31 @@ async def test_a_change_in_the_folder_is_taken_over_while_it_is_watched(folder: 
     rules = Rules(folder, sink=heard.put_nowait)
     while not heard.empty():
         heard.get_nowait()
-    async with rules.watching(), asyncio.timeout(30):
+    async with rules.watch(), asyncio.timeout(30):
         (folder / "images.md").write_text("Watched.")
         event = await heard.get()
         assert event.kind == "rules_changed"
-        assert rules.for_tools([FIND_IMAGE]) == "Watched."
+        assert rules.text_for([FIND_IMAGE]) == "Watched."
         (folder / "images.md").write_bytes(b"\xff")
         event = await heard.get()
         assert event.kind == "rules_failed"
-        assert rules.for_tools([FIND_IMAGE]) == "Watched."
+        assert rules.text_for([FIND_IMAGE]) == "Watched."
         (folder / "servers").mkdir()
         (folder / "servers" / "cms.md").write_text("From a new folder.")
-        while "From a new folder." not in rules.for_tools([GET_PAGE]):
+        while "From a new folder." not in rules.text_for([GET_PAGE]):
             await heard.get()
 
 
 async def test_what_changed_before_the_watch_began_counts_too(folder: Path):
     rules = Rules(folder)
     (folder / "pages.md").write_text("Changed meanwhile.")
-    async with rules.watching():
-        assert rules.for_tools([GET_PAGE]) == "Changed meanwhile."
+    async with rules.watch():
+        assert rules.text_for([GET_PAGE]) == "Changed meanwhile."
 
 
 async def test_without_a_folder_there_is_nothing_to_watch():
     with pytest.raises(ConfigError, match="no folder"):
-        async with Rules(categories={"a": "b"}).watching():
+        async with Rules(categories={"a": "b"}).watch():
             pass
 
 

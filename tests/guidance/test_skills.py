@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
-from toolscout.guidance.files import Refused, inside
 from toolscout.guidance.skills import Skills
-from toolscout.search.embedders.use import UniversalEncoder
+from toolscout.guidance.text_files import UnsafePath, resolve_inside
+from toolscout.search.embedders.universal_encoder import UniversalEncoder
 from toolscout.search.engine import Engine
 
 PRESENTATION = """---
@@ -162,19 +162,19 @@ async def test_with_an_encoder_a_skill_is_found_in_another_language_and_nonsense
 
 @pytest.mark.behaviour("A33")
 def test_the_prompt_has_one_line_a_skill(folder: Path):
-    assert Skills(folder).block().splitlines() == [
+    assert Skills(folder).prompt_list().splitlines() == [
         "- **Agent Browser** (`agent-browser`): Drive a browser by its accessibility tree.",
         "- **plain-notes** (`plain-notes`): How to take notes in meetings.",
         "- **Presentation** (`presentation`): Build slide decks that people can follow.",
     ]
-    assert Skills().block() == ""
+    assert Skills().prompt_list() == ""
 
 
 async def test_skills_keep_to_a_budget_of_their_own(tmp_path: Path):
     for number in range(100):
         (tmp_path / f"skill-{number:03}.md").write_text(f"How to do the thing number {number}.")
     skills = Skills(tmp_path, budget_tokens=200, matching="literal")
-    lines = skills.block().splitlines()
+    lines = skills.prompt_list().splitlines()
     assert 5 < len(lines) < 20
     assert f"{100 - len(lines) + 1} more" in lines[-1]
     found = await ask(skills, "search_skills", query="thing")
@@ -182,7 +182,7 @@ async def test_skills_keep_to_a_budget_of_their_own(tmp_path: Path):
     missed = await ask(skills, "search_skills", query="zebra")
     assert 5 < len(missed.value["allSkills"]) < 40
     tiny = Skills(tmp_path, budget_tokens=1)
-    assert len(tiny.block().splitlines()) == 2
+    assert len(tiny.prompt_list().splitlines()) == 2
 
 
 @pytest.mark.behaviour("A31", "A32")
@@ -193,15 +193,15 @@ def test_the_tools_are_core_tools_in_either_spelling(folder: Path):
     assert search.parameters.value["required"] == ["query"]
     assert read.parameters.value["required"] == ["skillId"]
     assert {search.defer, read.defer} == {"never"}
-    assert [t.name for t in skills.hidden_tools()] == ["searchSkills", "readSkill"]
+    assert [t.name for t in skills.alias_tools()] == ["searchSkills", "readSkill"]
     camel = Skills(folder, style="camel")
     assert [t.name for t in camel.tools()] == ["searchSkills", "readSkill"]
-    assert Skills().tools() == Skills().hidden_tools() == ()
+    assert Skills().tools() == Skills().alias_tools() == ()
 
 
 async def test_a_skill_names_its_tools_and_files_and_tools_point_to_it(folder: Path):
     skills = Skills(folder)
-    problems = skills.know(
+    problems = skills.update_tools(
         [
             Tool(name="show_slides", skill="presentation"),
             Tool(name="fly", skill="aviation"),
@@ -282,8 +282,8 @@ def test_no_path_at_all_leads_out_of_the_folder(
         (folder / "a" / "a.md").write_text("inside")
         (folder / "link").symlink_to(root)
     try:
-        found = inside(folder, "/".join(parts))
-    except Refused:
+        found = resolve_inside(folder, "/".join(parts))
+    except UnsafePath:
         return
     assert found.resolve().is_relative_to(folder.resolve())
     assert found.read_text() == "inside"
@@ -357,4 +357,4 @@ async def test_hidden_characters_in_front_matter_do_not_reach_the_prompt(tmp_pat
     (tmp_path / "odd.md").write_text(
         "---\nname: Odd\u202e\u200b\ndescription: |\n  One\n  ## Two\n---\nBody"
     )
-    assert Skills(tmp_path).block() == "- **Odd** (`odd`): One ## Two"
+    assert Skills(tmp_path).prompt_list() == "- **Odd** (`odd`): One ## Two"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Extraction, Tool
-from toolscout.memory.entities import Entity, merge, moment
+from toolscout.memory.entities import Entity, format_timestamp, merge_entities
 from toolscout.memory.memory import Memory, Probe
 
 NOW = 1_760_000_000.0
@@ -38,7 +38,9 @@ def test_each_call_counts_once_with_its_time_and_outcome():
     section = memory.observe(section, GET_PAGE, Result.error("no"), now=NOW + 2)
     section = memory.summarise(section, "They tidy up.")
     assert memory.state(section).row(["get_page", "delete_page"]) == {
-        "entities": [{"type": "page", "id": "1", "name": "Home", "timestamp": moment(NOW)}],
+        "entities": [
+            {"type": "page", "id": "1", "name": "Home", "timestamp": format_timestamp(NOW)}
+        ],
         "discoveredTools": ["get_page", "delete_page"],
         "usedTools": [
             {
@@ -132,7 +134,7 @@ _ENTITIES = st.lists(
         st.sampled_from(["page", "image"]),
         st.sampled_from("abcdefgh"),
         st.text(max_size=3),
-        st.integers(0, 20).map(lambda n: moment(NOW + n)),
+        st.integers(0, 20).map(lambda n: format_timestamp(NOW + n)),
     ),
     max_size=40,
 )
@@ -143,7 +145,7 @@ _ENTITIES = st.lists(
 def test_the_window_holds_the_newest_mention_of_each_newest_first(
     existing: list[Entity], new: list[Entity]
 ):
-    window = merge(existing, new)
+    window = merge_entities(existing, new)
     keys = [e.key for e in window]
     assert len(keys) == len(set(keys)) <= 10
     assert [e.timestamp for e in window] == sorted((e.timestamp for e in window), reverse=True)
@@ -156,7 +158,7 @@ def test_the_window_holds_the_newest_mention_of_each_newest_first(
     if left_out:
         assert len(window) == 10
         assert max(e.timestamp for e in everything if e.key in left_out) <= window[-1].timestamp
-    assert merge(window, ()) == window
+    assert merge_entities(window, ()) == window
 
 
 @given(st.lists(st.tuples(st.integers(0, 15), st.integers(0, 5)), max_size=40))
@@ -233,12 +235,12 @@ def test_extractors_that_fit_no_tool_or_double_a_schema_are_named():
 
     tools = [GET_PAGE, DELETE, Tool(name="deep", extraction=Extraction("a.b", "x", "name"))]
     memory = Memory(extractors={"get_page": nothing, "delete_page": nothing, "ghost": nothing})
-    problems = {p.where: str(p) for p in memory.know(tools)}
+    problems = {p.where: str(p) for p in memory.update_tools(tools)}
     assert sorted(problems) == ["deep", "get_page", "ghost"]
     assert "both" in problems["get_page"]
     assert "no such tool" in problems["ghost"]
     assert "a.b" in problems["deep"]
-    assert Memory(extractors={"delete_page": nothing}).know([GET_PAGE, DELETE]) == ()
+    assert Memory(extractors={"delete_page": nothing}).update_tools([GET_PAGE, DELETE]) == ()
 
 
 @pytest.mark.behaviour("E114", "E126")
@@ -249,15 +251,15 @@ def test_health_is_ok_degraded_or_an_error_by_its_probes():
     probe = Probe("get_page", {"id": "p1", "name": "Home", "slug": "home"}, type="page", id="p1")
     memory = Memory(probes=[probe])
     assert memory.health()[0] == "degraded"  # it knows no tools yet
-    memory.know([GET_PAGE, DELETE])
+    memory.update_tools([GET_PAGE, DELETE])
     status, facts = memory.health()
     assert status == "ok"
     assert (facts["tools_with_extraction"], facts["custom_extractors"]) == (1, 0)
     other = Tool(name="get_page", extraction=Extraction("page", "page", "name"))
-    memory.know([other])
+    memory.update_tools([other])
     assert memory.health()[0] == "degraded"
     broken = Memory(probes=[probe], extractors={"get_page": fails})
-    broken.know([Tool(name="get_page")])
+    broken.update_tools([Tool(name="get_page")])
     status, facts = broken.health()
     assert status == "error"
     assert "KeyError" in facts["probes"]["get_page"]

@@ -8,10 +8,10 @@ import pytest
 from tests.wire.server import Wire
 
 from toolscout.models.anthropic import AnthropicModel
-from toolscout.models.chat import ChatModel
 from toolscout.models.google import GoogleModel
 from toolscout.models.model import Model
-from toolscout.models.responses import ResponsesModel
+from toolscout.models.openai_chat import ChatModel
+from toolscout.models.openai_responses import ResponsesModel
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "string"}}}
 TOOLS: dict[str, dict[str, Any]] = {

@@ -14,10 +14,18 @@ from tests.wire.turns import Hang, Refuse, Say
 from toolscout.catalog.result import Content, Result
 from toolscout.errors import ConfigError, ModelError
 from toolscout.models.deltas import CallDelta, Finish, TextDelta, collect
-from toolscout.models.messages import CallResult, Native, Text, assistant, notice, returned, user
-from toolscout.models.model import Request, complete
+from toolscout.models.messages import (
+    CallResult,
+    NativeBlock,
+    Text,
+    assistant_message,
+    notice_message,
+    results_message,
+    user_message,
+)
+from toolscout.models.model import ModelRequest, complete
 
-HELLO = Request(messages=(user("hello"),), instructions="Be kind.")
+HELLO = ModelRequest(messages=(user_message("hello"),), instructions="Be kind.")
 
 
 async def test_words_arrive_in_pieces_and_fold_into_the_whole(service: Service) -> None:
@@ -44,13 +52,14 @@ async def test_results_go_back_with_their_calls(service: Service) -> None:
     """The service refuses a call without its result, so an accepted request proves the pairing."""
     service.wire.then(Say(calls=(("find", '{"q": "a"}'), ("find", '{"q": "b"}'))), Say("Done."))
     history = (*HELLO.messages, (await complete(service.model, HELLO)).message)
-    results = returned(
+    results = results_message(
         *(CallResult(c.id, c.name, Result.of({"found": c.values()})) for c in history[-1].calls)
     )
     reply = await complete(
         service.model,
-        Request(
-            messages=(*history, results, notice("Hurry."), user("And?")), tools=(service.tool,)
+        ModelRequest(
+            messages=(*history, results, notice_message("Hurry."), user_message("And?")),
+            tools=(service.tool,),
         ),
     )
     assert reply.message.text == "Done."
@@ -61,8 +70,8 @@ async def test_results_go_back_with_their_calls(service: Service) -> None:
 async def test_a_failed_call_is_told_as_a_failure(service: Service) -> None:
     service.wire.then(Say(calls=(("find", "{}"),)), Say("Sorry."))
     asked = (await complete(service.model, HELLO)).message
-    result = returned(CallResult(asked.calls[0].id, "find", Result.error("no such colour")))
-    await complete(service.model, Request(messages=(*HELLO.messages, asked, result)))
+    result = results_message(CallResult(asked.calls[0].id, "find", Result.error("no such colour")))
+    await complete(service.model, ModelRequest(messages=(*HELLO.messages, asked, result)))
     sent = json.dumps(service.wire.seen[-1].body).lower()
     assert "no such colour" in sent
     assert "error" in sent
@@ -73,8 +82,8 @@ async def test_an_image_in_a_result_reaches_the_model_or_is_named(service: Servi
     asked = (await complete(service.model, HELLO)).message
     picture = Content(type="image", data="aGVsbG8=", mime="image/png")
     result = Result(content=(Content(text="here"), picture))
-    answer = returned(CallResult(asked.calls[0].id, "find", result))
-    await complete(service.model, Request(messages=(*HELLO.messages, asked, answer)))
+    answer = results_message(CallResult(asked.calls[0].id, "find", result))
+    await complete(service.model, ModelRequest(messages=(*HELLO.messages, asked, answer)))
     sent = json.dumps(service.wire.seen[-1].body)
     assert "image/png" in sent
     assert ("aGVsbG8=" in sent) is (service.model.provider != "openai-chat")
@@ -83,8 +92,8 @@ async def test_an_image_in_a_result_reaches_the_model_or_is_named(service: Servi
 async def test_an_empty_result_is_a_result(service: Service) -> None:
     service.wire.then(Say(calls=(("find", "{}"),)), Say("Nothing."))
     asked = (await complete(service.model, HELLO)).message
-    answer = returned(CallResult(asked.calls[0].id, "find", Result.of(None)))
-    reply = await complete(service.model, Request(messages=(*HELLO.messages, asked, answer)))
+    answer = results_message(CallResult(asked.calls[0].id, "find", Result.of(None)))
+    reply = await complete(service.model, ModelRequest(messages=(*HELLO.messages, asked, answer)))
     assert reply.message.text == "Nothing."
 
 
@@ -134,7 +143,7 @@ async def test_each_choice_is_said_in_the_provider_s_words(service: Service, cho
     }
     service.wire.then(Say("Hi"))
     await complete(
-        service.model, Request(messages=HELLO.messages, tools=(service.tool,), choice=choice)
+        service.model, ModelRequest(messages=HELLO.messages, tools=(service.tool,), choice=choice)
     )
     body = service.wire.seen[0].body
     said = body.get("tool_choice", body.get("toolConfig"))
@@ -206,7 +215,7 @@ async def test_a_request_the_service_would_refuse_is_reported_with_its_reason(
     service.wire.then(Say(calls=(("find", "{}"),)), Say("never said"))
     asked = (await complete(service.model, HELLO)).message
     with pytest.raises(ModelError) as caught:
-        await complete(service.model, Request(messages=(*HELLO.messages, asked)))
+        await complete(service.model, ModelRequest(messages=(*HELLO.messages, asked)))
     assert caught.value.status == 400
     assert not caught.value.is_transient
 
@@ -259,14 +268,16 @@ async def test_a_stream_can_be_left_early_and_the_client_used_again(service: Ser
 
 async def test_the_most_tokens_to_write_can_be_set(service: Service) -> None:
     service.wire.then(Say("Hi"))
-    await complete(service.model, Request(messages=HELLO.messages, max_tokens=77))
+    await complete(service.model, ModelRequest(messages=HELLO.messages, max_tokens=77))
     assert "77" in json.dumps(service.wire.seen[0].body)
 
 
 async def test_blocks_of_another_provider_are_left_out(service: Service) -> None:
     service.wire.then(Say("Hi"))
-    mixed = assistant(Native("elsewhere", '{"secret": 1}'), Text("I said this."))
-    await complete(service.model, Request(messages=(*HELLO.messages, mixed, user("Go on."))))
+    mixed = assistant_message(NativeBlock("elsewhere", '{"secret": 1}'), Text("I said this."))
+    await complete(
+        service.model, ModelRequest(messages=(*HELLO.messages, mixed, user_message("Go on.")))
+    )
     sent = json.dumps(service.wire.seen[0].body)
     assert "I said this." in sent
     assert "secret" not in sent
@@ -275,7 +286,7 @@ async def test_blocks_of_another_provider_are_left_out(service: Service) -> None
 async def test_an_empty_turn_of_the_model_does_not_spoil_the_conversation(service: Service) -> None:
     service.wire.then(Say(""), Say("Here I am."))
     silent = (await complete(service.model, HELLO)).message
-    request = Request(messages=(*HELLO.messages, silent, user("Are you there?")))
+    request = ModelRequest(messages=(*HELLO.messages, silent, user_message("Are you there?")))
     assert (await complete(service.model, request)).message.text == "Here I am."
 
 

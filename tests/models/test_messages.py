@@ -23,22 +23,22 @@ from toolscout.models.messages import (
     Call,
     CallResult,
     Message,
-    Native,
+    NativeBlock,
     Text,
-    answered,
-    assistant,
-    dump,
-    load,
-    notice,
-    returned,
-    user,
+    assistant_message,
+    build_call_result,
+    dump_messages,
+    load_messages,
+    notice_message,
+    results_message,
+    user_message,
 )
 
 TEXTS = st.text(max_size=20)
 PARTS = st.one_of(
     st.builds(Text, TEXTS),
     st.builds(Call, TEXTS, TEXTS, TEXTS, st.just("{}")),
-    st.builds(Native, TEXTS, st.just('{"a": 1}')),
+    st.builds(NativeBlock, TEXTS, st.just('{"a": 1}')),
     st.builds(CallResult, TEXTS, TEXTS, st.builds(Result.of, TEXTS), TEXTS),
 )
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
@@ -47,7 +47,7 @@ MESSAGES = st.lists(st.builds(Message, ROLES, st.lists(PARTS, max_size=4).map(tu
 
 @given(MESSAGES)
 def test_a_conversation_survives_being_kept(messages: list[Message]) -> None:
-    assert load(dump(messages)) == tuple(messages)
+    assert load_messages(dump_messages(messages)) == tuple(messages)
 
 
 def test_results_of_every_kind_survive_being_kept() -> None:
@@ -56,23 +56,27 @@ def test_results_of_every_kind_survive_being_kept() -> None:
         structured='{"a": 1}',
         is_error=True,
     )
-    kept = (user("go"), assistant(Call("1", "f")), returned(CallResult("1", "f", result)))
-    assert load(dump(kept)) == kept
+    kept = (
+        user_message("go"),
+        assistant_message(Call("1", "f")),
+        results_message(CallResult("1", "f", result)),
+    )
+    assert load_messages(dump_messages(kept)) == kept
 
 
 def test_what_only_a_source_understands_is_not_kept() -> None:
-    result = answered(Call("1", "f"), Result(content=(Content(text="a"),), raw=object()))
-    assert load(dump([returned(result)]))[0].results[0].result.text == "a"
+    result = build_call_result(Call("1", "f"), Result(content=(Content(text="a"),), raw=object()))
+    assert load_messages(dump_messages([results_message(result)]))[0].results[0].result.text == "a"
 
 
 def test_half_a_character_does_not_spoil_a_conversation() -> None:
-    assert load(dump([user("a\ud800b")]))[0].text == "a?b"
+    assert load_messages(dump_messages([user_message("a\ud800b")]))[0].text == "a?b"
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"role": "user"}', '[{"role": "king"}]'])
 def test_a_kept_conversation_that_cannot_be_read_says_what_to_do(text: str) -> None:
     with pytest.raises(StoreError, match="new session"):
-        load(text)
+        load_messages(text)
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=4), st.data())
@@ -144,7 +148,7 @@ def test_calls_without_ids_or_with_the_same_one_can_be_told_apart() -> None:
 def test_arguments_are_an_object_or_unreadable(text: str, values: object) -> None:
     call = Call("1", "f", text)
     assert call.values() == values
-    assert json.dumps(call.replayed()).startswith("{")
+    assert json.dumps(call.replay_arguments()).startswith("{")
 
 
 def test_usage_adds_up() -> None:
@@ -153,4 +157,4 @@ def test_usage_adds_up() -> None:
 
 
 def test_a_notice_is_told_apart_from_the_user() -> None:
-    assert (notice("careful").role, user("hi").role) == ("system", "user")
+    assert (notice_message("careful").role, user_message("hi").role) == ("system", "user")

@@ -12,10 +12,17 @@ from tests.wire.turns import Refuse, Say
 from toolscout.catalog.result import Content, Result
 from toolscout.errors import ModelError
 from toolscout.models.deltas import ThoughtDelta, collect
-from toolscout.models.messages import Call, CallResult, Message, Native, returned, user
-from toolscout.models.model import Request, complete
+from toolscout.models.messages import (
+    Call,
+    CallResult,
+    Message,
+    NativeBlock,
+    results_message,
+    user_message,
+)
+from toolscout.models.model import ModelRequest, complete
 
-ASK = Request(messages=(user("weather in Kraków?"),))
+ASK = ModelRequest(messages=(user_message("weather in Kraków?"),))
 DEFERRED = {"name": "get_weather", "input_schema": {"type": "object"}, "defer_loading": True}
 HOSTED: tuple[dict[str, Any], ...] = (
     {"type": "thinking", "thinking": "I need a tool for weather.", "signature": "c2ln"},
@@ -42,13 +49,13 @@ async def test_anthropic_s_own_search_passes_through_and_back_word_for_word(
     anthropic.wire.then(Say(natives=HOSTED, calls=(("get_weather", "{}"),)), Say("Sunny."))
     search = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
     tools = (search, DEFERRED)
-    first = await complete(anthropic.model, Request(messages=ASK.messages, tools=tools))
+    first = await complete(anthropic.model, ModelRequest(messages=ASK.messages, tools=tools))
     assert [p.type for p in first.message.parts] == ["native", "native", "native", "call"]
     assert first.message.calls[0].name == "get_weather"
 
-    result = returned(CallResult(first.message.calls[0].id, "get_weather", Result.of("sun")))
+    result = results_message(CallResult(first.message.calls[0].id, "get_weather", Result.of("sun")))
     history = (*ASK.messages, first.message, result)
-    await complete(anthropic.model, Request(messages=history, tools=tools))
+    await complete(anthropic.model, ModelRequest(messages=history, tools=tools))
     blocks = anthropic.wire.seen[-1].body["messages"][1]["content"]
     assert blocks[:3] == [*HOSTED]
     assert anthropic.wire.seen[-1].body["tools"] == [*tools]
@@ -59,11 +66,11 @@ async def test_anthropic_s_references_answer_a_search_of_ours(anthropic: Service
     ours = {"name": "tool_search", "input_schema": {"type": "object"}}
     asked = (await complete(anthropic.model, ASK)).message
     references = [{"type": "tool_reference", "tool_name": "get_weather"}]
-    answer = returned(
+    answer = results_message(
         CallResult(asked.calls[0].id, "tool_search", Result.of("1 tool"), json.dumps(references))
     )
     history = (*ASK.messages, asked, answer)
-    await complete(anthropic.model, Request(messages=history, tools=(ours, DEFERRED)))
+    await complete(anthropic.model, ModelRequest(messages=history, tools=(ours, DEFERRED)))
     block = anthropic.wire.seen[-1].body["messages"][-1]["content"][0]
     assert block["content"] == references
 
@@ -83,8 +90,8 @@ async def test_anthropic_is_told_in_words_what_it_would_refuse_as_a_reference(
     ours = {"name": "tool_search", "input_schema": {"type": "object"}}
     asked = (await complete(anthropic.model, ASK)).message
     found = CallResult(asked.calls[0].id, "tool_search", Result.of("1 tool"), json.dumps(native))
-    history = (*ASK.messages, asked, returned(found))
-    await complete(anthropic.model, Request(messages=history, tools=(ours, DEFERRED)))
+    history = (*ASK.messages, asked, results_message(found))
+    await complete(anthropic.model, ModelRequest(messages=history, tools=(ours, DEFERRED)))
     block = anthropic.wire.seen[-1].body["messages"][-1]["content"][0]
     assert block["content"] == [{"type": "text", "text": "1 tool"}]
 
@@ -145,8 +152,8 @@ async def test_openai_s_hosted_search_passes_through_and_back(responses: Service
     natives = (reasoning, called, found)
     responses.wire.then(Say(natives=natives, calls=(("get_weather", "{}"),)), Say("Sunny."))
     first = (await complete(responses.model, ASK)).message
-    result = returned(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
-    await complete(responses.model, Request(messages=(*ASK.messages, first, result)))
+    result = results_message(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
+    await complete(responses.model, ModelRequest(messages=(*ASK.messages, first, result)))
     sent = responses.wire.seen[-1].body["input"]
     assert [item.get("type") for item in sent[1:]] == [
         "reasoning",
@@ -170,8 +177,10 @@ async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Ser
     )
 
     tool = {"type": "function", "name": "get_weather", "parameters": {}, "strict": False}
-    answer = returned(CallResult(call.id, call.name, Result.of("1 tool"), json.dumps([tool])))
-    await complete(responses.model, Request(messages=(*ASK.messages, reply.message, answer)))
+    answer = results_message(
+        CallResult(call.id, call.name, Result.of("1 tool"), json.dumps([tool]))
+    )
+    await complete(responses.model, ModelRequest(messages=(*ASK.messages, reply.message, answer)))
     sent = responses.wire.seen[-1].body["input"]
     assert sent[1] == called
     assert sent[2] == {
@@ -189,8 +198,10 @@ async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
     called = searching({"query": "teleport"}, by="client")
     responses.wire.then(Say(natives=(called,)), Say("There is none."))
     asked = (await complete(responses.model, ASK)).message
-    answer = returned(CallResult("call_s", "tool_search", Result.of("No tool fits teleport.")))
-    await complete(responses.model, Request(messages=(*ASK.messages, asked, answer)))
+    answer = results_message(
+        CallResult("call_s", "tool_search", Result.of("No tool fits teleport."))
+    )
+    await complete(responses.model, ModelRequest(messages=(*ASK.messages, asked, answer)))
     output, words = responses.wire.seen[-1].body["input"][2:]
     assert (output["type"], output["tools"]) == ("tool_search_output", [])
     assert words["content"][0]["text"] == "No tool fits teleport."
@@ -204,8 +215,8 @@ async def test_openai_is_told_in_words_what_definitions_do_not_say(responses: Se
     responses.wire.then(Say(natives=(called,)), Say("Fine."))
     asked = (await complete(responses.model, ASK)).message
     tool = {"type": "function", "name": "far", "parameters": {}, "defer_loading": True}
-    answer = returned(CallResult("call_s", "tool_search", WORDS, native=json.dumps([tool])))
-    await complete(responses.model, Request(messages=(*ASK.messages, asked, answer)))
+    answer = results_message(CallResult("call_s", "tool_search", WORDS, native=json.dumps([tool])))
+    await complete(responses.model, ModelRequest(messages=(*ASK.messages, asked, answer)))
     output, words = responses.wire.seen[-1].body["input"][2:]
     assert output["tools"] == [tool]
     assert words["role"] == "developer"
@@ -219,8 +230,8 @@ async def test_anthropic_is_told_in_words_what_references_do_not_say(anthropic: 
     answers = tuple(CallResult(c.id, c.name, WORDS, native=references) for c in calls)
     ours = {"name": "tool_search", "input_schema": {"type": "object"}}
     tools = (ours, {"name": "far", "input_schema": {"type": "object"}, "defer_loading": True})
-    talk = (*ASK.messages, Message("assistant", calls), returned(*answers))
-    await complete(anthropic.model, Request(messages=talk, tools=tools))
+    talk = (*ASK.messages, Message("assistant", calls), results_message(*answers))
+    await complete(anthropic.model, ModelRequest(messages=talk, tools=tools))
     blocks = anthropic.wire.seen[-1].body["messages"][-1]["content"]
     assert [b["type"] for b in blocks] == ["tool_result", "tool_result", "text", "text"]
     assert blocks[0]["content"] == json.loads(references)
@@ -260,8 +271,8 @@ async def test_broken_arguments_are_kept_and_go_back_readable(service: Service) 
     asked = (await complete(service.model, ASK)).message
     assert asked.calls[0].arguments == '{"q": "blu'
     assert asked.calls[0].values() is None
-    result = returned(CallResult(asked.calls[0].id, "find", Result.error("not JSON")))
-    reply = await complete(service.model, Request(messages=(*ASK.messages, asked, result)))
+    result = results_message(CallResult(asked.calls[0].id, "find", Result.error("not JSON")))
+    reply = await complete(service.model, ModelRequest(messages=(*ASK.messages, asked, result)))
     assert reply.message.text == "Again."
     assert "blu" in json.dumps(service.wire.seen[-1].body)
 
@@ -317,8 +328,8 @@ async def test_gemini_s_signatures_go_back_with_their_calls(gemini: Service) -> 
     first = collect(deltas).message
     assert first.calls[0].name == "get_weather"
 
-    answer = returned(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
-    await complete(gemini.model, Request(messages=(*ASK.messages, first, answer)))
+    answer = results_message(CallResult(first.calls[0].id, "get_weather", Result.of("sun")))
+    await complete(gemini.model, ModelRequest(messages=(*ASK.messages, first, answer)))
     model, results = gemini.wire.seen[-1].body["contents"][1:]
     assert model["parts"] == [signed]
     assert results["parts"][0]["functionResponse"]["id"] == "g1"
@@ -329,8 +340,10 @@ async def test_gemini_s_signed_text_goes_back_signed(gemini: Service) -> None:
         Say(natives=({"text": "Sunny.", "thoughtSignature": "c2lnbmVk"},)), Say("Yes.")
     )
     first = (await complete(gemini.model, ASK)).message
-    assert [p for p in first.parts if isinstance(p, Native)]
-    await complete(gemini.model, Request(messages=(*ASK.messages, first, user("Sure?"))))
+    assert [p for p in first.parts if isinstance(p, NativeBlock)]
+    await complete(
+        gemini.model, ModelRequest(messages=(*ASK.messages, first, user_message("Sure?")))
+    )
     parts = gemini.wire.seen[-1].body["contents"][1]["parts"]
     assert parts[1]["thoughtSignature"] == "c2lnbmVk"
 

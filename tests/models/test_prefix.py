@@ -19,20 +19,20 @@ from tests.wire.turns import Say
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.calls import resolve
+from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover
-from toolscout.disclosure.profile import Native, Profile
+from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import DEFAULT
-from toolscout.disclosure.session import Session
-from toolscout.disclosure.snapshot import carry
+from toolscout.disclosure.session_state import SessionState
+from toolscout.disclosure.snapshot import carry_loaded_tools
 from toolscout.disclosure.view import View, view
-from toolscout.models.messages import user
-from toolscout.models.model import Request, complete
+from toolscout.models.messages import user_message
+from toolscout.models.model import ModelRequest, complete
 from toolscout.search.engine import Engine
 
 NATIVE = replace(DEFAULT, surface="native")
-HOSTED = replace(NATIVE, native=Native(by="provider"))
-REGEX = replace(NATIVE, native=Native(by="provider", variant="regex"))
+HOSTED = replace(NATIVE, native=NativeSearch(by="provider"))
+REGEX = replace(NATIVE, native=NativeSearch(by="provider", variant="regex"))
 LOAD = replace(DEFAULT, surface="load")
 DISPATCH = replace(DEFAULT, surface="dispatch")
 WAYS = [
@@ -66,11 +66,11 @@ def lead(profile: Profile, target: str) -> list[View]:
     lost = late.without_source("crm").with_source("mail", server("mail", 12))
     views: list[View] = []
 
-    def look(catalog: Catalog, session: Session) -> Session:
+    def look(catalog: Catalog, session: SessionState) -> SessionState:
         views.append(view(profile, catalog, session, target=target))
         return views[-1].session
 
-    session = look(both, Session("s"))
+    session = look(both, SessionState("s"))
     for catalog, name in ((both, "crm_3"), (late, "archive_1"), (lost, "mail_11")):
         session = look(catalog, session)
         found = discover(
@@ -82,9 +82,11 @@ def lead(profile: Profile, target: str) -> list[View]:
             catalog=catalog,
         )
         session = look(catalog, found.session)
-        called = resolve(profile, name, session=session, engine=Engine(catalog), catalog=catalog)
-        session = look(catalog, Session.from_json(called.session.to_json()))
-    look(late, carry(session))
+        called = resolve_call(
+            profile, name, session=session, engine=Engine(catalog), catalog=catalog
+        )
+        session = look(catalog, SessionState.from_json(called.session.to_json()))
+    look(late, carry_loaded_tools(session))
     return views
 
 
@@ -109,8 +111,8 @@ async def test_each_request_on_the_wire_begins_with_the_tools_of_the_one_before(
     async with Wire(*(Say("Yes.") for _ in views)) as wire:
         client = make(model, api_key="key-of-the-test", base_url=wire.url + path)
         for shown in views:
-            asked = Request(
-                messages=(user("Go on."),),
+            asked = ModelRequest(
+                messages=(user_message("Go on."),),
                 tools=tuple(shown.tools),
                 instructions=shown.instructions,
             )

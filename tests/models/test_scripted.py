@@ -10,16 +10,18 @@ import pytest
 from toolscout.disclosure.target import Target
 from toolscout.errors import ConfigError, ModelError
 from toolscout.models.deltas import TextDelta, Usage
-from toolscout.models.messages import user
-from toolscout.models.model import Request, complete
-from toolscout.models.scripted import Asked, Fault, ScriptedModel, Turn
+from toolscout.models.messages import user_message
+from toolscout.models.model import ModelRequest, complete
+from toolscout.models.scripted import ScriptedCall, ScriptedFailure, ScriptedModel, Turn
 from toolscout.models.spec import open_model
 
-ASK = Request(messages=(user("hello"),), instructions="Be kind.", tools=({"name": "f"},))
+ASK = ModelRequest(
+    messages=(user_message("hello"),), instructions="Be kind.", tools=({"name": "f"},)
+)
 
 
 async def test_a_script_is_played_turn_by_turn() -> None:
-    model = ScriptedModel(["Hello.", Turn(say="Let me see.", calls=(Asked("f", {"a": 1}),))])
+    model = ScriptedModel(["Hello.", Turn(say="Let me see.", calls=(ScriptedCall("f", {"a": 1}),))])
     assert (await complete(model, ASK)).message.text == "Hello."
     reply = await complete(model, ASK)
     assert (reply.message.calls[0].name, reply.message.calls[0].values()) == ("f", {"a": 1})
@@ -47,7 +49,10 @@ async def test_a_turn_may_depend_on_the_request() -> None:
 
 async def test_a_script_can_fail_as_services_do() -> None:
     model = ScriptedModel(
-        [Turn(error=Fault(status=429, message="slow")), Turn(say="Ha", error=Fault(is_cut=True))]
+        [
+            Turn(error=ScriptedFailure(status=429, message="slow")),
+            Turn(say="Ha", error=ScriptedFailure(is_cut=True)),
+        ]
     )
     with pytest.raises(ModelError, match="429: slow") as busy:
         await complete(model, ASK)

@@ -10,8 +10,8 @@ from typing import Any
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.events import Event
-from toolscout.offload.limits import Limits
-from toolscout.offload.shelf import Shelf
+from toolscout.offload.limits import OffloadLimits
+from toolscout.offload.result_store import ResultStore
 
 
 class Words:
@@ -32,10 +32,10 @@ class Bench:
     now: float = 1_760_000_000.0
     events: list[Event] = field(default_factory=list)
 
-    def shelf(self, *, off: bool = False, show_aliases: bool = False, **limits: Any) -> Shelf:
-        return Shelf(
+    def shelf(self, *, off: bool = False, show_aliases: bool = False, **limits: Any) -> ResultStore:
+        return ResultStore(
             None if off else self.folder,
-            limits=Limits(**limits),
+            limits=OffloadLimits(**limits),
             counter=Words(),
             show_aliases=show_aliases,
             clock=lambda: self.now,
@@ -58,12 +58,14 @@ def text(words: int) -> str:
 
 
 async def ask(
-    shelf: Shelf, session: str = "ann", name: str = "search_large_output", **arguments: Any
+    shelf: ResultStore, session: str = "ann", name: str = "search_large_output", **arguments: Any
 ) -> Result:
     return await shelf.call(session, Tool(name=name), arguments)
 
 
-async def kept(shelf: Shelf, body: object, *, session: str = "ann", name: str = "report") -> str:
+async def kept(
+    shelf: ResultStore, body: object, *, session: str = "ann", name: str = "report"
+) -> str:
     """Keep a result and give the name it was kept under, as a model would read it."""
     replaced = await shelf.keep(session, Tool(name=name), Result.of(body))
     found = re.search(r"kept aside as (tool_\S+)\.", replaced.text)

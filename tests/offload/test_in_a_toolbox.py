@@ -11,9 +11,9 @@ import pytest
 from toolscout import Agent, Engine, Toolbox, tool
 from toolscout.catalog.tool import Extraction
 from toolscout.memory.memory import Memory
-from toolscout.models.scripted import Asked, ScriptedModel, Turn
-from toolscout.offload.limits import Limits
-from toolscout.offload.shelf import Shelf
+from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
+from toolscout.offload.limits import OffloadLimits
+from toolscout.offload.result_store import ResultStore
 from toolscout.tokens import default_counter
 
 
@@ -25,7 +25,7 @@ def export_rows(count: int) -> dict[str, Any]:
 
 @pytest.mark.behaviour("B36", "B41", "B42", "B44", "B45")
 async def test_a_large_result_is_previewed_and_read_back_by_any_of_the_three_names(tmp_path: Path):
-    shelf = Shelf(tmp_path / "outputs")
+    shelf = ResultStore(tmp_path / "outputs")
     store = tmp_path / "s.db"
     async with Toolbox([export_rows], offload=shelf, engine=Engine(), store=store) as box:
         session = await box.session("ann")
@@ -62,7 +62,7 @@ async def test_a_large_result_is_previewed_and_read_back_by_any_of_the_three_nam
 @pytest.mark.behaviour("B36", "B46")
 async def test_while_keeping_is_off_the_tool_is_absent_and_the_cap_still_holds(tmp_path: Path):
     async with Toolbox(
-        [export_rows], offload=Shelf(None), engine=Engine(), store=tmp_path / "s.db"
+        [export_rows], offload=ResultStore(None), engine=Engine(), store=tmp_path / "s.db"
     ) as box:
         session = await box.session("ann")
         assert "large_output" not in str(session.view("anthropic").tools)
@@ -74,8 +74,8 @@ async def test_while_keeping_is_off_the_tool_is_absent_and_the_cap_still_holds(t
 
 @pytest.mark.behaviour("S16")
 async def test_many_results_in_one_step_do_not_swamp_the_model(tmp_path: Path):
-    shelf = Shelf(tmp_path / "outputs", limits=Limits(turn_tokens=30_000))
-    calls = tuple(Asked("export_rows", {"count": 480 + n}) for n in range(6))
+    shelf = ResultStore(tmp_path / "outputs", limits=OffloadLimits(turn_tokens=30_000))
+    calls = tuple(ScriptedCall("export_rows", {"count": 480 + n}) for n in range(6))
     model = ScriptedModel([Turn(calls=calls), "All read."])
     options: dict[str, Any] = {"engine": Engine(), "store": tmp_path / "s.db"}
     async with Toolbox([export_rows], offload=shelf, **options) as box:
@@ -120,7 +120,7 @@ async def test_rings_and_bottomless_values_end_no_conversation(tmp_path: Path):
         return "just words"
 
     tools = [ring, bottomless, bottomless_text, not_json]
-    features: dict[str, Any] = {"memory": Memory(), "offload": Shelf(tmp_path / "outputs")}
+    features: dict[str, Any] = {"memory": Memory(), "offload": ResultStore(tmp_path / "outputs")}
     async with Toolbox(
         tools, profile="everything", engine=Engine(), store="memory", **features
     ) as b:

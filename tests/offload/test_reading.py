@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.offload import passages
-from toolscout.offload.passages import OutOfRange, passage
+from toolscout.offload.passages import OutOfRange, read_passage
 
 from .bench import Bench, ask, kept, text
 
@@ -79,7 +79,7 @@ def test_any_range_of_any_text_is_the_slice(body: str, chunk: int, data: st.Data
     start = data.draw(st.integers(1, len(body)))
     end = data.draw(st.integers(start, len(body) + 5))
     stream = io.BytesIO(body.encode("utf-8", passages.ERRORS))
-    found = passage(stream, start=start, end=end, chunk=chunk)
+    found = read_passage(stream, start=start, end=end, chunk=chunk)
     assert found.text == body[start - 1 : end]
     assert (found.end, found.total) == (min(end, len(body)), len(body))
 
@@ -88,7 +88,7 @@ def test_any_range_of_any_text_is_the_slice(body: str, chunk: int, data: st.Data
 def test_a_range_outside_of_the_text_is_always_refused(body: str, start: int, end: int):
     stream = io.BytesIO(body.encode("utf-8", passages.ERRORS))
     if 1 <= start <= end and start <= len(body):
-        assert passage(stream, start=start, end=end).text == body[start - 1 : end]
+        assert read_passage(stream, start=start, end=end).text == body[start - 1 : end]
     else:
         with pytest.raises(OutOfRange):
-            passage(stream, start=start, end=end)
+            read_passage(stream, start=start, end=end)

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.result import Result
-from toolscout.catalog.sources.openapi.operations import Filters, Operation, Parameter
-from toolscout.catalog.sources.openapi.requests import outgoing
-from toolscout.catalog.sources.openapi.source import API, OpenAPISource
 from toolscout.catalog.tool import Annotations, Tool
 from toolscout.errors import InvalidArguments, SourceError
+from toolscout.sources.openapi.api_source import API, OpenAPISource
+from toolscout.sources.openapi.operations import Operation, OperationFilter, OperationParameter
+from toolscout.sources.openapi.requests import build_request
 
 SHOP: dict[str, Any] = {
     "openapi": "3.0.3",
@@ -187,7 +187,7 @@ async def test_operations_are_tools_with_their_parameters(tmp_path: Path) -> Non
             "Get an order",
             "orders",
         )
-        names = {p.name: p.required for p in order.parameters.top()}
+        names = {p.name: p.required for p in order.parameters.top_level()}
         assert names == {
             "fields": False,
             "filter": False,
@@ -308,10 +308,10 @@ async def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
 
 async def test_filters_choose_operations(tmp_path: Path) -> None:
     for filters, expected in (
-        (Filters(include=("orders/*",)), {"orders/get", "orders/delete", "orders/create"}),
-        (Filters(exclude=("orders", "/orders*", "/notes", "login")), set[str]()),
-        (Filters(methods=("get",)), {"orders/get"}),
-        (Filters(include=("orders",)), {"orders/get"}),
+        (OperationFilter(include=("orders/*",)), {"orders/get", "orders/delete", "orders/create"}),
+        (OperationFilter(exclude=("orders", "/orders*", "/notes", "login")), set[str]()),
+        (OperationFilter(methods=("get",)), {"orders/get"}),
+        (OperationFilter(include=("orders",)), {"orders/get"}),
     ):
         async with shop(tmp_path, filters=filters) as (source, _):
             assert {t.local_name for t in await source.tools()} == expected
@@ -347,9 +347,9 @@ async def test_what_is_no_document_is_refused(tmp_path: Path, text: str, says: s
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(SourceError, match=says):
-        await OpenAPISource.at(path).tools()
+        await OpenAPISource.from_path(path).tools()
     with pytest.raises(SourceError, match="Cannot read"):
-        await OpenAPISource.at(tmp_path / "none.json").tools()
+        await OpenAPISource.from_path(tmp_path / "none.json").tools()
 
 
 async def test_yaml_and_3_1_are_read_and_oddities_passed_over(tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ async def test_yaml_and_3_1_are_read_and_oddities_passed_over(tmp_path: Path) ->
             put: {operationId: twice}
         """
     )
-    tools = await OpenAPISource.at(path).tools()
+    tools = await OpenAPISource.from_path(path).tools()
     assert [t.local_name for t in tools] == ["get /a", "twice", "put /c"]
 
 
@@ -375,14 +375,14 @@ GET = Operation(
     tool=Tool(name="t"),
     method="get",
     path="/files/{name}/raw",
-    parameters=(Parameter("name", "name", "path", "simple", explodes=False),),
+    parameters=(OperationParameter("name", "name", "path", "simple", explodes=False),),
 )
 
 
 @given(st.text(min_size=1))
 def test_no_argument_leaves_its_segment_of_the_path(name: str) -> None:
     try:
-        path = outgoing(GET, {"name": name}).path
+        path = build_request(GET, {"name": name}).path
     except InvalidArguments:
         assert name in (".", "..")
         return
@@ -500,9 +500,9 @@ def test_paths_are_written_in_every_style(
         tool=Tool(name="t"),
         method="get",
         path="/{id}/raw",
-        parameters=(Parameter("id", "id", "path", style, explodes=explode),),
+        parameters=(OperationParameter("id", "id", "path", style, explodes=explode),),
     )
-    assert outgoing(operation, {"id": value}).path == f"/{written}/raw"
+    assert build_request(operation, {"id": value}).path == f"/{written}/raw"
 
 
 async def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
@@ -573,7 +573,7 @@ async def test_dates_of_yaml_stay_the_texts_they_are(tmp_path: Path) -> None:
                 - {name: since, in: query, schema: {type: string, default: 2020-01-01}}
         """
     )
-    (tool,) = await OpenAPISource.at(path).tools()
+    (tool,) = await OpenAPISource.from_path(path).tools()
     assert tool.parameters.value["properties"]["since"]["default"] == "2020-01-01"
 
 

@@ -12,10 +12,10 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Result
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.calls import Resolution, resolve
+from toolscout.disclosure.call_resolution import Resolution, resolve_call
 from toolscout.disclosure.discovery import Outcome, discover
 from toolscout.disclosure.profile import Profile
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import View, view, why
 from toolscout.search.engine import Allow, Engine
 
@@ -28,7 +28,7 @@ class Talk:
     catalog: Catalog
     allow: Allow | None = None
     target: str = "plain"
-    session: Session = field(default_factory=lambda: Session("talk"))
+    session: SessionState = field(default_factory=lambda: SessionState("talk"))
     outcomes: list[Outcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Talk:
         return [t["name"] for t in self.view(extras).tools]
 
     def resolve(self, name: str) -> Resolution:
-        resolution = resolve(
+        resolution = resolve_call(
             self.profile,
             name,
             session=self.session,

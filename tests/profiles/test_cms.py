@@ -9,7 +9,7 @@ import pytest
 
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.profiles import CMS
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.session_state import SessionState
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_profile_may_insist_on_a_search_first(talk, tools) -> None:
 
 @pytest.mark.behaviour("E75", "E85")
 def test_names_from_earlier_turns_are_active_if_they_exist_and_are_allowed(talk, tools) -> None:
-    before = Session("talk").load("cms_gone", "cms_deletePage", "cms_getNavigation")
+    before = SessionState("talk").load("cms_gone", "cms_deletePage", "cms_getNavigation")
     cms = talk(CMS, tools, session=before, allow=lambda t: t.category != "pages")
     assert cms.names() == ["tool_search", "cms_getNavigation"]
 

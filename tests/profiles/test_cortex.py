@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from toolscout.disclosure.designs.cortex import QueryFormMatcher, Slots
 from toolscout.disclosure.discovery import role_of
-from toolscout.disclosure.matching.forms import Forms
-from toolscout.disclosure.matching.matcher import Domain
-from toolscout.disclosure.policy import Listing, Policy
+from toolscout.disclosure.matcher import SearchDomain
 from toolscout.disclosure.profiles import CORTEX
-from toolscout.disclosure.prompts import AVAILABLE
-from toolscout.disclosure.scope import Scope
-from toolscout.disclosure.session import Session
-from toolscout.disclosure.slots import Slots
+from toolscout.disclosure.prompts import AVAILABLE_TOOLS_SLOT
+from toolscout.disclosure.scope import Policy, Scope, ToolSelector
+from toolscout.disclosure.session_state import SessionState
 from toolscout.errors import ConfigError
 
 
@@ -38,7 +36,7 @@ def details(result) -> dict[str, object]:
 
 
 def slot(view) -> str:
-    return dict(view.slots)[AVAILABLE]
+    return dict(view.slots)[AVAILABLE_TOOLS_SLOT]
 
 
 OBSIDIAN = ["mcp__obsidian__read_note", "mcp__obsidian__search"]
@@ -63,13 +61,13 @@ def test_no_rule_and_no_filter_takes_the_search_away(talk, tools) -> None:
     nothing = talk(CORTEX, tools, allow=lambda _: False)
     assert nothing.names() == ["ToolSearch"]
     assert nothing.why("ToolSearch") == "discovery"
-    policy = Policy(rule="all", deferred=Listing(names=("ToolSearch",)))
+    policy = Policy(rule="all", deferred=ToolSelector(names=("ToolSearch",)))
     assert talk(replace(CORTEX, policy=policy), tools).names() == ["ToolSearch"]
 
 
 @pytest.mark.behaviour("C38", "C39", "K8")
 def test_what_waits_follows_the_marks_the_lists_and_where_a_tool_is_from(talk, tool) -> None:
-    policy = replace(CORTEX.policy, pinned=Listing(names=("served_pinned",)))
+    policy = replace(CORTEX.policy, pinned=ToolSelector(names=("served_pinned",)))
     cortex = talk(
         replace(CORTEX, policy=policy),
         [
@@ -201,8 +199,8 @@ def test_scores_are_those_of_the_design(talk, tool) -> None:
             tool("none", ""),
         ],
     )
-    scope = Scope(cortex.profile.policy, cortex.catalog, Session("s"))
-    matches = Forms().match("read x_x", Domain(scope, cortex.engine), limit=None)
+    scope = Scope(cortex.profile.policy, cortex.catalog, SessionState("s"))
+    matches = QueryFormMatcher().match("read x_x", SearchDomain(scope, cortex.engine), limit=None)
     assert dict(zip(matches.names, matches.scores, strict=True)) == {
         "read_note": 12,
         "read_file": 10,
@@ -210,7 +208,7 @@ def test_scores_are_those_of_the_design(talk, tool) -> None:
         "thread": 5,
         "other": 2,
     }
-    matches = Forms().match("a_b x", Domain(scope, cortex.engine), limit=None)
+    matches = QueryFormMatcher().match("a_b x", SearchDomain(scope, cortex.engine), limit=None)
     assert dict(zip(matches.names, matches.scores, strict=True))["a_b"] == 3 + 2
 
 
@@ -236,7 +234,7 @@ def test_a_tool_in_view_is_already_available_whatever_put_it_there(cortex) -> No
 @pytest.mark.behaviour("C34", "C35", "C36", "S17", "K7", "K24")
 def test_the_slot_lists_what_waits_and_is_written_only_when_that_changes(cortex) -> None:
     slots = Slots.of("memory").write_all(cortex.view().slots).write("memory", "notes")
-    text = slots.texts[AVAILABLE]
+    text = slots.texts[AVAILABLE_TOOLS_SLOT]
     assert text.splitlines()[-3:] == [
         *("- mcp__obsidian__read_note", "- mcp__obsidian__search", "- mcp__slack__send"),
     ]
@@ -252,7 +250,7 @@ def test_the_slot_lists_what_waits_and_is_written_only_when_that_changes(cortex)
     cortex.call("ToolSearch", query="obsidian")
     changed = again.write_all(cortex.view().slots)
     assert changed.writes == again.writes + 1
-    assert changed.texts[AVAILABLE].splitlines()[-1:] == ["- mcp__slack__send"]
+    assert changed.texts[AVAILABLE_TOOLS_SLOT].splitlines()[-1:] == ["- mcp__slack__send"]
     cortex.call("ToolSearch", query="mcp__slack__send")
     assert slot(cortex.view()) == ""
     assert len(changed.write_all(cortex.view().slots).messages()) == 1
@@ -304,7 +302,7 @@ def test_names_are_cut_and_cleaned_without_meeting(talk, tool) -> None:
     names = [t["name"] for t in view.tools][1:]
     assert len(set(names)) == 2
     assert all(len(n) <= 64 and "." not in n for n in names)
-    assert [view.real(n) for n in names] == [t.name for t in long]
+    assert [view.real_name(n) for n in names] == [t.name for t in long]
 
 
 @pytest.mark.behaviour("C32", "C48")
@@ -327,10 +325,10 @@ def test_other_spellings_are_understood_unless_a_tool_has_them(cortex, tool) -> 
 
 @pytest.mark.behaviour("C47")
 def test_the_profile_is_public() -> None:
-    from toolscout.disclosure.profiles import names, profile
+    from toolscout.disclosure.profiles import get_profile, profile_names
 
-    assert profile("cortex") is CORTEX
-    assert "cortex" in names()
+    assert get_profile("cortex") is CORTEX
+    assert "cortex" in profile_names()
 
 
 @pytest.mark.behaviour("C17", "C19")

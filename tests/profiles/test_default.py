@@ -12,16 +12,16 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.names import wire_name
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.discovery import discover
-from toolscout.disclosure.matching.matcher import Domain, Matches
-from toolscout.disclosure.policy import Listing
+from toolscout.disclosure.matcher import SearchDomain, ToolMatches
 from toolscout.disclosure.profiles import (
     COMPACT,
     DEFAULT,
-    names,
-    profile,
-    register,
+    get_profile,
+    profile_names,
+    register_profile,
 )
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.scope import ToolSelector
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
 from toolscout.errors import ConfigError
 from toolscout.search.engine import Engine
@@ -106,7 +106,9 @@ def test_of_discovery_tools_only_those_in_the_list_are_said_to_be_in_view(
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
 def test_the_start_is_the_search_the_pinned_tools_and_the_roster(talk, tools, chosen) -> None:
-    policy = replace(chosen.policy, pinned=Listing(names=("list_photo",), servers=("customer",)))
+    policy = replace(
+        chosen.policy, pinned=ToolSelector(names=("list_photo",), servers=("customer",))
+    )
     view = talk(replace(chosen, policy=policy), tools).view()
     listed = [t["name"] for t in view.tools]
     assert listed[0] == "tool_search"
@@ -180,9 +182,9 @@ def test_nothing_found_is_said_plainly_and_loads_nothing(talk, tools) -> None:
 class Unsure:
     """Finds the first tools and does not believe in them."""
 
-    def match(self, query: str, domain: Domain, *, limit: int | None) -> Matches:
+    def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
         found = domain.tools[:limit]
-        return Matches(tools=found, scores=(1.0,) * len(found), confidence=0.01)
+        return ToolMatches(tools=found, scores=(1.0,) * len(found), confidence=0.01)
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
@@ -213,10 +215,12 @@ def test_what_is_likely_wrong_is_said_though_it_was_shown_before(talk, tools, ch
 class Choosy:
     """Believes only in photos; for all else it finds the first tools."""
 
-    def match(self, query: str, domain: Domain, *, limit: int | None) -> Matches:
+    def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
         if "photo" not in query:
             return Unsure().match(query, domain, limit=limit)
-        return Matches(tools=tuple(t for t in domain.tools if "photo" in t.name)[:1], scores=(1.0,))
+        return ToolMatches(
+            tools=tuple(t for t in domain.tools if "photo" in t.name)[:1], scores=(1.0,)
+        )
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
@@ -249,7 +253,7 @@ def test_rules_of_the_found_tools_come_with_the_reply(tools) -> None:
         LOAD,
         "tool_search",
         {"query": "delete photo"},
-        session=Session("s"),
+        session=SessionState("s"),
         engine=Engine(catalog),
         catalog=catalog,
         rules=lambda found: f"Rules for {found[0].server}: ask first.",
@@ -345,13 +349,13 @@ def test_names_that_cannot_be_sent_are_shown_as_they_will_be_called(talk, tool) 
 
 
 def test_a_profile_of_ones_own_is_known_by_its_name() -> None:
-    own = register(replace(DEFAULT, name="mine", roster_tokens=200))
-    assert profile("mine") is own
-    assert "mine" in names()
+    own = register_profile(replace(DEFAULT, name="mine", roster_tokens=200))
+    assert get_profile("mine") is own
+    assert "mine" in profile_names()
     with pytest.raises(ConfigError, match="built-in"):
-        register(replace(own, name="default"))
+        register_profile(replace(own, name="default"))
     with pytest.raises(ConfigError, match=r"no profile 'none'.*default"):
-        profile("none")
+        get_profile("none")
 
 
 @given(st.text(max_size=300), st.sampled_from([LOAD, DISPATCH]))
@@ -361,7 +365,7 @@ def test_no_query_breaks_the_search(query: str, chosen) -> None:
         chosen,
         "tool_search",
         {"query": query},
-        session=Session("s"),
+        session=SessionState("s"),
         engine=Engine(catalog),
         catalog=catalog,
     )
@@ -382,7 +386,7 @@ def test_the_start_costs_little_however_large_the_catalog(shape) -> None:
         for i in range(count)
     )
     for target in ("plain", "openai-chat", "anthropic:claude-opus-4-5", "gemini"):
-        seen = view(DEFAULT, catalog, Session("s"), target=target)
+        seen = view(DEFAULT, catalog, SessionState("s"), target=target)
         tokens = default_counter().count(seen.text) + default_counter().count(seen.instructions)
         assert tokens <= 1_500
         assert str(count) in seen.instructions or "server-0" in seen.instructions

@@ -6,14 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from toolscout.disclosure.loading import nothing
-from toolscout.disclosure.matching.matcher import Domain
-from toolscout.disclosure.matching.overlap import Overlap
-from toolscout.disclosure.policy import Listing
-from toolscout.disclosure.profiles import EVERRUNS, profile
-from toolscout.disclosure.profiles.everruns import THRESHOLD
-from toolscout.disclosure.scope import Scope
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.designs.everruns import MIN_TOOLS_TO_HIDE, WordOverlapMatcher
+from toolscout.disclosure.matcher import SearchDomain, load_nothing
+from toolscout.disclosure.profiles import EVERRUNS, get_profile
+from toolscout.disclosure.scope import Scope, ToolSelector
+from toolscout.disclosure.session_state import SessionState
 from toolscout.tokens import default_counter
 
 
@@ -40,9 +37,9 @@ def files(tool):
 
 @pytest.mark.behaviour("D1", "D2", "D3", "D4", "D5", "D37")
 def test_the_profile_is_known_and_says_what_it_does(talk, tool) -> None:
-    assert profile("everruns") is EVERRUNS
+    assert get_profile("everruns") is EVERRUNS
     assert "schemas are hidden" in EVERRUNS.summary
-    assert THRESHOLD == EVERRUNS.policy.threshold == 15
+    assert MIN_TOOLS_TO_HIDE == EVERRUNS.policy.threshold == 15
     assert [m.name for m in EVERRUNS.metatools] == ["tool_search"]
     text = talk(EVERRUNS, many(tool, 20)).view().instructions
     for word in ("hidden", "tool_search", "short query", "Frequently used"):
@@ -72,7 +69,7 @@ def test_stubs_point_to_the_search_and_what_never_waits_keeps_its_schema(talk, t
         tool("mcp_docs__search", "search docs", server="docs"),
         tool("hot", "hot path"),
     ]
-    chosen = with_threshold(15, pinned=Listing(names=("hot",)))
+    chosen = with_threshold(15, pinned=ToolSelector(names=("hot",)))
     view = talk(chosen, tools).view()
     assert [t["name"] for t in view.tools] == ["tool_search", *(t.name for t in tools)]
     hidden = stubs(view)
@@ -141,8 +138,10 @@ def test_tools_rank_by_the_words_they_contain(talk, files) -> None:
     assert email["name"] == "send_email"
     (quoted,) = everruns.call("tool_search", query="`read_file`").value["tools"]
     assert quoted["name"] == "read_file"
-    scope = Scope(EVERRUNS.policy, everruns.catalog, Session("s"))
-    matches = Overlap().match("file file send", Domain(scope, everruns.engine), limit=None)
+    scope = Scope(EVERRUNS.policy, everruns.catalog, SessionState("s"))
+    matches = WordOverlapMatcher().match(
+        "file file send", SearchDomain(scope, everruns.engine), limit=None
+    )
     assert matches.names == ("read_file", "write_file", "send_email")
     assert matches.scores == (2, 2, 1)
 
@@ -161,7 +160,7 @@ def test_a_hit_is_name_description_and_schema_and_never_the_search_itself(talk, 
     assert [set(t) for t in result["tools"]] == [{"name", "description", "parameters"}]
     assert result["loaded"] == ["read_file"]
     assert "next step" in result["message"]
-    told = talk(replace(EVERRUNS, loading=nothing), files).call("tool_search", query="read")
+    told = talk(replace(EVERRUNS, loading=load_nothing), files).call("tool_search", query="read")
     assert set(told.value) == {"query", "tools"}
 
 
@@ -207,7 +206,7 @@ def test_weak_hits_are_told_but_not_loaded(talk, tool) -> None:
 
 @pytest.mark.behaviour("S5")
 def test_the_weighted_overlap_prefers_names_and_drops_the_weak_half(talk, tool) -> None:
-    weighted = replace(EVERRUNS, matcher=Overlap(is_weighted=True))
+    weighted = replace(EVERRUNS, matcher=WordOverlapMatcher(is_weighted=True))
     everruns = talk(
         weighted,
         [
@@ -217,9 +216,9 @@ def test_the_weighted_overlap_prefers_names_and_drops_the_weak_half(talk, tool) 
             tool("file", "A file"),
         ],
     )
-    scope = Scope(weighted.policy, everruns.catalog, Session("s"))
-    matches = Overlap(is_weighted=True).match(
-        "read file", Domain(scope, everruns.engine), limit=None
+    scope = Scope(weighted.policy, everruns.catalog, SessionState("s"))
+    matches = WordOverlapMatcher(is_weighted=True).match(
+        "read file", SearchDomain(scope, everruns.engine), limit=None
     )
     assert dict(zip(matches.names, matches.scores, strict=True)) == {
         "read_file": 6,

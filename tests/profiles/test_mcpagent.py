@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolscout.disclosure.matching.patterns import Patterns
-from toolscout.disclosure.policy import Listing
-from toolscout.disclosure.profiles import EVERYTHING, MCPAGENT, recommended
-from toolscout.disclosure.prompts import workflow
+from toolscout.disclosure.designs.mcpagent import RegexMatcher
+from toolscout.disclosure.profiles import EVERYTHING, MCPAGENT, recommend_profile
+from toolscout.disclosure.prompts import workflow_prompt
+from toolscout.disclosure.scope import ToolSelector
 from toolscout.tokens import default_counter
 
 DISCOVERY = ["search_tools", "add_tool", "show_all_tools"]
@@ -56,7 +56,7 @@ def test_the_start_is_discovery_then_features_then_special_categories(agent, too
 
 @pytest.mark.behaviour("B3", "B85")
 def test_pre_discovered_names_are_in_view_and_unknown_ones_are_not(talk, tools) -> None:
-    policy = replace(MCPAGENT.policy, pinned=Listing(names=("get_weather", "nowhere")))
+    policy = replace(MCPAGENT.policy, pinned=ToolSelector(names=("get_weather", "nowhere")))
     agent = talk(replace(MCPAGENT, policy=policy), tools)
     assert agent.names() == [*DISCOVERY, "get_weather"]
     assert "read_workspace_file" in found(agent.call("search_tools", query="workspace"))
@@ -130,7 +130,7 @@ def test_what_no_pattern_finds_is_found_by_likeness(agent) -> None:
 def test_likeness_puts_literal_parts_first_and_ends_at_five(talk, tool) -> None:
     near = [tool(f"send_notice_{i}", "Sends it") for i in range(8)]
     literal = tool("convert", "Handles c++ (x and more")
-    agent = talk(replace(MCPAGENT, matcher=Patterns(on_invalid="literal")), [*near, literal])
+    agent = talk(replace(MCPAGENT, matcher=RegexMatcher(on_invalid="literal")), [*near, literal])
     assert found(agent.call("search_tools", query="c++ (x")) == ["convert"]
     assert found(agent.call("search_tools", query="send msg")) == [t.name for t in near[:5]]
 
@@ -256,7 +256,9 @@ def test_the_prompt_tells_the_steps_and_the_kinds_of_tools(agent, talk, tool) ->
     steps = [text.index(f"{n}. ") for n in range(1, 6)]
     assert steps == sorted(steps)
     assert "- meteo\n- slack\n- db\n- money" in text
-    told = replace(MCPAGENT, prompt=workflow(categories=("github (repositories)",), is_fuzzy=False))
+    told = replace(
+        MCPAGENT, prompt=workflow_prompt(categories=("github (repositories)",), is_fuzzy=False)
+    )
     text = talk(told, [tool("x", server="s")]).view().instructions
     assert "- github (repositories)" in text
     assert "similar" not in text
@@ -282,8 +284,8 @@ def test_a_name_that_is_no_discovery_tool_is_refused_with_those_that_are(agent) 
 
 @pytest.mark.behaviour("B76", "K9")
 def test_below_thirty_tools_searching_is_not_worth_it() -> None:
-    assert recommended(29) is EVERYTHING
-    assert recommended(30).metatools
+    assert recommend_profile(29) is EVERYTHING
+    assert recommend_profile(30).metatools
 
 
 @pytest.mark.behaviour("S3")

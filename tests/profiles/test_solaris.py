@@ -9,7 +9,7 @@ import pytest
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import SOLARIS
-from toolscout.disclosure.prompts import catalogued
+from toolscout.disclosure.prompts import catalog_prompt
 from toolscout.tokens import default_counter
 
 DOCUMENTS = ["createDocument", "updateDocument", "readDocument", "listDocuments"]
@@ -135,7 +135,7 @@ def test_names_cost_less_than_lines_and_long_descriptions_cost_nothing(talk, too
         for i in range(50)
     ]
     names = count(talk(SOLARIS, many).view().instructions)
-    lined = replace(SOLARIS, prompt=catalogued("one_line"))
+    lined = replace(SOLARIS, prompt=catalog_prompt("one_line"))
     assert names < count(talk(lined, many).view().instructions)
     described = sum(count(t.description) for t in many)
     assert names < described / 5

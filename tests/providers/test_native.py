@@ -16,16 +16,16 @@ from pydantic import TypeAdapter
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.calls import resolve
+from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover
+from toolscout.disclosure.namespaces import MAX_HOSTED_TOOLS
 from toolscout.disclosure.native import search_output
-from toolscout.disclosure.offering import MOST_HOSTED
-from toolscout.disclosure.policy import Listing
-from toolscout.disclosure.profile import Native, Profile
+from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS
-from toolscout.disclosure.providers import provider
-from toolscout.disclosure.session import Session
-from toolscout.disclosure.snapshot import carry
+from toolscout.disclosure.providers import get_provider
+from toolscout.disclosure.scope import ToolSelector
+from toolscout.disclosure.session_state import SessionState
+from toolscout.disclosure.snapshot import carry_loaded_tools
 from toolscout.disclosure.target import Target, Transport
 from toolscout.disclosure.view import View, view
 from toolscout.errors import SourceError
@@ -33,9 +33,9 @@ from toolscout.search.engine import Engine
 
 CLAUDE = "anthropic:claude-opus-4-5"
 GPT = "openai-responses:gpt-5.4"
-PINNED = replace(DEFAULT.policy, pinned=Listing(names=("pinned",)))
+PINNED = replace(DEFAULT.policy, pinned=ToolSelector(names=("pinned",)))
 OURS = replace(DEFAULT, surface="native", policy=PINNED)
-HOSTED = replace(OURS, native=Native(by="provider"))
+HOSTED = replace(OURS, native=NativeSearch(by="provider"))
 ANTHROPIC = TypeAdapter(list[ToolUnionParam])
 OPENAI = TypeAdapter(list[ToolParam])
 
@@ -55,8 +55,10 @@ def catalog() -> Catalog:
     )
 
 
-def seen(profile: Profile, catalog: Catalog, target: Target | str, session: Session | None = None):
-    return view(profile, catalog, session or Session("s"), target=target)
+def seen(
+    profile: Profile, catalog: Catalog, target: Target | str, session: SessionState | None = None
+):
+    return view(profile, catalog, session or SessionState("s"), target=target)
 
 
 def names(tools: list[dict[str, Any]]) -> list[str]:
@@ -106,14 +108,16 @@ def test_a_table_of_facts_says_which_model_has_it(catalog, target, mechanism) ->
 def test_the_way_a_request_travels_decides_too(
     catalog, transport: Transport, mechanism: bool
 ) -> None:
-    target = Target(provider=provider("anthropic"), model="claude-opus-4-5", transport=transport)
+    target = Target(
+        provider=get_provider("anthropic"), model="claude-opus-4-5", transport=transport
+    )
     assert bool(seen(OURS, catalog, target).mechanism) is mechanism
 
 
 @pytest.mark.behaviour("D56", "S8", "D18", "D52")
 @pytest.mark.parametrize("variant", ["bm25", "regex"])
 def test_anthropics_own_search_gets_every_tool_deferred_but_the_pinned(catalog, variant) -> None:
-    profile = replace(HOSTED, native=Native(by="provider", variant=variant))
+    profile = replace(HOSTED, native=NativeSearch(by="provider", variant=variant))
     tools = seen(profile, catalog, CLAUDE).tools
     ANTHROPIC.validate_python(tools)
     assert tools[0] == {
@@ -159,7 +163,7 @@ def test_what_comes_late_stands_behind_all_that_was_sent_the_search_too(catalog)
 
 @pytest.mark.behaviour("D8", "D55", "D18", "D57")
 def test_a_stubbing_profile_sends_no_stubs_where_the_provider_defers(catalog) -> None:
-    hosted = replace(EVERRUNS, surface="native", native=Native(by="provider"))
+    hosted = replace(EVERRUNS, surface="native", native=NativeSearch(by="provider"))
     for target in (CLAUDE, GPT):
         text = seen(hosted, catalog, target).text
         assert "additionalProperties" not in text
@@ -170,7 +174,7 @@ def test_a_stubbing_profile_sends_no_stubs_where_the_provider_defers(catalog) ->
     assert unable.mechanism == ""
     assert "additionalProperties" in unable.text
     for profile in (hosted, HOSTED):
-        full = replace(profile, native=Native(by="provider", fallback="everything"))
+        full = replace(profile, native=NativeSearch(by="provider", fallback="everything"))
         shown = seen(full, catalog, "openai-chat:gpt-4o")
         assert shown.surface == "direct"
         assert 'additionalProperties":true' not in shown.text
@@ -189,9 +193,9 @@ def test_groups_whose_names_look_alike_when_sent_are_two_namespaces(catalog) -> 
 @pytest.mark.parametrize("profile", [DEFAULT, CMS, CORTEX], ids=lambda p: p.name)
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
 def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, target) -> None:
-    hosted = replace(profile, surface="native", native=Native(by="provider"), policy=PINNED)
+    hosted = replace(profile, surface="native", native=NativeSearch(by="provider"), policy=PINNED)
     first = seen(hosted, catalog, target)
-    called = resolve(
+    called = resolve_call(
         hosted, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
     )
     assert called.tool is not None, called.refusal
@@ -201,12 +205,14 @@ def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, ta
     lost = seen(hosted, left, target, second.session)
     assert lost.text == first.text
     for name in ("crm_3", "crm_4"):
-        gone = resolve(hosted, name, session=lost.session, engine=Engine(left), catalog=left)
+        gone = resolve_call(hosted, name, session=lost.session, engine=Engine(left), catalog=left)
         assert gone.refusal.code == SourceError.code
         assert "not connected" in gone.refusal.text
     back = seen(hosted, catalog, target, lost.session)
     assert back.text == first.text
-    again = resolve(hosted, "crm_4", session=back.session, engine=Engine(catalog), catalog=catalog)
+    again = resolve_call(
+        hosted, "crm_4", session=back.session, engine=Engine(catalog), catalog=catalog
+    )
     assert again.tool == catalog["crm_4"]
 
 
@@ -215,7 +221,7 @@ def test_what_a_provider_may_have_found_outlasts_a_restart_without_its_server(
     catalog, target
 ) -> None:
     first = seen(HOSTED, catalog, target)
-    kept = Session.from_json(first.session.to_json())
+    kept = SessionState.from_json(first.session.to_json())
     assert seen(HOSTED, catalog.remove("mail_1"), target, kept).text == first.text
 
 
@@ -236,10 +242,10 @@ def test_a_tool_that_is_no_longer_allowed_leaves_even_a_hosted_search(catalog, t
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
 def test_a_compaction_leaves_a_hosted_search_as_it_is(catalog, target) -> None:
     first = seen(HOSTED, catalog, target)
-    called = resolve(
+    called = resolve_call(
         HOSTED, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
     )
-    after = seen(HOSTED, catalog, target, carry(called.session))
+    after = seen(HOSTED, catalog, target, carry_loaded_tools(called.session))
     assert after.text == first.text
     assert "crm_3" in after.session.loaded
 
@@ -272,7 +278,7 @@ def test_a_search_is_forced_only_where_a_request_can_name_it(
 
 @pytest.mark.behaviour("S8")
 def test_a_catalog_too_large_for_a_hosted_search_is_searched_by_us() -> None:
-    large = Catalog(Tool(name=f"t{i}") for i in range(MOST_HOSTED + 1))
+    large = Catalog(Tool(name=f"t{i}") for i in range(MAX_HOSTED_TOOLS + 1))
     ours = seen(HOSTED, large, CLAUDE)
     assert ours.mechanism == "anthropic_client"
     shrunk = seen(HOSTED, large.remove("t0", "t1"), CLAUDE, ours.session)
@@ -281,12 +287,12 @@ def test_a_catalog_too_large_for_a_hosted_search_is_searched_by_us() -> None:
 
 @pytest.mark.behaviour("S8")
 def test_a_hosted_search_that_has_begun_goes_on_when_more_come_than_it_takes() -> None:
-    full = Catalog(Tool(name=f"t{i}") for i in range(MOST_HOSTED))
+    full = Catalog(Tool(name=f"t{i}") for i in range(MAX_HOSTED_TOOLS))
     first = seen(HOSTED, full, CLAUDE)
     assert first.notes == ()
     grown = seen(HOSTED, full.add(Tool(name="one_more")), CLAUDE, first.session)
     assert grown.text == first.text
-    assert grown.notes == (f"A hosted search takes {MOST_HOSTED} tools: 1 were left out.",)
+    assert grown.notes == (f"A hosted search takes {MAX_HOSTED_TOOLS} tools: 1 were left out.",)
 
 
 def search(profile: Profile, catalog: Catalog, shown: View, query: str):
@@ -306,7 +312,7 @@ def test_anthropic_loads_by_reference_what_our_search_ranks_first(catalog) -> No
     assert names(first.tools) == ["tool_search", "pinned"]
     outcome = search(OURS, catalog, first, "crm_3")
     assert outcome.loaded == ("crm_3",)
-    content = json.loads(first.found([catalog[n] for n in outcome.loaded]))
+    content = json.loads(first.native_answer([catalog[n] for n in outcome.loaded]))
     assert content == [{"type": "tool_reference", "tool_name": "crm_3"}]
     block = {"type": "tool_result", "tool_use_id": "x", "content": content}
     TypeAdapter(ToolResultBlockParam).validate_python(block)
@@ -325,35 +331,35 @@ def test_openai_loads_from_the_answer_what_our_search_ranks_first(catalog) -> No
     assert first.tools[0]["execution"] == "client"
     assert "query" in first.tools[0]["parameters"]["properties"]
     outcome = search(OURS, catalog, first, "crm_3")
-    answer = first.found([catalog[n] for n in outcome.loaded])
+    answer = first.native_answer([catalog[n] for n in outcome.loaded])
     item = search_output("call_1", answer)
     TypeAdapter(ResponseToolSearchOutputItemParamParam).validate_python(item)
     assert item["execution"] == "client"
     assert [t["name"] for t in item["tools"]] == ["crm_3"]
     assert item["tools"][0]["parameters"]["type"] == "object"
     assert seen(OURS, catalog, GPT, outcome.session).text == first.text
-    assert search_output("call_2", first.found([]))["tools"] == []
+    assert search_output("call_2", first.native_answer([]))["tools"] == []
 
 
 def test_after_a_compaction_gpt_has_loaded_tools_in_its_list(catalog) -> None:
     first = seen(OURS, catalog, GPT)
     outcome = search(OURS, catalog, first, "crm_3")
     loaded = seen(OURS, catalog, GPT, outcome.session)
-    after = seen(OURS, catalog, GPT, carry(loaded.session))
+    after = seen(OURS, catalog, GPT, carry_loaded_tools(loaded.session))
     assert names(after.tools)[-1] == "crm_3"
     assert "defer_loading" not in after.tools[-1]
     assert after.prefix.startswith(first.prefix.split("\n")[0])
-    assert after.restated([]) == []
+    assert after.restore_references([]) == []
 
 
 def test_after_a_compaction_claude_is_referred_again_to_a_list_that_stays(catalog) -> None:
     first = seen(OURS, catalog, CLAUDE)
     outcome = search(OURS, catalog, first, "crm_3")
     loaded = seen(OURS, catalog, CLAUDE, outcome.session)
-    after = seen(OURS, catalog, CLAUDE, carry(loaded.session))
+    after = seen(OURS, catalog, CLAUDE, carry_loaded_tools(loaded.session))
     assert after.text == loaded.text
     assert after.prefix == first.prefix
-    assert '"tool_name": "crm_3"' in json.dumps(after.restated([]))
+    assert '"tool_name": "crm_3"' in json.dumps(after.restore_references([]))
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
@@ -364,9 +370,9 @@ def test_a_pinned_tool_that_comes_late_is_brought_by_a_search_and_kept(catalog, 
     outcome = search(OURS, catalog, later, "pinned")
     assert outcome.loaded == ("pinned",)
     assert "Already" not in outcome.result.text
-    after = seen(OURS, catalog, target, carry(outcome.session))
+    after = seen(OURS, catalog, target, carry_loaded_tools(outcome.session))
     assert names(after.tools)[-1] == "pinned"
-    is_referred = "pinned" in json.dumps(after.restated([]))
+    is_referred = "pinned" in json.dumps(after.restore_references([]))
     assert is_referred is after.tools[-1].get("defer_loading", False) is (target == CLAUDE)
 
 
@@ -375,10 +381,10 @@ def test_a_pinned_tool_that_comes_late_and_is_not_looked_for_comes_with_a_compac
 ) -> None:
     first = seen(OURS, catalog.remove("pinned"), CLAUDE)
     later = seen(OURS, catalog, CLAUDE, first.session)
-    assert later.restated([]) == []
-    after = seen(OURS, catalog, CLAUDE, carry(later.session))
+    assert later.restore_references([]) == []
+    after = seen(OURS, catalog, CLAUDE, carry_loaded_tools(later.session))
     assert after.text == later.text
-    assert "pinned" in json.dumps(after.restated([]))
+    assert "pinned" in json.dumps(after.restore_references([]))
     assert "Already" in search(OURS, catalog, after, "pinned").result.text
 
 
@@ -402,7 +408,7 @@ def test_another_provider_gets_what_was_loaded_in_full(catalog) -> None:
 
 def test_from_a_hosted_search_to_another_provider_only_what_was_called_goes_along(catalog) -> None:
     first = seen(HOSTED, catalog, GPT)
-    called = resolve(
+    called = resolve_call(
         HOSTED, "crm_3", session=first.session, engine=Engine(catalog), catalog=catalog
     )
     moved = seen(OURS, catalog, CLAUDE, called.session)
@@ -414,7 +420,7 @@ def test_from_a_hosted_search_to_another_provider_only_what_was_called_goes_alon
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
 @pytest.mark.parametrize("profile", [OURS, replace(CMS, surface="native")], ids=lambda p: p.name)
 def test_what_the_tools_alone_do_not_say_comes_apart_from_them(catalog, target, profile) -> None:
-    def ask(query: object, session: Session):
+    def ask(query: object, session: SessionState):
         return discover(
             profile,
             "tool_search",

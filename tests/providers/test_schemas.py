@@ -14,8 +14,8 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import EVERYTHING
-from toolscout.disclosure.providers import provider
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.providers import get_provider
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.target import Target
 from toolscout.disclosure.view import view
 
@@ -26,8 +26,8 @@ SCHEMAS = ("parameters", "input_schema", "parameters_json_schema")
 def sent(schema: dict[str, Any], name: str, *, is_strict: bool = False) -> dict[str, Any]:
     """The one tool with this schema, as it goes to a provider."""
     catalog = Catalog([Tool(name="one", parameters=Schema.of(schema))])
-    target = Target(provider=provider(name), is_strict=is_strict)
-    (found,) = view(EVERYTHING, catalog, Session("s"), target=target).tools
+    target = Target(provider=get_provider(name), is_strict=is_strict)
+    (found,) = view(EVERYTHING, catalog, SessionState("s"), target=target).tools
     (found,) = found.get("function_declarations", [found])
     return found.get("function", found)
 
@@ -69,7 +69,7 @@ def check(schema: dict[str, Any], name: str) -> None:
         assert "array" not in (kinds if isinstance(kinds, list) else [kinds]) or "items" in node
         assert "$ref" not in node or leads_somewhere(node["$ref"], schema)
         if name == "gemini":
-            assert set(node) <= provider(name).dialect.allowed
+            assert set(node) <= get_provider(name).dialect.allowed
             assert "$ref" not in node or set(node) <= {"$ref", "description"}
             assert node.get("$ref", "#/$defs/").startswith("#/$defs/")
 

@@ -20,11 +20,11 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.names import wire_name
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.discovery import Inner, discover
-from toolscout.disclosure.policy import Policy
+from toolscout.disclosure.discovery import InnerCall, discover
 from toolscout.disclosure.profiles import BUILT_IN, CMS, CORTEX, DEFAULT, EVERRUNS, EVERYTHING
-from toolscout.disclosure.providers import PROVIDERS, provider
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.providers import PROVIDERS, get_provider
+from toolscout.disclosure.scope import Policy
+from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.target import Target
 from toolscout.disclosure.view import View, view
 from toolscout.errors import ConfigError
@@ -34,7 +34,7 @@ ALL = replace(DEFAULT, policy=Policy(rule="none"), surface="load")
 
 
 def shown(catalog: Catalog, target: Target | str) -> View:
-    return view(ALL, catalog, Session("s"), target=target)
+    return view(ALL, catalog, SessionState("s"), target=target)
 
 
 def definitions(seen: View) -> dict[str, dict[str, Any]]:
@@ -45,7 +45,7 @@ def definitions(seen: View) -> dict[str, dict[str, Any]]:
             inner = one.get("function", one)
             keys = ("parameters", "input_schema", "inputSchema", "parameters_json_schema")
             schema = next((inner[k] for k in keys if k in inner), {})
-            found[seen.real(inner["name"])] = schema
+            found[seen.real_name(inner["name"])] = schema
     return found
 
 
@@ -101,7 +101,7 @@ def test_names_fit_and_lead_back(catalog, name) -> None:
     assert len(seen.names) == len(catalog) + 1
     for sent in seen.names:
         assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", sent)
-    assert seen.real("tool_search") == "tool_search"
+    assert seen.real_name("tool_search") == "tool_search"
     doubled = [sent for sent, real in seen.names.items() if real == "tool_search"]
     assert len(doubled) == 2
     assert shown(catalog, name).names == seen.names
@@ -136,7 +136,7 @@ def test_the_outermost_schema_is_an_object_with_all_alternatives_in_it(catalog, 
 def test_rejected_keywords_are_gone_and_properties_of_those_names_are_not(catalog, name) -> None:
     schema = definitions(shown(catalog, name))["shop__create_order"]
     assert {"enum", "const"} <= set(schema["properties"])
-    rules = provider(name).dialect
+    rules = get_provider(name).dialect
     for inner in each(schema):
         assert not set(inner) & rules.rejected
         assert rules.allowed is None or set(inner) <= rules.allowed
@@ -145,7 +145,7 @@ def test_rejected_keywords_are_gone_and_properties_of_those_names_are_not(catalo
 
 @pytest.mark.parametrize("name", ["openai-chat", "openai-responses"])
 def test_strict_openai_schemas_require_all_and_close_every_object(catalog, name) -> None:
-    target = Target(provider=provider(name), is_strict=True)
+    target = Target(provider=get_provider(name), is_strict=True)
     seen = shown(catalog, target)
     schemas = definitions(seen)
     order = schemas["shop__create_order"]
@@ -158,7 +158,7 @@ def test_strict_openai_schemas_require_all_and_close_every_object(catalog, name)
             assert inner["required"] == list(inner["properties"])
         assert "uniqueItems" not in inner
     flags = {
-        seen.real(t.get("function", t)["name"]): bool(t.get("function", t).get("strict"))
+        seen.real_name(t.get("function", t)["name"]): bool(t.get("function", t).get("strict"))
         for t in seen.tools
     }
     assert flags["shop__create_order"]
@@ -171,7 +171,7 @@ def test_what_strict_mode_cannot_say_stays_loose() -> None:
         {"type": "object", "properties": {"any": {"type": "object"}, "map": {"type": "string"}}}
     )
     catalog = Catalog([Tool(name="free", parameters=free)])
-    target = Target(provider=provider("openai-chat"), is_strict=True)
+    target = Target(provider=get_provider("openai-chat"), is_strict=True)
     (tool,) = (t for t in shown(catalog, target).tools if t["function"]["name"] == "free")
     assert "strict" not in tool["function"]
     assert tool["function"]["parameters"]["properties"]["any"] == {"type": "object"}
@@ -179,7 +179,7 @@ def test_what_strict_mode_cannot_say_stays_loose() -> None:
 
 def test_anthropic_takes_twenty_strict_tools_and_the_rest_loose() -> None:
     catalog = Catalog(Tool(name=f"t{i}", description="x") for i in range(30))
-    target = Target(provider=provider("anthropic"), is_strict=True)
+    target = Target(provider=get_provider("anthropic"), is_strict=True)
     tools = shown(catalog, target).tools
     assert sum(t.get("strict", False) for t in tools) == 20
     for tool in tools:
@@ -206,7 +206,7 @@ def test_a_full_list_keeps_the_first_tools_and_a_way_to_run_the_others(name) -> 
 def test_loading_more_than_a_provider_takes_reorders_nothing_and_says_how_to_run_it(name) -> None:
     profile = replace(DEFAULT, surface="load")
     engine = Engine(MANY)
-    session = Session("s").load(*(f"tool_{i}" for i in range(125)))
+    session = SessionState("s").load(*(f"tool_{i}" for i in range(125)))
     before = view(profile, MANY, session, target=name)
     assert len(before.names) == 126
     outcome = discover(
@@ -233,18 +233,18 @@ def test_loading_more_than_a_provider_takes_reorders_nothing_and_says_how_to_run
         engine=engine,
         catalog=MANY,
     )
-    assert called.call == Inner("tool_131", {})
+    assert called.call == InnerCall("tool_131", {})
     freed = view(profile, MANY, after.session.unload("tool_3"), target=name)
     assert "tool_131" in freed.names
 
 
 @pytest.mark.parametrize("profile", BUILT_IN, ids=lambda p: p.name)
 def test_no_profile_sends_more_than_a_provider_takes_or_loses_its_discovery_tools(profile) -> None:
-    session = Session("s").load(*(f"tool_{i}" for i in range(150)))
+    session = SessionState("s").load(*(f"tool_{i}" for i in range(150)))
     for name in LIMITED:
         seen = view(replace(profile, surface="load"), MANY, session, target=name)
         assert len(seen.names) <= 128
-        shown_ones = {m.name for m in profile.shown_on("load")}
+        shown_ones = {m.name for m in profile.metatools_on("load")}
         assert shown_ones <= set(seen.names)
         if profile.metatools:
             assert "call_tool" in seen.names
@@ -256,7 +256,7 @@ def test_every_profile_that_loads_says_how_to_run_what_its_list_has_no_room_for(
     profile = replace(profile, surface="load")
     catalog = Catalog(replace(tool, server="many") for tool in MANY)
     loaded = [] if profile.hiding == "stub" else [f"tool_{i}" for i in range(150)]
-    seen = view(profile, catalog, Session("s").load(*loaded), target="openai-chat")
+    seen = view(profile, catalog, SessionState("s").load(*loaded), target="openai-chat")
     outcome = discover(
         profile,
         profile.tool_for("search").name,
@@ -271,8 +271,8 @@ def test_every_profile_that_loads_says_how_to_run_what_its_list_has_no_room_for(
 
 def test_a_catalog_counts_as_small_only_where_the_provider_has_room_for_it() -> None:
     generous = replace(DEFAULT, policy=replace(DEFAULT.policy, threshold=500, share=None))
-    assert view(generous, MANY, Session("s"), target="anthropic").surface == "direct"
-    limited = view(generous, MANY, Session("s"), target="openai-chat")
+    assert view(generous, MANY, SessionState("s"), target="anthropic").surface == "direct"
+    limited = view(generous, MANY, SessionState("s"), target="openai-chat")
     assert limited.surface == "dispatch"
     assert "tool_search" in limited.names
     assert limited.notes == ()
@@ -314,5 +314,5 @@ JSON = st.recursive(
 def test_whatever_a_schema_is_the_view_can_be_sent(schema) -> None:
     catalog = Catalog([Tool(name="odd", parameters=Schema.of(schema))])
     for name in CHECKS:
-        for tool in view(EVERYTHING, catalog, Session("s"), target=name).tools:
+        for tool in view(EVERYTHING, catalog, SessionState("s"), target=name).tools:
             CHECKS[name].validate_python(tool)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.errors import QueryError
-from toolscout.search.pattern import Haystack, Pattern, looks_like
+from toolscout.search.pattern import Haystack, Pattern, looks_like_pattern
 
 TOOLS = [
     ("get_weather", "Weather for a city."),
@@ -21,7 +21,7 @@ TOOLS = [
 
 
 def found(pattern: str, tools: list[tuple[str, str]] = TOOLS) -> list[int]:
-    return Haystack.of(tools).matching(Pattern.of(pattern))
+    return Haystack.of(tools).find_matches(Pattern.of(pattern))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_no_tools_no_matches() -> None:
 
 
 def test_a_limit_takes_the_first_in_order() -> None:
-    assert Haystack.of(TOOLS).matching(Pattern.of("e"), limit=2) == [0, 1]
+    assert Haystack.of(TOOLS).find_matches(Pattern.of("e"), limit=2) == [0, 1]
 
 
 def test_a_pattern_tells_what_it_matched_in_a_field() -> None:
@@ -98,7 +98,7 @@ def test_work_beyond_the_budget_is_an_error_that_says_what_to_do() -> None:
     tools = [("tool", "b" * 1000)] * 1_000
 
     with pytest.raises(QueryError, match=r"too long over so many tools.*narrow it with server:"):
-        Haystack.of(tools).matching(
+        Haystack.of(tools).find_matches(
             Pattern.of("a"), budget_seconds=2, clock=lambda: float(next(ticks))
         )
 
@@ -125,4 +125,4 @@ def test_work_beyond_the_budget_is_an_error_that_says_what_to_do() -> None:
     ],
 )
 def test_only_what_nobody_types_by_chance_looks_like_a_pattern(text: str, is_pattern: bool) -> None:
-    assert looks_like(text) is is_pattern
+    assert looks_like_pattern(text) is is_pattern

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from toolscout.errors import QueryError
-from toolscout.search.pattern import LONGEST
+from toolscout.search.pattern import MAX_PATTERN_CHARS
 from toolscout.search.query import Query, parse, parse_all
 
 ANY = st.text(st.characters(exclude_categories=()), max_size=60)
@@ -66,7 +66,7 @@ def test_regex_mode_gives_a_pattern_or_says_why_not(text: str) -> None:
     except QueryError:
         return
 
-    assert query.pattern is None or 0 < len(query.pattern) <= LONGEST
+    assert query.pattern is None or 0 < len(query.pattern) <= MAX_PATTERN_CHARS
     assert query.words == ""
 
 

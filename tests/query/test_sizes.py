@@ -11,7 +11,7 @@ from tests.search.parts import tool
 from toolscout.catalog.catalog import Catalog
 from toolscout.errors import QueryError
 from toolscout.search.engine import Engine
-from toolscout.search.query import MOST_NAMES, MOST_TERMS, parse, parse_all
+from toolscout.search.query import MAX_NAMES, MAX_TERMS, parse, parse_all
 
 ENGINE = Engine(Catalog([tool("send_mail", "Send a message."), tool("get_time", "Tell the time.")]))
 
@@ -57,7 +57,7 @@ def test_a_name_too_long_to_be_one_is_not_told_in_full() -> None:
 
 
 def test_of_a_selection_beyond_reason_the_first_names_are_read_and_that_is_said() -> None:
-    names = [f"nope_{i}" for i in range(MOST_NAMES)]
+    names = [f"nope_{i}" for i in range(MAX_NAMES)]
 
     whole = ENGINE.search("select:" + ",".join(["send_mail", *names[1:]]))
     cut = ENGINE.search("select:" + ",".join(["send_mail", *names, "get_time"]))
@@ -93,19 +93,19 @@ def test_an_error_names_the_query_by_its_place_in_the_list_as_given(
 
 
 def test_terms_beyond_reason_are_left_out_and_that_is_said() -> None:
-    many = [f"term{i}" for i in range(MOST_TERMS + 10)]
+    many = [f"term{i}" for i in range(MAX_TERMS + 10)]
 
     for sign in ("-", "+", "server:", "category:"):
         query = parse("mail " + " ".join(f"{sign}{term}" for term in many))
         read = query.excluded + query.required + query.servers + query.categories
-        assert read == tuple(many[:MOST_TERMS])
+        assert read == tuple(many[:MAX_TERMS])
         assert query.is_cut
-    assert not parse("mail " + " ".join(f"-{term}" for term in many[:MOST_TERMS])).is_cut
+    assert not parse("mail " + " ".join(f"-{term}" for term in many[:MAX_TERMS])).is_cut
     assert not parse("mail " + "-term +word server:x " * 200).is_cut
 
 
 def test_a_search_with_terms_beyond_reason_says_that_it_was_cut() -> None:
-    found = ENGINE.search("message " + " ".join(f"-term{i}" for i in range(MOST_TERMS + 1)))
+    found = ENGINE.search("message " + " ".join(f"-term{i}" for i in range(MAX_TERMS + 1)))
 
     assert found.names == ("send_mail",)
     assert "The query was cut: describe the tool needed in a sentence." in found.notes

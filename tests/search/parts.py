@@ -15,11 +15,11 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
-from toolscout.search.embedders import load
+from toolscout.search.analyzer import words
+from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.embedder import Embedder
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
-from toolscout.search.text import words
 
 Floats = npt.NDArray[np.float32]
 
@@ -51,7 +51,7 @@ def seen(results: Results) -> str:
 @cache
 def use() -> Embedder:
     """The bundled encoder, its weights read once for all tests."""
-    (encoder,) = load("use")
+    (encoder,) = load_embedders("use")
     return encoder
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscout.search.clauses import clauses
+from toolscout.search.preprocessing import split_clauses
 
 PIECES = (
     "and",
@@ -33,15 +33,15 @@ MARK = "\u200b\u00e9"
 def test_plain_letters_are_taken_apart_as_all_others(pieces: list[str]) -> None:
     text = " ".join(("find flights to Rome", *pieces))
     marked = f"{text} {MARK}"
-    slow = tuple(part.replace(MARK, "").strip() for part in clauses(marked))
-    assert clauses(f"{text} e") == tuple(
+    slow = tuple(part.replace(MARK, "").strip() for part in split_clauses(marked))
+    assert split_clauses(f"{text} e") == tuple(
         part for part in (*slow[:-1], f"{slow[-1]} e".strip()) if part
     )
 
 
 def test_each_sentence_each_line_and_each_step_may_need_a_tool() -> None:
     text = "Find flights to Rome. Book the first one and then send Ann the ticket\n- tell Bob of it"
-    assert clauses(text) == (
+    assert split_clauses(text) == (
         "Find flights to Rome",
         "Book the first one",
         "send Ann the ticket",
@@ -50,4 +50,4 @@ def test_each_sentence_each_line_and_each_step_may_need_a_tool() -> None:
 
 
 def test_a_request_for_one_thing_stays_whole() -> None:
-    assert clauses("show the weather in Paris") == ("show the weather in Paris",)
+    assert split_clauses("show the weather in Paris") == ("show the weather in Paris",)

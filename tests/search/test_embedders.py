@@ -10,7 +10,7 @@ from tests.search.parts import Bag, Fragile, filled, tool, unplugged
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.errors import ConfigError
-from toolscout.search.embedders import load
+from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.endpoint import EmbeddingsEndpoint
 from toolscout.search.engine import Engine
 
@@ -44,11 +44,11 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_setting_names_embedders(spec: str, ids: list[str]) -> None:
-    assert [embedder.id for embedder in load(spec)] == ids
+    assert [embedder.id for embedder in load_embedders(spec)] == ids
 
 
 def test_an_option_marks_an_embedder_as_latin_only() -> None:
-    marked, plain = load("openai:m@http://h/v1?latin+openai:m@http://h/v1")
+    marked, plain = load_embedders("openai:m@http://h/v1?latin+openai:m@http://h/v1")
 
     assert isinstance(marked, EmbeddingsEndpoint)
     assert marked.is_latin_only
@@ -58,7 +58,7 @@ def test_an_option_marks_an_embedder_as_latin_only() -> None:
 @pytest.mark.parametrize("spec", ["magic", "use+magic", "onnx:", "openai:", "use:x", "Use", "+"])
 def test_an_unknown_embedder_is_an_error_that_lists_the_known_ones(spec: str) -> None:
     with pytest.raises(ConfigError, match="Choose from: none, use, onnx:FOLDER, openai:MODEL@URL"):
-        load(spec)
+        load_embedders(spec)
 
 
 def test_several_embedders_are_asked_together_and_each_says_why() -> None:

@@ -14,10 +14,14 @@ from tests.search.parts import Bag, filled, tool
 from tests.search.service import Refuse, Service, serving
 
 from toolscout.errors import ConfigError, EmbedderError
-from toolscout.search.embedders import load
+from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.embedders.embedder import Prompts
-from toolscout.search.embedders.endpoint import EmbeddingsEndpoint, Pace, Patience
+from toolscout.search.embedders.endpoint import (
+    EmbeddingsEndpoint,
+    EndpointPolicy,
+    EndpointRetryPolicy,
+)
 
 SECRET = "sk-very-secret-7391"
 TOOLS = [tool("send_mail", "send mail"), tool("weather", "weather forecast")]
@@ -57,7 +61,7 @@ def make(service: Service, clock: Clock) -> Iterator[Make]:
     made: list[EmbeddingsEndpoint] = []
 
     def endpoint(**rest: object) -> EmbeddingsEndpoint:
-        pace = Pace(clock=clock, sleep=clock.sleep)
+        pace = EndpointPolicy(clock=clock, sleep=clock.sleep)
         made.append(
             EmbeddingsEndpoint("small", **{"base_url": service.url, "pace": pace, **rest})  # type: ignore[arg-type]
         )
@@ -77,7 +81,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.behaviour("E47", "E51")
 def test_a_service_that_knows_a_language_finds_tools_across_it(service: Service) -> None:
     service.bag = Bag(meanings=["mail brief", "weather wetter"])
-    (embedder,) = load(f"openai:small@{service.url}")
+    (embedder,) = load_embedders(f"openai:small@{service.url}")
     engine = filled(TOOLS, embedders=[embedder])
 
     assert engine.search("wetter").names[0] == "weather"
@@ -234,7 +238,7 @@ def test_the_key_of_openai_is_not_sent_to_an_address_of_ones_own(
 
 def test_openai_itself_wants_a_key() -> None:
     with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
-        load("openai:text-embedding-3-small")
+        load_embedders("openai:text-embedding-3-small")
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 400, 429, 500])
@@ -355,8 +359,8 @@ def test_another_model_behind_the_same_name_is_noticed(
 def test_a_service_that_never_answers_is_given_up(service: Service, clock: Clock) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        brief = Patience(timeout_seconds=0.05, tries=2)
-        pace = Pace(tools=brief, queries=brief, clock=clock, sleep=clock.sleep)
+        brief = EndpointRetryPolicy(timeout_seconds=0.05, tries=2)
+        pace = EndpointPolicy(tools=brief, queries=brief, clock=clock, sleep=clock.sleep)
         endpoint = EmbeddingsEndpoint("small", base_url=address, pace=pace)
 
         with pytest.raises(EmbedderError, match="ReadTimeout"):

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.search import kernel
-from toolscout.search.kernel import Leaning, Word
+from toolscout.search.kernel import PostingList, ServerBoost
 
 HERE = Path(kernel.__file__).parent
 IS_COMPILED = any((HERE / name).is_file() for name in ("loops.so", "loops.dll"))
@@ -42,7 +42,7 @@ def loops(request: pytest.FixtureRequest) -> ModuleType:
     return importlib.import_module(f"toolscout.search.kernel.{request.param}")
 
 
-def word(slots: set[int], seed: int = 0) -> Word:
+def word(slots: set[int], seed: int = 0) -> PostingList:
     """A word that such tools have, and that gives each of them something else."""
     chance = np.random.default_rng(seed)
     weights = chance.random(len(slots), np.float32) * 5 + np.float32(0.1)
@@ -50,14 +50,14 @@ def word(slots: set[int], seed: int = 0) -> Word:
     every = np.zeros(SIZE, np.float32)
     every[sorted(slots)] = weights * np.float32(worth)
     told = worth, 1.0 + seed, float(every.mean()), float(every.var())
-    return Word.of(np.array(sorted(slots), np.int32), weights, *told)
+    return PostingList.of(np.array(sorted(slots), np.int32), weights, *told)
 
 
-def words(catalog: Sequence[set[int]]) -> list[Word]:
+def words(catalog: Sequence[set[int]]) -> list[PostingList]:
     return [word(slots, seed) for seed, slots in enumerate(sorted(catalog, key=len))]
 
 
-def laid(some: Sequence[Word]) -> np.ndarray:
+def laid(some: Sequence[PostingList]) -> np.ndarray:
     """What each word gives every slot, a row a word."""
     table = np.zeros((len(some), SIZE), np.float64)
     for row, one in zip(table, some, strict=True):
@@ -76,7 +76,7 @@ class TestGathering:
     def test_the_best_of_what_is_allowed_are_found_and_all_are_summed(
         self, loops: ModuleType, catalog: list[set[int]], hidden: set[int], depth: int
     ) -> None:
-        scores, found = loops.gather(words(catalog), mask(hidden), depth)
+        scores, found = loops.score_slots(words(catalog), mask(hidden), depth)
         wanted = laid(words(catalog)).sum(axis=0)
         np.testing.assert_allclose(scores, wanted, rtol=1e-5)
         seen = sorted({*chain.from_iterable(catalog)} - hidden, key=lambda s: -wanted[s])
@@ -88,26 +88,26 @@ class TestGathering:
 
     def test_what_is_as_good_as_the_last_is_found_as_well(self, loops: ModuleType) -> None:
         slots = np.arange(0, SIZE, 2, dtype=np.int32)
-        one = Word.of(slots, np.full(len(slots), 2, np.float32), 1, 1, 1, 1)
-        _, found = loops.gather([one], mask(set()), 3)
+        one = PostingList.of(slots, np.full(len(slots), 2, np.float32), 1, 1, 1, 1)
+        _, found = loops.score_slots([one], mask(set()), 3)
         assert sorted(found.tolist()) == slots.tolist()
 
     def test_of_a_large_catalog_no_better_one_is_missed(self, loops: ModuleType) -> None:
         size, depth = 20_000, 100
         chance = np.random.default_rng(7)
-        some: list[Word] = []
+        some: list[PostingList] = []
         for share in (0.0005, 0.003, 0.02, 0.1, 0.6):
             slots = np.flatnonzero(chance.random(size) < share).astype(np.int32)
             weights = chance.random(len(slots), np.float32)
-            some.append(Word.of(slots, weights, 1 / share, 1, 1, 1))
+            some.append(PostingList.of(slots, weights, 1 / share, 1, 1, 1))
         allowed = chance.random(size) < 0.5
-        scores, found = loops.gather(some, allowed, depth)
+        scores, found = loops.score_slots(some, allowed, depth)
         assert len(found) == depth
         assert scores[found].min() >= np.sort(scores[allowed])[-depth]
         assert allowed[found].all()
 
     def test_where_nothing_is_allowed_nothing_is_found(self, loops: ModuleType) -> None:
-        scores, found = loops.gather([word({1, 5})], mask({*range(SIZE)}), 3)
+        scores, found = loops.score_slots([word({1, 5})], mask({*range(SIZE)}), 3)
         assert len(found) == 0
         assert scores.nonzero()[0].tolist() == [1, 5]
 
@@ -118,7 +118,7 @@ def test_what_a_tool_holds_is_the_rarity_of_its_words(
 ) -> None:
     some = words(catalog)
     held = sum(one.idf for one in some if slot in one.slots)
-    assert isclose(loops.held(some, slot), held)
+    assert isclose(loops.idf_mass(some, slot), held)
 
 
 @given(
@@ -131,10 +131,10 @@ def test_each_clause_sees_tools_by_its_own_words(
 ) -> None:
     some = words(catalog)
     said = np.random.default_rng(seed).integers(0, 2, (3, len(some)), np.uint8)
-    fits = loops.parted(some, said.tobytes(), np.array(slots, np.int32), SIZE)
+    fits = loops.clause_scores(some, said.tobytes(), np.array(slots, np.int32), SIZE)
     sums = said @ laid(some)[:, slots]
     mean = said @ [one.mean for one in some]
-    variance = np.maximum(said @ [one.variance for one in some], kernel.SMALL)
+    variance = np.maximum(said @ [one.variance for one in some], kernel.MIN_VARIANCE)
     wanted = (sums - mean[:, None]) / np.sqrt(variance)[:, None]
     np.testing.assert_allclose(fits, wanted, rtol=1e-3, atol=1e-3)
 
@@ -151,8 +151,8 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     given_scores = np.array(scores, np.float32) / 7
     slots = np.arange(len(scores), dtype=np.int32)[::-1].copy()
     server = np.arange(len(scores), dtype=np.int32) % max(1, servers)
-    leaning = Leaning(server, servers, nameless, 0.15) if servers else None
-    order, shown, is_tied = loops.ordered(slots, given_scores, len(scores), seen, leaning)
+    leaning = ServerBoost(server, servers, nameless, 0.15) if servers else None
+    order, shown, is_tied = loops.order_slots(slots, given_scores, len(scores), seen, leaning)
     best = dict.fromkeys(range(servers), -np.inf)
     for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True):
         best[server[slot]] = max(score, best.get(server[slot], -np.inf))
@@ -176,24 +176,24 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
 @pytest.mark.parametrize("slot", [-1, SIZE])
 def test_a_slot_that_is_not_there_is_refused(loops: ModuleType, slot: int) -> None:
     slots = np.array([3, slot], np.int32)
-    leaning = Leaning(np.zeros(SIZE, np.int32), 1, -1, 0.15)
+    leaning = ServerBoost(np.zeros(SIZE, np.int32), 1, -1, 0.15)
     for lean in (None, leaning):
         with pytest.raises(IndexError, match=f"slot {slot}, but there are only 0 to {SIZE - 1}"):
-            loops.ordered(slots, np.ones(2, np.float32), SIZE, 5, lean)
+            loops.order_slots(slots, np.ones(2, np.float32), SIZE, 5, lean)
     with pytest.raises(IndexError, match=f"slot {slot}"):
-        loops.parted([word({1})], b"\1", slots, SIZE)
+        loops.clause_scores([word({1})], b"\1", slots, SIZE)
 
 
 def test_numbers_of_other_kinds_and_in_another_order_of_memory_are_taken(
     loops: ModuleType,
 ) -> None:
     slots, scores = np.array([4, 2, 9]), np.array([[1.0, 0], [3.0, 0], [2.0, 0]])[:, 0]
-    order, shown, is_tied = loops.ordered(slots, scores, SIZE, 5, None)
+    order, shown, is_tied = loops.order_slots(slots, scores, SIZE, 5, None)
     assert (order.tolist(), shown.tolist(), is_tied) == ([2, 9, 4], [3.0, 2.0, 1.0], False)
     fits = np.array([[0.0, 9.0], [9.0, 0.0], [9.0, 0.0]])
-    turn = loops.turns(np.array([3.0, 2.9, 2.8]), fits.T, 2, 0.5, 3.0)
+    turn = loops.diverse_order(np.array([3.0, 2.9, 2.8]), fits.T, 2, 0.5, 3.0)
     assert turn.tolist() == [0, 1, 2]
-    several = loops.parted([word({4, 9})], b"\1", np.array([4, 2, 9])[::-1], SIZE)
+    several = loops.clause_scores([word({4, 9})], b"\1", np.array([4, 2, 9])[::-1], SIZE)
     assert several.shape == (1, 3)
 
 
@@ -207,7 +207,7 @@ def test_once_a_clause_is_served_tools_for_the_others_come_forward(
     scores = np.arange(len(fits), 0, -1, dtype=np.float32)
     table = np.array(fits, np.float32).T.copy() / 8
     wanted = min(wanted, len(fits))
-    turn = loops.turns(scores, table, wanted, 0.5, 3.0).tolist()
+    turn = loops.diverse_order(scores, table, wanted, 0.5, 3.0).tolist()
     assert sorted(turn) == list(range(len(fits)))
     assert turn[0] == 0
     served = np.zeros(3)
@@ -224,7 +224,7 @@ def test_once_a_clause_is_served_tools_for_the_others_come_forward(
 
 @pytest.mark.skipif(not shutil.which("cc"), reason="There is no C compiler.")
 def test_where_there_is_a_compiler_the_loops_are_compiled() -> None:
-    assert kernel.gather.__module__ == "toolscout.search.kernel.compiled"
+    assert kernel.score_slots.__module__ == "toolscout.search.kernel.compiled"
 
 
 def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
@@ -249,7 +249,7 @@ def imported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which loops a copy of the package takes."""
     monkeypatch.syspath_prepend(folder)
     try:
-        return importlib.import_module("loops").gather.__module__
+        return importlib.import_module("loops").score_slots.__module__
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
             del sys.modules[name]
@@ -263,7 +263,7 @@ def test_words_are_alike_that_differ_in_few_letters(
     loops: ModuleType, some: list[str], word: str, most: int, data: st.DataObject
 ) -> None:
     start = data.draw(st.integers(0, len(some)))
-    found = loops.Letters(some).alike(word, start, len(some), most)
+    found = loops.LetterSignatures(some).find_similar(word, start, len(some), most)
     assert found == [i for i, other in enumerate(some[start:]) if _apart(word, other) <= most]
 
 

@@ -14,7 +14,13 @@ from tests.search.parts import Bag, Floats, filled, tool
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.search.engine import Engine
-from toolscout.search.vectors import ANEW, EXACT_UP_TO, LEADING, SINGLE_UP_TO, Vectors
+from toolscout.search.vectors import (
+    EXACT_UP_TO,
+    FLOAT32_UP_TO,
+    PRINCIPAL_DIRECTIONS,
+    REFIT_FACTOR,
+    Vectors,
+)
 
 
 def words(stem: str, count: int) -> list[str]:
@@ -32,7 +38,7 @@ class Quick(Bag):
     """A bag whose texts are sums of a table's rows, so that thousands take no time."""
 
     def __init__(self) -> None:
-        super().__init__(name="quick", dimensions=LEADING + 40)
+        super().__init__(name="quick", dimensions=PRINCIPAL_DIRECTIONS + 40)
         table = [*VERBS, *NOUNS, *PLACES]
         self._rows = {word: row for row, word in enumerate(table)}
         self._rows |= {s: self._rows[n] for s, n in zip(SYNONYMS, NOUNS, strict=True)}
@@ -54,7 +60,7 @@ def many(count: int) -> list[Tool]:
 
 
 @pytest.mark.behaviour("S15")
-@pytest.mark.parametrize("beyond", [EXACT_UP_TO, SINGLE_UP_TO])
+@pytest.mark.parametrize("beyond", [EXACT_UP_TO, FLOAT32_UP_TO])
 def test_a_large_catalog_is_searched_by_meaning_and_kept_up_to_date(beyond: int) -> None:
     tools = many(beyond + 500)
     engine = Engine(Catalog(tools[:-1]), embedders=[Quick()])
@@ -90,15 +96,19 @@ def test_a_large_catalog_is_searched_by_meaning_and_kept_up_to_date(beyond: int)
 
 def test_vectors_of_another_kind_that_come_later_are_scanned_as_well() -> None:
     """The directions that lead are those of all vectors, not of the first ones."""
-    width, later = 2 * LEADING, ANEW * (EXACT_UP_TO + 1)
-    kinds = np.random.default_rng(7).normal(size=(2, later, LEADING - 4)).astype(np.float32)
+    width, later = 2 * PRINCIPAL_DIRECTIONS, REFIT_FACTOR * (EXACT_UP_TO + 1)
+    kinds = (
+        np.random.default_rng(7)
+        .normal(size=(2, later, PRINCIPAL_DIRECTIONS - 4))
+        .astype(np.float32)
+    )
     rows = np.zeros((EXACT_UP_TO + 1 + later, width), np.float32)
-    rows[: EXACT_UP_TO + 1, : LEADING - 4] = kinds[0, : EXACT_UP_TO + 1]
-    rows[EXACT_UP_TO + 1 :, LEADING + 4 :] = kinds[1]
+    rows[: EXACT_UP_TO + 1, : PRINCIPAL_DIRECTIONS - 4] = kinds[0, : EXACT_UP_TO + 1]
+    rows[EXACT_UP_TO + 1 :, PRINCIPAL_DIRECTIONS + 4 :] = kinds[1]
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     slots = np.arange(len(rows), dtype=np.int32)
 
-    known = Vectors.empty(width).sized(len(rows))
+    known = Vectors.empty(width).resize(len(rows))
     for some in np.split(slots, [EXACT_UP_TO + 1]):
         known = known.put(some, rows[some])
     everything = np.ones(len(rows), np.bool_)
@@ -108,15 +118,15 @@ def test_vectors_of_another_kind_that_come_later_are_scanned_as_well() -> None:
 
 
 def test_a_catalog_that_gave_way_to_another_is_scanned_by_what_it_has_now() -> None:
-    width = 2 * LEADING
+    width = 2 * PRINCIPAL_DIRECTIONS
     kinds = np.zeros((2, EXACT_UP_TO + 1, width), np.float32)
-    some = np.random.default_rng(8).normal(size=(2, EXACT_UP_TO + 1, LEADING - 4))
-    kinds[0, :, : LEADING - 4], kinds[1, :, LEADING + 4 :] = some
+    some = np.random.default_rng(8).normal(size=(2, EXACT_UP_TO + 1, PRINCIPAL_DIRECTIONS - 4))
+    kinds[0, :, : PRINCIPAL_DIRECTIONS - 4], kinds[1, :, PRINCIPAL_DIRECTIONS + 4 :] = some
     kinds /= np.linalg.norm(kinds, axis=2, keepdims=True)
     slots = np.arange(EXACT_UP_TO + 1, dtype=np.int32)
 
-    known = Vectors.empty(width).sized(len(slots)).put(slots, kinds[0])
-    known = known.drop(slots[10:]).kept(slots[:10]).sized(len(slots) + 10)
+    known = Vectors.empty(width).resize(len(slots)).put(slots, kinds[0])
+    known = known.drop(slots[10:]).compact(slots[:10]).resize(len(slots) + 10)
     known = known.put(slots + 10, kinds[1])
     everything = np.ones(len(slots) + 10, np.bool_)
     for wanted in range(0, len(slots), 499):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.clean import without_hidden
+from toolscout.catalog.sanitization import strip_hidden
 from toolscout.search.engine import Engine
 
 TOOLS = [
@@ -24,7 +24,7 @@ PULL = "github__create_pull_request"
 
 
 def is_clean(name: str) -> bool:
-    return without_hidden(name) == name
+    return strip_hidden(name) == name
 
 
 @pytest.mark.parametrize(

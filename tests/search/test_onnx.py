@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from toolscout.errors import ConfigError, EmbedderError
-from toolscout.search.embedders import load
+from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.embedder import Prompts
 from toolscout.search.embedders.onnx import OnnxEncoder
 
@@ -104,7 +104,8 @@ def unit(vector: np.ndarray) -> np.ndarray:
 @pytest.mark.behaviour("E47")
 def test_a_model_on_disk_finds_what_shares_no_word_with_the_request(folder: Path) -> None:
     engine = filled(
-        [MAIL, WEATHER, tool("delete_file", "delete file")], embedders=load(f"onnx:{folder}")
+        [MAIL, WEATHER, tool("delete_file", "delete file")],
+        embedders=load_embedders(f"onnx:{folder}"),
     )
 
     assert engine.search("dispatch letter").names[0] == "send_mail"
@@ -233,7 +234,7 @@ def test_prompts_stand_before_questions_and_texts(folder: Path) -> None:
         {"prompts": {"query": "ask ", "document": "tell "}},
     )
     prompted = OnnxEncoder(folder)
-    (overruled,) = load(f"onnx:{folder}?query=&passage=ask%20&latin")
+    (overruled,) = load_embedders(f"onnx:{folder}?query=&passage=ask%20&latin")
 
     assert prompted.encode(["mail"]) == pytest.approx(plain.encode(["tell mail"]))
     assert prompted.encode_queries(["mail"]) == pytest.approx(plain.encode(["ask mail"]))
@@ -327,7 +328,7 @@ def test_what_is_missing_or_not_supported_is_said_when_the_model_is_named(
     break_it(folder)
 
     with pytest.raises(ConfigError, match=says) as caught:
-        load(f"onnx:{folder}")
+        load_embedders(f"onnx:{folder}")
 
     assert caught.value.hint
 
@@ -348,7 +349,7 @@ def test_a_model_that_cannot_be_run_leaves_search_by_words_and_says_why(
     folder: Path, kind: str
 ) -> None:
     BROKEN[kind](folder)
-    (encoder,) = load(f"onnx:{folder}")
+    (encoder,) = load_embedders(f"onnx:{folder}")
     with pytest.raises(EmbedderError) as caught:
         encoder.encode(["mail"])
     assert caught.value.hint

@@ -14,7 +14,7 @@ from tests.search.parts import Bag, filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
-from toolscout.search.query import MOST_QUERIES
+from toolscout.search.query import MAX_QUERIES
 
 OFFICE = [
     tool("send_mail", "Send a message by email.", related=("read_mail", "no_such_tool")),
@@ -134,13 +134,13 @@ def test_several_queries_are_as_sure_as_the_least_sure_of_them(engine: Engine) -
 
 
 def test_of_very_many_queries_the_first_are_read_and_that_is_said(engine: Engine) -> None:
-    few = engine.search([*(f"plane {n}" for n in range(MOST_QUERIES - 2)), "weather"], limit=1)
+    few = engine.search([*(f"plane {n}" for n in range(MAX_QUERIES - 2)), "weather"], limit=1)
     assert "get_weather" in few.names
     assert not few.notes
 
     many = engine.search([*(f"plane {n}" for n in range(10_000)), "weather"], limit=1)
     assert many.names == ("book_flight",)
-    assert many.notes == (f"At most {MOST_QUERIES} queries are read at once.",)
+    assert many.notes == (f"At most {MAX_QUERIES} queries are read at once.",)
 
 
 def test_near_has_the_next_names_and_none_that_is_shown(engine: Engine) -> None:
@@ -245,11 +245,11 @@ def test_a_limit_beyond_the_catalog_shows_what_there_is(engine: Engine) -> None:
 
 PROGRAM = """
 import json, sys
-from toolscout.catalog.sources.files import read_tools
+from toolscout.sources.files import read_tools
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
-from toolscout.search.embedders import load
-engine = Engine(Catalog(read_tools(sys.argv[1]).tools), embedders=load(sys.argv[2]))
+from toolscout.search.embedders import load_embedders
+engine = Engine(Catalog(read_tools(sys.argv[1]).tools), embedders=load_embedders(sys.argv[2]))
 engine.fill()
 for query in json.loads(sys.argv[3]):
     found = engine.search(query)

@@ -10,14 +10,14 @@ import pytest
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.search.clauses import clauses
 from toolscout.search.engine import Engine
 from toolscout.search.fusion import zscore
 from toolscout.search.hit import Reason
+from toolscout.search.preprocessing import split_clauses
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
-from toolscout.search.ranking import Floats, Fused, Fusion, Ints, Ranking, Request
+from toolscout.search.ranking import Floats, FusedRanking, Fusion, Ints, Ranking, RankingRequest
 
 TOOLS = [
     tool("send_mail", "send mail"),
@@ -39,10 +39,10 @@ class Liked:
     def candidates(self) -> Ints:
         return np.array(list(self.counts), np.int32)
 
-    def at(self, slots: Ints) -> Floats:
+    def scores_at(self, slots: Ints) -> Floats:
         return np.array([self.counts.get(slot, 0.0) for slot in slots.tolist()], np.float32)
 
-    def why(self, slot: int) -> Reason | None:
+    def explain(self, slot: int) -> Reason | None:
         return Reason(self.arm, score=self.counts[slot]) if slot in self.counts else None
 
 
@@ -52,7 +52,7 @@ class Popular:
     def __init__(self, **counts: float) -> None:
         self.counts = counts
 
-    def rank(self, request: Request) -> Ranking | None:
+    def rank(self, request: RankingRequest) -> Ranking | None:
         found = ((request.index.slot(name), count) for name, count in self.counts.items())
         return Liked({slot: count for slot, count in found if slot is not None})
 
@@ -70,7 +70,7 @@ def test_a_ranker_of_ones_own_joins_the_others_and_says_why() -> None:
 
 def test_a_ranker_that_has_nothing_to_say_is_passed_over() -> None:
     class Silent:
-        def rank(self, request: Request) -> Ranking | None:
+        def rank(self, request: RankingRequest) -> Ranking | None:
             return None
 
     assert Engine(Catalog(TOOLS), rankers=[Silent()]).search("mail").names == ()
@@ -86,30 +86,30 @@ def test_a_ranker_that_ignores_who_may_see_what_shows_nothing_hidden() -> None:
     assert found.near == ()
 
 
-def summed(request: Request, rankings: Sequence[Ranking]) -> tuple[Ints, list[Floats]]:
+def summed(request: RankingRequest, rankings: Sequence[Ranking]) -> tuple[Ints, list[Floats]]:
     slots = np.unique(np.concatenate([r.candidates for r in rankings])).astype(np.int32)
-    return slots, [r.at(slots) for r in rankings]
+    return slots, [r.scores_at(slots) for r in rankings]
 
 
-def ordered(request: Request, slots: Ints, scores: Floats) -> Fused:
+def ordered(request: RankingRequest, slots: Ints, scores: Floats) -> FusedRanking:
     def place(row: int) -> tuple[float, str]:
         return -float(scores[row]), request.index.tool(int(slots[row])).name
 
     rows = sorted(range(len(slots)), key=place)
-    return Fused(slots[rows], scores[rows])
+    return FusedRanking(slots[rows], scores[rows])
 
 
-def by_maximum(request: Request, rankings: Sequence[Ranking]) -> Fused:
+def by_maximum(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
     slots, columns = summed(request, rankings)
     return ordered(request, slots, np.max(columns, axis=0))
 
 
-def by_weight(request: Request, rankings: Sequence[Ranking]) -> Fused:
+def by_weight(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
     slots, columns = summed(request, rankings)
     return ordered(request, slots, np.mean(columns, axis=0))
 
 
-def by_position(request: Request, rankings: Sequence[Ranking]) -> Fused:
+def by_position(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
     slots, columns = summed(request, rankings)
     scores = sum(1 / (61 + np.argsort(np.argsort(-column))) for column in columns)
     return ordered(request, slots, scores.astype(np.float32))
@@ -133,8 +133,8 @@ def test_a_fusion_of_ones_own_orders_the_same_tools(fusion: Fusion) -> None:
 
 
 def test_a_fusion_that_finds_nothing_is_an_empty_answer() -> None:
-    def nothing(request: Request, rankings: Sequence[Ranking]) -> Fused:
-        return Fused(np.zeros(0, np.int32), np.zeros(0, np.float32))
+    def nothing(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
+        return FusedRanking(np.zeros(0, np.int32), np.zeros(0, np.float32))
 
     found = Engine(Catalog(TOOLS), fusion=nothing).search("mail")
 
@@ -157,7 +157,7 @@ def test_arms_are_weighed_as_one_likes() -> None:
 def test_words_that_no_tool_has_cost_plain_english_less_trust_than_other_languages() -> None:
     trusts: list[float] = []
 
-    def watched(request: Request, rankings: Sequence[Ranking]) -> Fused:
+    def watched(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
         trusts.extend(ranking.trust for ranking in rankings)
         return zscore(request, rankings)
 
@@ -173,13 +173,13 @@ def test_vectors_alone_give_each_of_several_needs_its_turn() -> None:
     bag = Bag()
     engine = filled(TOOLS, embedders=[bag], rankers=[Dense(bag)])
     request = "erase the old file now; send a mail to her; what is the weather forecast"
-    assert len(clauses(request)) == 3
+    assert len(split_clauses(request)) == 3
     assert set(engine.search(request, limit=3).names) == {"erase", "send_mail", "weather"}
 
 
 def test_a_ranker_that_offers_what_is_not_there_is_told_so() -> None:
     class Lost:
-        def rank(self, request: Request) -> Ranking | None:
+        def rank(self, request: RankingRequest) -> Ranking | None:
             return Liked({0: 1.0, 99: 2.0})
 
     engine = Engine(Catalog(TOOLS), rankers=[Lost()])

@@ -9,7 +9,7 @@ from tests.search.parts import filled, seen, tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
-from toolscout.search.values import with_kinds, without_contents
+from toolscout.search.preprocessing import add_value_kinds, drop_long_quotations
 
 TOOLS = (
     tool("read_file", "Read a file."),
@@ -22,7 +22,7 @@ SEEN = frozenset(("file", "url", "email"))
 
 
 def said(text: str) -> str:
-    return with_kinds(text, SEEN.__contains__)
+    return add_value_kinds(text, SEEN.__contains__)
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_nothing_is_said_of_what_is_no_such_value_or_has_been_named(request_: st
 
 
 def test_a_kind_that_no_tool_is_for_is_not_said() -> None:
-    assert with_kinds("what is in report.pdf?", lambda _: False) == "what is in report.pdf?"
-    assert with_kinds("what is in report.pdf?", {"document"}.__contains__).startswith(
+    assert add_value_kinds("what is in report.pdf?", lambda _: False) == "what is in report.pdf?"
+    assert add_value_kinds("what is in report.pdf?", {"document"}.__contains__).startswith(
         "what is in document"
     )
 
@@ -103,7 +103,9 @@ def test_a_value_finds_the_tools_for_its_kind(query: str, name: str, *, is_encod
 )
 def test_what_is_quoted_at_length_is_not_what_is_asked_for(request_: str, left: str | None) -> None:
     known = {"send", "mail", "price", "note", "file", "read", "list"}
-    assert without_contents(request_, known.__contains__) == (request_ if left is None else left)
+    assert drop_long_quotations(request_, known.__contains__) == (
+        request_ if left is None else left
+    )
 
 
 def test_the_text_of_a_message_does_not_outweigh_that_it_is_to_be_sent() -> None:

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from tests.search.parts import filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.search.analyzer import terms
 from toolscout.search.engine import Engine
-from toolscout.search.text import terms
-from toolscout.search.values import in_full
-from toolscout.search.variants import usual
+from toolscout.search.preprocessing import expand_abbreviations
+from toolscout.search.variants import canonical_word
 
 
 @pytest.mark.parametrize(
@@ -68,12 +68,12 @@ def test_relatives_of_a_word_stay_one_term(words: str) -> None:
     ],
 )
 def test_words_that_only_look_british_or_short_stay(word: str) -> None:
-    assert usual(word) == word
+    assert canonical_word(word) == word
 
 
 @given(st.text("abcdeilnorstuyz8", min_size=1, max_size=14))
 def test_what_is_usual_is_usual_twice(word: str) -> None:
-    assert " ".join(map(usual, usual(word).split())) == usual(word)
+    assert " ".join(map(canonical_word, canonical_word(word).split())) == canonical_word(word)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_letters_that_stand_for_words_are_written_out_but_not_in_names(
     seen = {
         term for words in ("pull request", "virtual machine", "database") for term in terms(words)
     }
-    assert in_full(short, seen.__contains__) == full
+    assert expand_abbreviations(short, seen.__contains__) == full
 
 
 def test_a_tool_named_in_short_is_found_in_full_and_the_other_way_round() -> None:

@@ -18,7 +18,7 @@ from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.fields import RECIPE, texts
+from toolscout.search.fields import RECIPE_VERSION, embedding_texts
 
 MAIL = tool("send_mail", "send mail", category="post", phrases=("write to somebody",))
 WEATHER = tool("weather", "weather forecast")
@@ -517,4 +517,4 @@ def test_texts_that_are_made_another_way_are_kept_under_another_name() -> None:
             ("write to somebody", 0.7),
         )
     }
-    assert texts(message) == made[RECIPE]
+    assert embedding_texts(message) == made[RECIPE_VERSION]

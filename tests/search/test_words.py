@@ -14,8 +14,8 @@ from tests.search.parts import tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
+from toolscout.search.analyzer import replace_words, terms, words
 from toolscout.search.engine import Engine
-from toolscout.search.text import terms, with_words, words
 
 OTHERS = [tool(f"thing_{i}", f"Handles thing number {i}.") for i in range(20)]
 
@@ -427,4 +427,4 @@ def test_a_very_long_query_still_finds_the_tool() -> None:
 )
 def test_words_of_plain_texts_are_replaced_as_all_others_are(pieces: list[str]) -> None:
     text, others = "".join(pieces), {"gihtub": "github", "mail": "letter"}
-    assert f"{with_words(text, others)} é" == with_words(f"{text} é", others)
+    assert f"{replace_words(text, others)} é" == replace_words(f"{text} é", others)

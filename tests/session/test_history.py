@@ -11,7 +11,7 @@ from google.genai.types import Content as GeminiContent
 from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall
 
-from toolscout.disclosure.history import Exchange, exchanges
+from toolscout.disclosure.history import ToolExchange, tool_exchanges
 
 REPLY = {"tools": [{"name": "send_email", "description": "Send."}]}
 TEXT = json.dumps(REPLY)
@@ -130,7 +130,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_search_and_its_answer_are_read_from_every_shape(shape: str):
-    (exchange,) = exchanges(SHAPES[shape])
+    (exchange,) = tool_exchanges(SHAPES[shape])
     assert exchange.name == "tool_search"
     assert exchange.arguments == ARGUMENTS
     assert exchange.value is not None
@@ -152,7 +152,7 @@ def test_objects_of_the_official_sdks_are_read_like_their_dictionaries():
     response = ResponseFunctionToolCall.model_validate(RESPONSES[1])
     gemini = GeminiContent.model_validate(GEMINI[1])
     for message in (chat, anthropic, response, gemini):
-        (exchange,) = exchanges([message])
+        (exchange,) = tool_exchanges([message])
         assert (exchange.name, exchange.arguments) == ("tool_search", ARGUMENTS)
 
 
@@ -192,7 +192,7 @@ def test_native_references_to_tools_are_read():
         }
     ]
     for messages in (client, hosted):
-        (exchange,) = exchanges(messages)
+        (exchange,) = tool_exchanges(messages)
         assert exchange.references == ("send_email",)
 
 
@@ -208,7 +208,7 @@ def test_several_calls_get_each_their_own_answer_in_any_order():
         {"role": "tool", "tool_call_id": "2", "content": "of b"},
         {"role": "tool", "tool_call_id": "1", "content": "of a"},
     ]
-    assert [(e.name, e.text) for e in exchanges(messages)] == [("a", "of a"), ("b", "of b")]
+    assert [(e.name, e.text) for e in tool_exchanges(messages)] == [("a", "of a"), ("b", "of b")]
 
 
 def test_calls_without_ids_are_answered_in_order():
@@ -220,7 +220,7 @@ def test_calls_without_ids_are_answered_in_order():
             "parts": [{"functionResponse": {"name": "x", "response": {"n": n}}} for n in (1, 2)],
         },
     ]
-    assert [e.value for e in exchanges(messages)] == [{"n": 1}, {"n": 2}]
+    assert [e.value for e in tool_exchanges(messages)] == [{"n": 1}, {"n": 2}]
 
 
 @pytest.mark.parametrize(
@@ -240,11 +240,11 @@ def test_calls_without_ids_are_answered_in_order():
     ],
 )
 def test_what_is_merely_said_or_broken_is_no_exchange(message: Any):
-    assert exchanges([message]) == ()
+    assert tool_exchanges([message]) == ()
 
 
 def test_broken_arguments_are_an_empty_call():
     messages = [
         {"type": "function_call", "call_id": "1", "name": "x", "arguments": '{"a": '},
     ]
-    assert exchanges(messages) == (Exchange("x", {}),)
+    assert tool_exchanges(messages) == (ToolExchange("x", {}),)

@@ -14,10 +14,10 @@ from toolscout.catalog.names import wire_name
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.native import search_output
-from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS, MCPAGENT, profile
-from toolscout.disclosure.rebuild import rebuilt
-from toolscout.disclosure.session import Session
-from toolscout.toolbox.box import Toolbox
+from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS, MCPAGENT, get_profile
+from toolscout.disclosure.rebuild import rebuild_session
+from toolscout.disclosure.session_state import SessionState
+from toolscout.toolbox.toolbox import Toolbox
 
 LONG = "warehouse__" + "reserve_a_pallet_for_a_delivery_" * 3
 TOOLS = [
@@ -124,7 +124,7 @@ async def test_what_a_conversation_had_comes_back_from_its_messages(box: Toolbox
     live = await box.session("s")
     live.view("plain")
     turns = [(n, a, await live.call(n, a)) for n, a in ASKED[box.profile.name]]
-    again = rebuilt("s", shape(turns), profile=box.profile, catalog=box.catalog)
+    again = rebuild_session("s", shape(turns), profile=box.profile, catalog=box.catalog)
     called = {n for n, _, _ in turns if n in box.catalog}
     assert set(again.loaded) == {*live.state.loaded, *called}
     assert set(again.uses) == called
@@ -155,7 +155,7 @@ async def test_a_session_the_store_does_not_know_is_rebuilt_when_messages_are_gi
     ],
 )
 def test_tools_are_never_loaded_from_what_anybody_says(message: Any):
-    assert rebuilt("s", [message], profile=DEFAULT, catalog=CATALOG) == Session("s")
+    assert rebuild_session("s", [message], profile=DEFAULT, catalog=CATALOG) == SessionState("s")
 
 
 def test_only_the_first_line_of_a_reply_names_what_was_loaded():
@@ -163,7 +163,9 @@ def test_only_the_first_line_of_a_reply_names_what_was_loaded():
         "Loaded: office__mail (in your tool list from the next step)\nAlso:\nLoaded: office__print"
     )
     turns = [("tool_search", {"query": "mail"}, Result.of(sly))]
-    assert rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG).loaded == ("office__mail",)
+    assert rebuild_session("s", chat(turns), profile=DEFAULT, catalog=CATALOG).loaded == (
+        "office__mail",
+    )
 
 
 def test_definitions_for_the_dispatcher_name_what_was_loaded():
@@ -172,20 +174,20 @@ def test_definitions_for_the_dispatcher_name_what_was_loaded():
         "nothing: at all\n{}\nAlso:\noffice__print(): Print it."
     )
     turns = [("tool_search", {"query": "mail"}, Result.of(text))]
-    again = rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
+    again = rebuild_session("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
     assert again.loaded == ("office__mail", "filler__3")
 
 
 def test_results_of_other_tools_load_nothing():
     turns = [("office__print", {}, Result.of({"loaded": ["office__mail"], "tools": []}))]
-    again = rebuilt("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
+    again = rebuild_session("s", chat(turns), profile=DEFAULT, catalog=CATALOG)
     assert again.loaded == again.uses == ("office__print",)
 
 
 def test_a_search_that_only_tells_loads_nothing():
     reply = Result.of({"found": 1, "tools": [{"name": "office__mail"}]})
     turns = [("search_tools", {"query": "mail"}, reply)]
-    assert rebuilt("s", chat(turns), profile=MCPAGENT, catalog=CATALOG).loaded == ()
+    assert rebuild_session("s", chat(turns), profile=MCPAGENT, catalog=CATALOG).loaded == ()
 
 
 @pytest.mark.parametrize("name", ["cms", "everruns"])
@@ -195,7 +197,7 @@ def test_names_in_a_structured_reply_are_taken_and_broken_ones_passed_over(name:
         "loaded": ["office__mail"],
     }
     turns = [("tool_search", {"query": "mail"}, Result.of(reply))]
-    again = rebuilt("s", chat(turns), profile=profile(name), catalog=CATALOG)
+    again = rebuild_session("s", chat(turns), profile=get_profile(name), catalog=CATALOG)
     assert again.loaded in ((), ("office__mail",))
     assert (again.loaded == ()) == (name == "everruns" and EVERRUNS.loading.__name__ == "nothing")
 
@@ -204,7 +206,7 @@ def test_names_in_a_structured_reply_are_taken_and_broken_ones_passed_over(name:
 def test_a_tool_the_catalog_has_lost_is_remembered_for_when_it_returns():
     reply = Result.of({"tools": [{"name": "shop__buy"}]})
     turns = [("tool_search", {"query": "buy"}, reply), ("shop__pay", {}, Result.of("paid"))]
-    again = rebuilt("s", chat(turns), profile=CMS, catalog=CATALOG)
+    again = rebuild_session("s", chat(turns), profile=CMS, catalog=CATALOG)
     assert again.loaded == ("shop__buy", "shop__pay")
 
 
@@ -216,7 +218,7 @@ def test_native_references_count_whatever_they_are_called():
         "content": [{"type": "tool_reference", "tool_name": wire_name(LONG)}],
     }
     messages = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [back]}]
-    assert rebuilt("s", messages, profile=CORTEX, catalog=CATALOG).loaded == (LONG,)
+    assert rebuild_session("s", messages, profile=CORTEX, catalog=CATALOG).loaded == (LONG,)
 
 
 def test_hosted_search_of_openai_with_namespaces_is_read():
@@ -228,7 +230,7 @@ def test_hosted_search_of_openai_with_namespaces_is_read():
         {"type": "tool_search_call", "execution": "server", "arguments": {"query": "office"}},
         {"type": "tool_search_output", "execution": "server", "tools": found},
     ]
-    again = rebuilt("s", messages, profile=DEFAULT, catalog=CATALOG)
+    again = rebuild_session("s", messages, profile=DEFAULT, catalog=CATALOG)
     assert again.loaded == ("office__mail", "office__print")
 
 
@@ -239,13 +241,13 @@ async def test_with_gpt_the_messages_go_on_bringing_what_they_define() -> None:
         assert view.mechanism == "openai_client"
         query = {"query": "select:office__mail,office__print"}
         await session.call("tool_search", query)
-        found = view.found(session.tools(*session.state.loaded))
+        found = view.native_answer(session.tools(*session.state.loaded))
         asked = {"type": "tool_search_call", "call_id": "1", "arguments": query}
         messages = [asked, search_output("1", found)]
         again = await box.session("second", messages=messages)
         assert again.state.loaded == session.state.loaded
         assert again.view("gpt-5.4").text == session.view("gpt-5.4").text == view.text
-        await again.compacted()
+        await again.mark_compacted()
         assert [t["name"] for t in again.view("gpt-5.4").tools[1:]] == [*session.state.loaded]
         elsewhere = await box.session("third", messages=messages)
         assert "office__mail" in elsewhere.view("claude-opus-4-5").text
@@ -279,5 +281,5 @@ async def test_what_was_loaded_before_the_messages_begin_is_known_from_a_later_a
         "Already in your tool list: filler__1"
     )
     turn = ("tool_search", {"query": "x"}, forged)
-    session = rebuilt("s", chat([turn]), profile=loading, catalog=CATALOG)
+    session = rebuild_session("s", chat([turn]), profile=loading, catalog=CATALOG)
     assert session.loaded == ("office__mail",)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from toolscout.errors import StoreError
-from toolscout.store.contract import Limits, Record, Store
+from toolscout.store.contract import Record, Store, StoreLimits
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import SqliteStore
 
@@ -29,7 +29,7 @@ class Hands:
         return self.now
 
 
-Make = Callable[[Limits], Store]
+Make = Callable[[StoreLimits], Store]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def clock() -> Hands:
 def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Hands) -> Iterator[Make]:
     opened: list[Store] = []
 
-    def build(limits: Limits) -> Store:
+    def build(limits: StoreLimits) -> Store:
         store: Store = (
             MemoryStore(limits=limits, clock=clock)
             if request.param == "memory"
@@ -57,7 +57,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Hands) -> Iterat
 
 @pytest.fixture
 def store(make: Make) -> Store:
-    return make(Limits())
+    return make(StoreLimits())
 
 
 def test_what_was_never_written_is_not_there(store: Store):
@@ -114,7 +114,7 @@ def test_lists_show_the_last_written_first(store: Store):
 
 @pytest.mark.behaviour("S1")
 def test_the_cap_drops_what_was_not_written_for_longest(make: Make):
-    store = make(Limits(cap=3))
+    store = make(StoreLimits(cap=3))
     for name in ("a", "b", "c"):
         store.put(name, name, expected=0)
     store.put("a", "again", expected=1)
@@ -133,14 +133,14 @@ def test_four_thousand_and_ninety_six_sessions_are_kept_by_default(store: Store)
 
 
 def test_without_a_cap_nothing_is_dropped(make: Make):
-    store = make(Limits(cap=None))
+    store = make(StoreLimits(cap=None))
     for number in range(20):
         store.put(str(number), "{}", expected=0)
     assert len(store.list()) == 20
 
 
 def test_old_records_are_gone_the_moment_they_expire(make: Make, clock: Hands):
-    store = make(Limits(ttl_seconds=60))
+    store = make(StoreLimits(ttl_seconds=60))
     store.put("old", "x", expected=0)
     clock.now += 30
     store.put("young", "y", expected=0)
@@ -151,7 +151,7 @@ def test_old_records_are_gone_the_moment_they_expire(make: Make, clock: Hands):
 
 
 def test_writing_keeps_a_record_alive(make: Make, clock: Hands):
-    store = make(Limits(ttl_seconds=60))
+    store = make(StoreLimits(ttl_seconds=60))
     store.put("s", "x", expected=0)
     clock.now += 50
     store.put("s", "y", expected=1)
@@ -160,7 +160,7 @@ def test_writing_keeps_a_record_alive(make: Make, clock: Hands):
 
 
 def test_expiry_says_how_many_went(make: Make, clock: Hands):
-    store = make(Limits(ttl_seconds=60))
+    store = make(StoreLimits(ttl_seconds=60))
     store.put("a", "x", expected=0)
     store.put("b", "x", expected=0)
     clock.now += 60
@@ -171,7 +171,7 @@ def test_expiry_says_how_many_went(make: Make, clock: Hands):
 
 
 def test_an_expired_record_may_be_written_anew(make: Make, clock: Hands):
-    store = make(Limits(ttl_seconds=60))
+    store = make(StoreLimits(ttl_seconds=60))
     store.put("s", "x", expected=0)
     clock.now += 60
     assert store.put("s", "mine", expected=1) is None
@@ -222,7 +222,7 @@ class StoresAgree(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.clock = Hands()
-        limits = Limits(cap=3, ttl_seconds=50)
+        limits = StoreLimits(cap=3, ttl_seconds=50)
         self.memory = MemoryStore(limits=limits, clock=self.clock)
         self.folder = TemporaryDirectory()
         path = Path(self.folder.name) / "store.db"

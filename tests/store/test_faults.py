@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from toolscout.errors import StoreError
-from toolscout.store.contract import Limits
-from toolscout.store.sqlite import Access, SqliteStore
+from toolscout.store.contract import StoreLimits
+from toolscout.store.sqlite import SqliteOptions, SqliteStore
 
 SRC = str(Path(__file__).parents[2] / "src")
 
@@ -135,7 +135,7 @@ def test_processes_that_make_the_file_at_once_do_not_trip_over_each_other(path: 
 
 
 def test_a_file_locked_by_another_process_is_an_error_that_says_so(path: Path):
-    store = SqliteStore(path, access=Access(busy_timeout_seconds=0.01))
+    store = SqliteStore(path, access=SqliteOptions(busy_timeout_seconds=0.01))
     store.put("s", "before", expected=0)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -151,7 +151,7 @@ def test_a_file_locked_by_another_process_is_an_error_that_says_so(path: Path):
 
 
 def test_a_full_file_is_an_error_and_keeps_what_it_had(path: Path):
-    store = SqliteStore(path, access=Access(max_bytes=64 * 1024))
+    store = SqliteStore(path, access=SqliteOptions(max_bytes=64 * 1024))
     store.put("small", "x", expected=0)
     with pytest.raises(StoreError, match=r"full.* Free some space"):
         store.put("large", "x" * 200_000, expected=0)
@@ -284,7 +284,7 @@ def test_only_its_owner_can_read_the_file(path: Path):
 
 
 def test_spaces_in_one_file_do_not_see_each_other(path: Path):
-    sessions = SqliteStore(path, limits=Limits(cap=1))
+    sessions = SqliteStore(path, limits=StoreLimits(cap=1))
     pins = SqliteStore(path, space="pins")
     pins.put("a", "pin", expected=0)
     sessions.put("a", "session", expected=0)

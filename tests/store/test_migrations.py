@@ -16,17 +16,17 @@ import pytest
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import DEFAULT
 from toolscout.errors import StoreError
-from toolscout.store.migrations import STEPS, Steps, migrate
+from toolscout.store.migrations import MIGRATIONS, Migrations, migrate
 from toolscout.store.sqlite import SqliteStore
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
 FIRST = (Path(__file__).parent / "version_1.sql").read_text(encoding="utf-8")
-NEXT: Steps = (
-    *STEPS[:1],
+NEXT: Migrations = (
+    *MIGRATIONS[:1],
     ("ALTER TABLE records ADD COLUMN owner TEXT NOT NULL DEFAULT 'nobody'",),
     ("CREATE TABLE owners (name TEXT)", "INSERT INTO owners SELECT DISTINCT owner FROM records"),
 )
-BROKEN: Steps = (*NEXT, ("CREATE TABLE half (x)", "INSERT INTO nowhere VALUES (1)"))
+BROKEN: Migrations = (*NEXT, ("CREATE TABLE half (x)", "INSERT INTO nowhere VALUES (1)"))
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_a_file_of_the_first_version_opens_with_all_that_is_in_it(
     assert pin is not None
     assert (pin.version, pin.text) == (2, '{"hash":"żółw 2"}')
     assert rows(raw) == before
-    assert version(raw) == len(STEPS)
+    assert version(raw) == len(MIGRATIONS)
     assert sessions.put("user-42", "{}", expected=3) is not None
     sessions.close()
     pins.close()

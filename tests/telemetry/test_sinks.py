@@ -13,9 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from toolscout.events import Event
 from toolscout.telemetry.logs import JsonLines, Logs
+from toolscout.telemetry.metrics import DiscoveryMetrics
 from toolscout.telemetry.otel import OpenTelemetry
-from toolscout.telemetry.shape import shape
-from toolscout.telemetry.tally import Tally
+from toolscout.telemetry.redaction import shape
 
 START = Event(
     "run_start",
@@ -195,10 +195,10 @@ def test_a_call_outside_a_run_is_a_span_of_its_own(recorded: Recorded) -> None:
 
 @pytest.mark.behaviour("E121")
 def test_the_tally_gives_the_same_figures_without_any_exporter() -> None:
-    tally = Tally()
+    tally = DiscoveryMetrics()
     for event in (*STORY, MISSED):
         tally(event)
-    figures = tally.figures()
+    figures = tally.snapshot()
     assert (figures.searches, figures.misses, figures.hits) == (2, 1, 1)
     assert (figures.calls, figures.failures, figures.hit_rate) == (2, 1, 0.5)
     assert figures.latency_ms["dense"].mean == 2.0
@@ -207,24 +207,24 @@ def test_the_tally_gives_the_same_figures_without_any_exporter() -> None:
 
 
 def test_a_search_is_a_hit_once_however_often_its_tool_is_used() -> None:
-    tally = Tally()
+    tally = DiscoveryMetrics()
     for event in (FOUND, CALLED, CALLED, CALLED):
         tally(event)
-    assert tally.figures().hits == 1
+    assert tally.snapshot().hits == 1
 
 
 def test_a_tool_found_in_one_session_is_no_hit_in_another() -> None:
-    tally = Tally()
+    tally = DiscoveryMetrics()
     tally(FOUND)
     tally(Event("tool_call", "s2", {"tool": "send_email"}))
-    assert tally.figures().hits == 0
+    assert tally.snapshot().hits == 0
 
 
 @pytest.mark.parametrize(("searches", "kind"), [(0, "A"), (1, "B"), (2, "C"), (9, "C")])
 def test_runs_are_told_apart_by_how_often_they_searched(searches: int, kind: str) -> None:
-    tally = Tally()
+    tally = DiscoveryMetrics()
     tally(Event("run_end", "s", {"searches": searches, "input_tokens": 5}))
-    assert [*tally.figures().tokens] == [kind]
+    assert [*tally.snapshot().tokens] == [kind]
 
 
 def logged(*events: Event, level: int = logging.INFO, with_content: bool = False) -> list[str]:

@@ -10,13 +10,20 @@ import pytest
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
-from toolscout.catalog.sources.files import read_tools
 from toolscout.catalog.tool import Tool
 from toolscout.cli.app import run
-from toolscout.disclosure.profiles import CMS, DEFAULT, EVERRUNS, EVERYTHING, MCPAGENT, names
+from toolscout.disclosure.profiles import (
+    CMS,
+    DEFAULT,
+    EVERRUNS,
+    EVERYTHING,
+    MCPAGENT,
+    profile_names,
+)
+from toolscout.evals.costs import CostEstimator
 from toolscout.search.engine import Engine
+from toolscout.sources.files import read_tools
 from toolscout.tokens import default_counter
-from toolscout.toolbox.costs import Scale
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RECORDED = Path(__file__).parents[1] / "disclosure" / "conversations"
@@ -47,40 +54,40 @@ def catalog() -> Catalog:
 
 
 @pytest.fixture(scope="module")
-def scale() -> Scale:
-    return Scale(engine=Engine(catalog()), counter=default_counter())
+def scale() -> CostEstimator:
+    return CostEstimator(engine=Engine(catalog()), counter=default_counter())
 
 
 @pytest.mark.behaviour("B78")
-def test_a_conversation_grows_with_what_it_finds_and_stays_below_everything(scale: Scale):
-    everything = scale.everything()
+def test_a_conversation_grows_with_what_it_finds_and_stays_below_everything(scale: CostEstimator):
+    everything = scale.full_catalog_tokens()
     for profile in (DEFAULT, MCPAGENT, CMS):
         cost = scale.cost(profile)
         assert cost.start < cost.after_1 < cost.after_5 < everything
-        assert 0 < cost.saved(everything) < 1
+        assert 0 < cost.savings(everything) < 1
 
 
 @pytest.mark.behaviour("S18")
 def test_hollowed_out_schemas_cut_a_realistic_tool_list_to_less_than_half():
     engine = Engine(Catalog(read_tools(RECORDED / "catalog.jsonl").tools))
-    realistic = Scale(engine=engine, counter=default_counter())
-    assert realistic.cost(EVERRUNS).start < realistic.everything() / 2
+    realistic = CostEstimator(engine=engine, counter=default_counter())
+    assert realistic.cost(EVERRUNS).start < realistic.full_catalog_tokens() / 2
 
 
-def test_everything_loaded_costs_the_same_however_long_one_talks(scale: Scale):
+def test_everything_loaded_costs_the_same_however_long_one_talks(scale: CostEstimator):
     cost = scale.cost(EVERYTHING)
-    assert cost.start == cost.after_1 == cost.after_5 == scale.everything()
-    assert cost.saved(scale.everything()) == 0
+    assert cost.start == cost.after_1 == cost.after_5 == scale.full_catalog_tokens()
+    assert cost.savings(scale.full_catalog_tokens()) == 0
 
 
-def test_the_same_catalog_costs_the_same_every_time(scale: Scale):
-    again = Scale(engine=Engine(catalog()), counter=default_counter())
+def test_the_same_catalog_costs_the_same_every_time(scale: CostEstimator):
+    again = CostEstimator(engine=Engine(catalog()), counter=default_counter())
     assert again.cost(DEFAULT) == scale.cost(DEFAULT)
 
 
 def test_an_empty_catalog_can_be_weighed():
-    empty = Scale(engine=Engine(Catalog()), counter=default_counter())
-    assert empty.cost(DEFAULT).saved(empty.everything()) <= 1
+    empty = CostEstimator(engine=Engine(Catalog()), counter=default_counter())
+    assert empty.cost(DEFAULT).savings(empty.full_catalog_tokens()) <= 1
 
 
 @pytest.mark.parametrize(
@@ -93,7 +100,7 @@ def test_the_default_starts_within_its_promise_on_real_catalogs(name: str, size:
         pytest.skip(f"the real catalog {name} is not here")
     engine = Engine(Catalog(read_tools(path).tools))
     assert len(engine.catalog) == size
-    cost = Scale(engine=engine, counter=default_counter()).cost(DEFAULT)
+    cost = CostEstimator(engine=engine, counter=default_counter()).cost(DEFAULT)
     assert cost.start <= 1_500
 
 
@@ -120,7 +127,7 @@ def test_the_report_has_the_form_that_scripts_rely_on(
     assert report["counter"] == "o200k_base"
     assert report["is_exact"] is True
     assert report["tools"] == 40
-    assert set(report["profiles"]) == {*names()} - {"everything"}
+    assert set(report["profiles"]) == {*profile_names()} - {"everything"}
     for row in report["profiles"].values():
         assert set(row) == {"start", "after_1", "after_5", "saved"}
     start = report["profiles"]["default"]["start"]

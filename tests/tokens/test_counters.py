@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.errors import ConfigError
-from toolscout.tokens import Estimate, count_json, counter, default_counter, head
+from toolscout.tokens import (
+    EstimatingCounter,
+    count_json,
+    default_counter,
+    get_counter,
+    truncate_to_tokens,
+)
 
 SCHEMA = {
     "name": "create_pull_request",
@@ -49,12 +55,12 @@ def test_the_default_is_the_true_count_where_its_vocabulary_is_installed():
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_the_estimate_is_near_the_true_count(kind: str):
     true = default_counter().count(SAMPLES[kind])
-    assert Estimate().count(SAMPLES[kind]) == pytest.approx(true, rel=0.2)
+    assert EstimatingCounter().count(SAMPLES[kind]) == pytest.approx(true, rel=0.2)
 
 
 def test_an_estimate_says_that_it_is_one():
-    assert not counter("estimate").is_exact
-    assert counter("estimate").name == "estimate"
+    assert not get_counter("estimate").is_exact
+    assert get_counter("estimate").name == "estimate"
 
 
 def test_without_the_extra_the_default_is_the_estimate():
@@ -70,9 +76,9 @@ def test_without_the_extra_the_default_is_the_estimate():
 def test_asking_for_the_true_count_without_the_extra_names_the_pip_command():
     script = (
         "import sys; sys.modules['bpe_openai'] = None\n"
-        "from toolscout.tokens import counter\n"
+        "from toolscout.tokens import get_counter\n"
         "from toolscout.errors import MissingExtra\n"
-        "try: counter('o200k_base')\n"
+        "try: get_counter('o200k_base')\n"
         "except MissingExtra as error: print(error)"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
@@ -81,12 +87,12 @@ def test_asking_for_the_true_count_without_the_extra_names_the_pip_command():
 
 def test_an_unknown_counter_is_an_error_that_lists_the_known():
     with pytest.raises(ConfigError, match="o200k_base"):
-        counter("abacus")
+        get_counter("abacus")
 
 
 @given(st.text())
 def test_any_text_at_all_can_be_counted(text: str):
-    for by in (default_counter(), Estimate()):
+    for by in (default_counter(), EstimatingCounter()):
         assert (by.count(text) == 0) == (text == "")
 
 
@@ -97,14 +103,18 @@ def test_json_is_counted_as_it_is_sent():
 
 @given(st.text(), st.integers(0, 40))
 def test_a_head_fits_its_budget_and_is_a_beginning(text: str, budget: int):
-    cut = head(text, budget_tokens=budget, by=Estimate())
+    cut = truncate_to_tokens(text, budget_tokens=budget, by=EstimatingCounter())
     assert text.startswith(cut)
-    assert Estimate().count(cut) <= budget
+    assert EstimatingCounter().count(cut) <= budget
 
 
 def test_a_head_of_a_long_text_uses_nearly_all_of_its_budget():
     text = SAMPLES["english"] * 200
     assert (
-        450 <= default_counter().count(head(text, budget_tokens=500, by=default_counter())) <= 500
+        450
+        <= default_counter().count(
+            truncate_to_tokens(text, budget_tokens=500, by=default_counter())
+        )
+        <= 500
     )
-    assert head("short", budget_tokens=500, by=default_counter()) == "short"
+    assert truncate_to_tokens("short", budget_tokens=500, by=default_counter()) == "short"

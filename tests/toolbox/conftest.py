@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from toolscout.catalog.sources.functions import tool
-from toolscout.toolbox.box import Toolbox
+from toolscout.sources.functions import tool
+from toolscout.toolbox.toolbox import Toolbox
 
 TOPICS = (
     *("invoice", "contact", "calendar", "ticket", "branch", "commit", "playlist", "recipe"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.schema import Schema
 from toolscout.errors import InvalidArguments, SchemaError
-from toolscout.toolbox.arguments import fitted
+from toolscout.toolbox.arguments import fit_arguments
 
 
 def takes(*required: str, **properties: Any) -> Schema:
@@ -53,7 +53,7 @@ OBJECT = {"type": "object", "properties": {"n": INTEGER}, "required": ["n"]}
 )
 def test_what_says_the_same_in_another_form_is_taken(schema: Any, given: Any, wanted: Any):
     whole = {"type": "object", "properties": {"x": schema}, "$defs": {"o": OBJECT}}
-    assert fitted({"x": given}, Schema.of(whole)) == {"x": wanted}
+    assert fit_arguments({"x": given}, Schema.of(whole)) == {"x": wanted}
 
 
 @pytest.mark.parametrize(
@@ -82,43 +82,43 @@ def test_what_says_the_same_in_another_form_is_taken(schema: Any, given: Any, wa
 )
 def test_what_would_be_a_guess_is_refused(schema: Any, given: Any):
     with pytest.raises(InvalidArguments, match=r"^x"):
-        fitted({"x": given}, takes(x=schema))
+        fit_arguments({"x": given}, takes(x=schema))
 
 
 def test_what_already_fits_is_left_as_it_is():
     given = {"x": "5", "more": [1, {"deep": None}]}
-    assert fitted(given, takes(x=STRING)) == given
+    assert fit_arguments(given, takes(x=STRING)) == given
 
 
 def test_the_caller_keeps_its_own_arguments():
     given = {"x": {"n": "1"}}
-    assert fitted(given, takes(x=OBJECT)) == {"x": {"n": 1}}
+    assert fit_arguments(given, takes(x=OBJECT)) == {"x": {"n": 1}}
     assert given == {"x": {"n": "1"}}
 
 
 def test_null_for_something_optional_means_not_given():
     schema = takes("a", a=STRING, b=INTEGER)
-    assert fitted({"a": "x", "b": None}, schema) == {"a": "x"}
+    assert fit_arguments({"a": "x", "b": None}, schema) == {"a": "x"}
     with pytest.raises(InvalidArguments, match="a: None is not of type 'string'"):
-        fitted({"a": None}, schema)
+        fit_arguments({"a": None}, schema)
 
 
 def test_several_slips_are_mended_together():
     schema = takes(a=INTEGER, b={"type": "boolean"}, c=LIST, d=OBJECT)
     given = {"a": "1", "b": "true", "c": "x", "d": '{"n": "2"}'}
-    assert fitted(given, schema) == {"a": 1, "b": True, "c": ["x"], "d": {"n": 2}}
+    assert fit_arguments(given, schema) == {"a": 1, "b": True, "c": ["x"], "d": {"n": 2}}
 
 
 def test_a_long_list_of_slips_is_mended_too():
     schema = takes(numbers={"type": "array", "items": INTEGER})
     given = {"numbers": [str(n) for n in range(500)]}
-    assert fitted(given, schema) == {"numbers": [*range(500)]}
+    assert fit_arguments(given, schema) == {"numbers": [*range(500)]}
 
 
 def test_errors_say_where_and_what():
     schema = takes("to", to=STRING, items={"type": "array", "items": OBJECT})
     with pytest.raises(InvalidArguments) as caught:
-        fitted({"items": [{"n": 1}, {"n": "x"}]}, schema)
+        fit_arguments({"items": [{"n": 1}, {"n": "x"}]}, schema)
     assert "arguments: 'to' is a required property" in caught.value.message
     assert "items[1].n: 'x' is not of type 'integer'" in caught.value.message
 
@@ -126,7 +126,7 @@ def test_errors_say_where_and_what():
 def test_many_errors_are_told_in_a_few_words():
     schema = takes(items={"type": "array", "items": OBJECT})
     with pytest.raises(InvalidArguments) as caught:
-        fitted({"items": ["x" * 100_000] * 300}, schema)
+        fit_arguments({"items": ["x" * 100_000] * 300}, schema)
     assert len(caught.value.message) < 2_500
     assert "and 295 more" in caught.value.message
 
@@ -134,7 +134,7 @@ def test_many_errors_are_told_in_a_few_words():
 def test_a_parameter_that_does_not_exist_is_named():
     schema = Schema.of({"type": "object", "properties": {}, "additionalProperties": False})
     with pytest.raises(InvalidArguments, match="no parameter 'colour'"):
-        fitted({"colour": 1}, schema)
+        fit_arguments({"colour": 1}, schema)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +151,12 @@ def test_a_parameter_that_does_not_exist_is_named():
 )
 def test_a_schema_that_is_none_is_told_with_what_to_do(schema: Any):
     with pytest.raises(SchemaError, match=r"not valid JSON Schema.* tell whoever offers the tool"):
-        fitted({"x": 3}, Schema.of(schema))
+        fit_arguments({"x": 3}, Schema.of(schema))
 
 
 def test_a_flaw_that_is_not_touched_does_no_harm():
     schema = Schema.of({"type": "object", "properties": {"x": INTEGER, "y": {"type": "int"}}})
-    assert fitted({"x": "3"}, schema) == {"x": 3}
+    assert fit_arguments({"x": "3"}, schema) == {"x": 3}
 
 
 @pytest.mark.parametrize("keyword", ["pattern", "patternProperties", "additionalProperties"])
@@ -169,12 +169,12 @@ def test_a_pattern_that_would_never_end_ends(keyword: str):
         whole = {"type": "object", "patternProperties": {bad: STRING}}
         schema, given = Schema.of({**whole, "additionalProperties": False}), {text: "x"}
     with pytest.raises(InvalidArguments):
-        fitted(given, schema)
+        fit_arguments(given, schema)
 
 
 def test_a_pattern_only_other_engines_know_is_left_to_the_tool():
     schema = takes(x={"type": "string", "pattern": "^(?!admin)"})
-    assert fitted({"x": "admin"}, schema) == {"x": "admin"}
+    assert fit_arguments({"x": "admin"}, schema) == {"x": "admin"}
 
 
 JSON = st.recursive(
@@ -187,24 +187,24 @@ JSON = st.recursive(
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.dictionaries(st.text(), JSON, max_size=3))
 def test_any_arguments_against_any_schema_end_in_one_of_three_ways(arguments: Any, schema: Any):
     with suppress(InvalidArguments, SchemaError):
-        json.dumps(fitted(arguments, Schema.of({"type": "object", **schema})))
+        json.dumps(fit_arguments(arguments, Schema.of({"type": "object", **schema})))
 
 
 @given(st.integers(-(10**30), 10**30), st.booleans(), st.lists(st.text()))
 def test_stringified_values_come_back_exactly(number: int, flag: bool, texts: list[str]):
     schema = takes(a=INTEGER, b={"type": "boolean"}, c=LIST)
     given = {"a": str(number), "b": json.dumps(flag), "c": json.dumps(texts)}
-    assert fitted(given, schema) == {"a": number, "b": flag, "c": texts}
+    assert fit_arguments(given, schema) == {"a": number, "b": flag, "c": texts}
 
 
 @pytest.mark.parametrize("given", ["1e999", "-1e400", "NaN", "Infinity"])
 def test_what_is_no_number_in_json_is_not_made_one(given: str):
     with pytest.raises(InvalidArguments, match="is not of type 'number'"):
-        fitted({"it": given}, takes("it", it=NUMBER))
+        fit_arguments({"it": given}, takes("it", it=NUMBER))
 
 
 @pytest.mark.parametrize("wanted", [LIST, {"anyOf": [LIST, {"type": "null"}]}])
 def test_a_list_written_as_text_is_never_taken_for_one_of_its_members(wanted: Any):
-    assert fitted({"it": '["a", "b"]'}, takes("it", it=wanted)) == {"it": ["a", "b"]}
+    assert fit_arguments({"it": '["a", "b"]'}, takes("it", it=wanted)) == {"it": ["a", "b"]}
     with pytest.raises(InvalidArguments, match="it"):
-        fitted({"it": '["a", [1]]'}, takes("it", it=wanted))
+        fit_arguments({"it": '["a", [1]]'}, takes("it", it=wanted))

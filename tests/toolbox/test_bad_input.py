@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.profiles import names, profile
-from toolscout.disclosure.session import Session
+from toolscout.disclosure.profiles import get_profile, profile_names
+from toolscout.disclosure.session_state import SessionState
 from toolscout.errors import ConfigError, SourceError, StoreError, ToolscoutError
 from toolscout.store.sqlite import SqliteStore
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
-PROFILES = [n for n in names() if profile(n).tool_for("search")]
+PROFILES = [n for n in profile_names() if get_profile(n).tool_for("search")]
 INTERNAL = ToolscoutError.code
 QUERIES: list[Any] = [
     {},
@@ -55,7 +55,7 @@ async def test_every_search_gets_an_answer_whatever_was_written(open_box: Any, n
         assert result.code != INTERNAL, result.text
         assert result.text
         assert len(result.text) < 30_000
-    assert Session.from_json(session.state.to_json()).loaded == session.state.loaded
+    assert SessionState.from_json(session.state.to_json()).loaded == session.state.loaded
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -133,7 +133,7 @@ def test_no_sequence_of_calls_raises_or_spoils_the_session(
                 assert result.content
                 session.view("anthropic")
             kept = (await box.session("s")).state
-            assert Session.from_json(kept.to_json(), version=kept.version) == kept
+            assert SessionState.from_json(kept.to_json(), version=kept.version) == kept
 
     asyncio.run(play())
 

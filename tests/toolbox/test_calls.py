@@ -14,7 +14,12 @@ from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.disclosure.profiles import DEFAULT
 from toolscout.events import Event
-from toolscout.toolbox.approval import Answer, Approval, trusting, wary
+from toolscout.toolbox.permissions import (
+    ApprovalDecision,
+    ApprovalRequest,
+    ask_unless_safe,
+    never_ask,
+)
 
 
 def names(view: Any) -> list[str]:
@@ -324,9 +329,9 @@ async def test_without_anybody_to_ask_a_destructive_tool_does_not_run(open_box: 
 
 
 async def test_an_approver_sees_the_real_tool_with_the_arguments_it_will_run_with(open_box: Any):
-    seen: list[Approval] = []
+    seen: list[ApprovalRequest] = []
 
-    async def approve(approval: Approval) -> bool:
+    async def approve(approval: ApprovalRequest) -> bool:
         seen.append(approval)
         return True
 
@@ -340,8 +345,8 @@ async def test_an_approver_sees_the_real_tool_with_the_arguments_it_will_run_wit
 
 
 async def test_a_refusal_is_told_with_its_reason_and_nothing_runs(open_box: Any):
-    async def refuse(approval: Approval) -> Answer:
-        return Answer(is_approved=False, reason="that page is the home page")
+    async def refuse(approval: ApprovalRequest) -> ApprovalDecision:
+        return ApprovalDecision(is_approved=False, reason="that page is the home page")
 
     session = await (await open_box()).session("s", approver=refuse)
     result = await session.call("delete_page", {"page": 3})
@@ -350,19 +355,19 @@ async def test_a_refusal_is_told_with_its_reason_and_nothing_runs(open_box: Any)
     assert session.state.uses == ()
 
 
-async def fail(approval: Approval) -> bool:
+async def fail(approval: ApprovalRequest) -> bool:
     raise RuntimeError("the desk is closed")
 
 
-async def shrug(approval: Approval) -> Any:
+async def shrug(approval: ApprovalRequest) -> Any:
     return None
 
 
-async def mumble(approval: Approval) -> Any:
+async def mumble(approval: ApprovalRequest) -> Any:
     return "yes"
 
 
-async def hang_up(approval: Approval) -> bool:
+async def hang_up(approval: ApprovalRequest) -> bool:
     raise asyncio.CancelledError
 
 
@@ -382,12 +387,14 @@ async def test_an_approver_may_be_a_plain_function(open_box: Any):
     session = await box.session("s")
     assert (await session.call("delete_page", {"page": 3})).text == "page 3 is gone"
     assert (await session.call("delete_page", {"page": 1})).code == "refused"
-    told = await box.session("s", approver=lambda _: Answer(is_approved=False, reason="not today"))
+    told = await box.session(
+        "s", approver=lambda _: ApprovalDecision(is_approved=False, reason="not today")
+    )
     assert "not today" in (await told.call("delete_page", {"page": 3})).text
 
 
 async def test_nobody_is_asked_about_a_call_that_cannot_run_anyway(open_box: Any):
-    async def never(approval: Approval) -> bool:
+    async def never(approval: ApprovalRequest) -> bool:
         raise AssertionError
 
     session = await (await open_box(approver=never)).session("s")
@@ -395,9 +402,9 @@ async def test_nobody_is_asked_about_a_call_that_cannot_run_anyway(open_box: Any
 
 
 async def test_how_careful_a_box_is_is_one_policy(open_box: Any):
-    free = await (await open_box(caution=trusting)).session("s")
+    free = await (await open_box(caution=never_ask)).session("s")
     assert not (await free.call("delete_page", {"page": 3})).is_error
-    strict = await (await open_box(caution=wary)).session("s")
+    strict = await (await open_box(caution=ask_unless_safe)).session("s")
     assert (await strict.call("send_email", {"to": "a", "subject": "b"})).code == "refused"
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolscout.config import Config
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
 
 class Service(ThreadingHTTPServer):
@@ -68,7 +68,7 @@ async def test_the_connections_of_an_embedder_are_closed_with_the_toolbox(
 ):
     service.may_answer.set()
     async with Toolbox(office, store="memory", config=Config(embedder=service.spec)) as box:
-        await box.ready()
+        await box.wait_until_ready()
         assert service.asked.is_set()
         assert not service.left.is_set()
     assert service.left.wait(30)

@@ -12,7 +12,7 @@ from toolscout.catalog.result import Content, Result
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.events import Event
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
 
 def finds_none() -> int:

@@ -14,8 +14,8 @@ from toolscout.catalog.tool import Tool
 from toolscout.events import Event
 from toolscout.guidance.rules import Rules
 from toolscout.memory.memory import Memory as RealMemory
-from toolscout.offload.limits import Limits
-from toolscout.offload.shelf import Shelf
+from toolscout.offload.limits import OffloadLimits
+from toolscout.offload.result_store import ResultStore
 
 
 def names(view: Any) -> list[str]:
@@ -48,7 +48,7 @@ class Broken:
     def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         return ""
 
-    def know(self, tools: object) -> Sequence[Any]:
+    def update_tools(self, tools: object) -> Sequence[Any]:
         raise RuntimeError("no wish to know")
 
     async def keep(self, session: str, tool: Tool, result: Result) -> Result:
@@ -64,7 +64,7 @@ async def test_rules_come_with_the_tools_found_and_once_a_conversation(open_box:
     asked = ("tool_search", {"query": "send_email", "limit": 1})
     assert "Never write to everybody." in (await session.call(*asked)).text
     assert "Never write to everybody." not in (await session.call(*asked)).text
-    await session.compacted()
+    await session.mark_compacted()
     assert "Never write to everybody." in (await session.call(*asked)).text
 
 
@@ -88,7 +88,7 @@ async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stand
     open_box: Any, tmp_path: Path
 ):
     heard: list[Event] = []
-    shelf = Shelf(tmp_path / "shelf", limits=Limits(threshold_tokens=50))
+    shelf = ResultStore(tmp_path / "shelf", limits=OffloadLimits(threshold_tokens=50))
 
     def long_story() -> str:
         """Tell a long story."""
@@ -138,14 +138,14 @@ async def test_a_result_beyond_all_bounds_stays_out_of_the_context_without_any_s
 async def test_a_feature_says_itself_what_is_wrong_with_its_arguments(
     open_box: Any, tmp_path: Path
 ):
-    session = await (await open_box(offload=Shelf(tmp_path))).session("s")
+    session = await (await open_box(offload=ResultStore(tmp_path))).session("s")
     result = await session.call("search_large_output", {"filename": "x", "operation": "dance"})
     assert result.is_error
     assert all(word in result.text for word in ("read", "search", "query"))
 
 
 async def test_tools_of_features_are_never_filtered(open_box: Any, tmp_path: Path):
-    session = await (await open_box(offload=Shelf(tmp_path), allow=())).session("s")
+    session = await (await open_box(offload=ResultStore(tmp_path), allow=())).session("s")
     assert "search_large_output" in names(session.view())
     result = await session.call("search_large_output", {"filename": "x", "operation": "read"})
     assert result.code != "unknown_tool"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from toolscout.catalog.sources.functions import tool
 from toolscout.disclosure.profile import Profile
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT
-from toolscout.disclosure.rebuild import rebuilt
-from toolscout.toolbox.box import Toolbox
+from toolscout.disclosure.rebuild import rebuild_session
+from toolscout.sources.functions import tool
+from toolscout.toolbox.toolbox import Toolbox
 
 SEARCHES = {"default": "tool_search", "cms": "tool_search", "cortex": "ToolSearch"}
 
@@ -72,5 +72,5 @@ async def test_what_ran_beyond_a_full_list_comes_back_from_the_messages(
         {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": call}]},
         {"role": "tool", "tool_call_id": "1", "content": found.text},
     ]
-    again = rebuilt("s", messages, profile=box.profile, catalog=box.catalog)
+    again = rebuild_session("s", messages, profile=box.profile, catalog=box.catalog)
     assert again.loaded == ("count_140", "count_141", "count_142")

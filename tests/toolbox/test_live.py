@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.result import Result
-from toolscout.catalog.sources.functions import FunctionSource
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.disclosure.profiles import DEFAULT
 from toolscout.errors import SourceError, ToolscoutError
 from toolscout.events import Event
-from toolscout.offload.shelf import Shelf
+from toolscout.offload.result_store import ResultStore
 from toolscout.search.engine import Engine
-from toolscout.toolbox.box import Toolbox
-from toolscout.toolbox.live import Live
+from toolscout.sources.functions import FunctionSource
+from toolscout.toolbox.live_catalog import LiveCatalog
+from toolscout.toolbox.toolbox import Toolbox
 
 LOADING = replace(DEFAULT, name="loading", surface="load")
 
@@ -205,7 +205,7 @@ async def test_a_tool_that_nobody_can_call_is_a_problem_of_its_source(open_box: 
         """Search."""
         return ""
 
-    box = await open_box(tool_search, search_large_output, offload=Shelf(tmp_path))
+    box = await open_box(tool_search, search_large_output, offload=ResultStore(tmp_path))
     why = box.problems["functions"]
     assert "tool_search cannot be called, since the profile default has" in why
     assert "search_large_output cannot be called, since a feature" in why
@@ -261,13 +261,13 @@ async def test_whoever_compacts_by_hand_gets_the_list_as_it_was_and_the_messages
     await session.call("tool_search", {"query": "select:notes__read"})
     await box.remove("notes")
     lists.append(session.view(claude).text)
-    await session.compacted()
+    await session.mark_compacted()
     lists.append(session.view(claude).text)
     resumed = await (await open_box(*office, store=file)).session("s")
     seen = resumed.view(claude)
     for before, after in pairwise([*lists, seen.text]):
         assert after.startswith(before.removesuffix("]"))
-    _, asked, answered = seen.restated([summary])
+    _, asked, answered = seen.restore_references([summary])
     assert asked["content"][0]["input"] == {"query": "select:send_email,notes__read"}
     found = answered["content"][0]["content"]
     assert [block["tool_name"] for block in found] == ["send_email", "notes__read"]
@@ -333,7 +333,7 @@ async def test_whoever_wants_everything_first_can_wait_for_it(open_box: Any, off
     config = Config.read(start_timeout_seconds=0, embedder="use")
     box = await open_box(*office, slow, config=config)
     asyncio.get_running_loop().call_soon(slow.ready.set)
-    await box.ready()
+    await box.wait_until_ready()
     assert "slow__read" in box.catalog
     facts = (await box.health()).parts["index"].facts
     assert facts["vectors"] == {"use-m3": len(box.catalog)}
@@ -400,7 +400,7 @@ async def test_a_removal_that_somebody_gives_up_on_is_still_a_whole_one(open_box
     adding = asyncio.create_task(box.add(Notes(*(f"t{n}" for n in range(300)), name="other")))
     await given_up(box.remove("notes"), after=turns)
     await adding
-    await box.ready()
+    await box.wait_until_ready()
     assert box.catalog.sources == ("other",)
     assert notes.closed == 1
     await box.add(Notes("find"))
@@ -426,7 +426,7 @@ async def test_a_source_that_takes_the_place_of_another_is_listed_though_somebod
     slow.ready.clear()
     await given_up(box.add(slow), after=10)
     slow.ready.set()
-    await box.ready()
+    await box.wait_until_ready()
     assert box.catalog.names_of("notes") == ("notes__find",)
 
 
@@ -466,7 +466,7 @@ async def test_whoever_gives_up_on_a_change_waits_no_longer_for_it(open_box: Any
         await removing
     assert slow.closed == 0
     slow.ready.set()
-    await box.ready()
+    await box.wait_until_ready()
     assert slow.closed == 1
 
 
@@ -474,7 +474,7 @@ async def test_the_store_is_part_of_the_health(open_box: Any, file: Any):
     file.write_text("this is no database, but it is long enough to be taken for one " * 20)
     health = await (await open_box(Notes("read"), store=file)).health()
     assert health.status == "error"
-    assert "not a store" in health.row()["parts"]["store"]["why"]
+    assert "not a store" in health.to_dict()["parts"]["store"]["why"]
 
 
 async def test_a_source_is_let_go_of_even_if_whoever_hears_of_it_fails():
@@ -483,7 +483,7 @@ async def test_a_source_is_let_go_of_even_if_whoever_hears_of_it_fails():
             raise RuntimeError("It cannot hear.")
 
     notes = Notes("read")
-    live = Live(Engine(), sink=hear)
+    live = LiveCatalog(Engine(), sink=hear)
     await live.put(notes)
     with pytest.raises(RuntimeError, match="It cannot hear"):
         await live.remove("notes")

@@ -15,7 +15,7 @@ from toolscout.catalog.filters import Filter
 from toolscout.catalog.result import Result
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.offload.shelf import Shelf
+from toolscout.offload.result_store import ResultStore
 
 VERBS = ("list", "get", "create", "update", "delete")
 THINGS = {
@@ -78,7 +78,7 @@ async def test_many_servers_behind_a_filter_from_search_to_a_large_result(
         write_workspace_file,
         profile="mcpagent",
         allow=Filter(servers=("github", "slack"), tools=("workspace:read_workspace_file",)),
-        offload=Shelf(tmp_path / "shelf"),
+        offload=ResultStore(tmp_path / "shelf"),
     )
     session = await box.session("s")
     start = ["search_tools", "add_tool", "show_all_tools", "search_large_output"]

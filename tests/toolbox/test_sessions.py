@@ -23,8 +23,8 @@ from toolscout.errors import ConfigError, StoreError
 from toolscout.events import Event
 from toolscout.store.contract import Record
 from toolscout.store.memory import MemoryStore
-from toolscout.store.sqlite import Access, SqliteStore
-from toolscout.toolbox.box import Toolbox
+from toolscout.store.sqlite import SqliteOptions, SqliteStore
+from toolscout.toolbox.toolbox import Toolbox
 
 LOADING = replace(DEFAULT, name="loading", surface="load")
 
@@ -149,7 +149,7 @@ async def test_two_toolboxes_over_one_file_lose_none_of_each_others_moves(
 WORKER = """
 import asyncio, sys
 from toolscout.catalog.tool import Tool
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
 async def main(path, who):
     async with Toolbox([Tool(name="a")], store=path) as box:
@@ -209,7 +209,7 @@ async def test_a_locked_store_costs_no_call_its_outcome_and_is_written_later(
     open_box: Any, file: Path
 ):
     heard: list[Event] = []
-    store = SqliteStore(file, access=Access(busy_timeout_seconds=0.01))
+    store = SqliteStore(file, access=SqliteOptions(busy_timeout_seconds=0.01))
     session = await (await open_box(store=store, sink=heard.append)).session("s")
     await session.load("get_weather")
     other = sqlite3.connect(file, isolation_level=None)
@@ -407,7 +407,7 @@ async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
 
     async def count(session: Any) -> None:
         for _ in range(20):
-            await session.keep("count", lambda text: str(int(text or "0") + 1))
+            await session.update_section("count", lambda text: str(int(text or "0") + 1))
 
     await asyncio.gather(*map(count, handles))
     handles[0].emit("counted", by="both")
@@ -446,7 +446,7 @@ async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box:
     session.view()
     await session.load("send_email")
     assert "send_email" in names(session.view())
-    await session.compacted()
+    await session.mark_compacted()
     assert ("send_email" in names(session.view())) is not clear
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from toolscout.config import Config
 from toolscout.errors import SourceError
-from toolscout.toolbox.box import Toolbox
+from toolscout.toolbox.toolbox import Toolbox
 
 ROWS = [
     {"name": "mail__send", "description": "Send mail.", "server": "mail", "parameters": None},

@@ -16,11 +16,11 @@ import mcp_types as types
 import pytest
 from tests.upstreams.processes import listening
 
-from toolscout.catalog.sources.mcp.listing import Listing, Listings
-from toolscout.catalog.sources.mcp.servers import Limits, Server
-from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.errors import SourceError
 from toolscout.events import Event
+from toolscout.sources.mcp.listing_cache import Listing, ListingCache
+from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.servers import Server, ServerLimits
 
 BAD = str(Path(__file__).parent / "bad.py")
 SUGGESTIONS = types.CompleteRequestParams(
@@ -31,7 +31,9 @@ SUGGESTIONS = types.CompleteRequestParams(
 
 @asynccontextmanager
 async def bad(fault: str, folder: Path | None = None, **options: Any) -> AsyncIterator[MCPSource]:
-    limits = options.pop("limits", Limits(connect_timeout_seconds=30, call_timeout_seconds=30))
+    limits = options.pop(
+        "limits", ServerLimits(connect_timeout_seconds=30, call_timeout_seconds=30)
+    )
     server = Server(
         name=fault,
         command=sys.executable,
@@ -103,7 +105,7 @@ async def test_a_failing_server_is_not_tried_again_before_its_time() -> None:
 
 
 async def test_a_server_that_hangs_in_initialize_is_given_up() -> None:
-    limits = Limits(connect_timeout_seconds=0.5)
+    limits = ServerLimits(connect_timeout_seconds=0.5)
     async with bad("hangs", limits=limits) as source:
         with pytest.raises(SourceError, match=r"did not answer within 0\.5 seconds"):
             await source.tools()
@@ -115,7 +117,7 @@ async def test_whoever_waits_for_a_server_that_is_closed_as_it_starts_is_told(
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     async with bad("shy", tmp_path) as source:
-        reading = asyncio.create_task(source.resource("note://one"))
+        reading = asyncio.create_task(source.read_resource("note://one"))
         with await asyncio.to_thread(gate.open, "w"):  # until the server is asked for its tools
             closing = asyncio.create_task(source.close())
             with pytest.raises(SourceError, match="'shy' is closed"):
@@ -146,8 +148,8 @@ async def test_a_schema_of_twenty_megabytes_is_left_out_and_reported() -> None:
 async def test_cyclic_references_are_no_obstacle() -> None:
     async with bad("cyclic") as source:
         cyclic, itself = await source.tools()
-        assert [p.name for p in cyclic.parameters.top()] == ["node"]
-        assert itself.parameters.top() == ()
+        assert [p.name for p in cyclic.parameters.top_level()] == ["node"]
+        assert itself.parameters.top_level() == ()
 
 
 async def test_malformed_tools_are_left_out_one_by_one() -> None:
@@ -202,7 +204,7 @@ async def test_a_call_during_which_the_server_dies_is_reported_and_not_run_again
 
 
 async def test_a_call_that_takes_too_long_is_cancelled() -> None:
-    async with bad("slow", limits=Limits(call_timeout_seconds=0.5)) as source:
+    async with bad("slow", limits=ServerLimits(call_timeout_seconds=0.5)) as source:
         (tool,) = await source.tools()
         with pytest.raises(SourceError, match=r"within 0\.5 seconds"):
             await source.call(tool, {})
@@ -210,15 +212,15 @@ async def test_a_call_that_takes_too_long_is_cancelled() -> None:
 
 @pytest.mark.timeout(30)
 async def test_what_is_asked_besides_calls_takes_no_longer_than_a_call() -> None:
-    limits = Limits(concurrency=5, call_timeout_seconds=2)
+    limits = ServerLimits(concurrency=5, call_timeout_seconds=2)
     async with bad("mute", limits=limits) as source:
         (tool,) = await source.tools()
         outcomes = await asyncio.gather(
-            source.prompt("poem", {}),
-            source.resource("note://one"),
+            source.get_prompt("poem", {}),
+            source.read_resource("note://one"),
             source.complete(SUGGESTIONS),
-            source.watch("note://one", print),
-            source.unwatch("note://one"),
+            source.subscribe("note://one", print),
+            source.unsubscribe("note://one"),
             return_exceptions=True,
         )
         for outcome in outcomes:
@@ -244,7 +246,7 @@ async def test_a_call_that_waited_for_its_turn_while_the_server_died_runs_in_the
 
 
 async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Path) -> None:
-    listings = Listings(tmp_path)
+    listings = ListingCache(tmp_path)
     async with bad("ok", listings=listings) as source:
         known = await source.tools()
     async with bad("ok", listings=listings) as source:
@@ -254,14 +256,14 @@ async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Pat
 
 
 async def test_another_configuration_does_not_use_the_old_list(tmp_path: Path) -> None:
-    listings = Listings(tmp_path)
+    listings = ListingCache(tmp_path)
     async with bad("ok", listings=listings) as source:
         await source.tools()
     async with bad("ok", tmp_path, listings=listings) as source:
         assert source.listing is None
 
 
-class SlowDisk(Listings):
+class SlowDisk(ListingCache):
     """Keeps a listing only once it may."""
 
     def __init__(self, folder: Path) -> None:
@@ -292,7 +294,7 @@ async def test_while_a_listing_is_worked_on_other_servers_are_called(tmp_path: P
 async def test_listings_of_one_server_are_taken_in_the_order_they_came(tmp_path: Path) -> None:
     disk = SlowDisk(tmp_path / "cache")
     seen: list[int] = []
-    limits = Limits(poll_seconds=0.05)
+    limits = ServerLimits(poll_seconds=0.05)
     changed = asyncio.Event()
 
     def heard(source: MCPSource) -> None:
@@ -314,7 +316,7 @@ async def test_listings_of_one_server_are_taken_in_the_order_they_came(tmp_path:
 
 
 async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
-    listings = Listings(tmp_path)
+    listings = ListingCache(tmp_path)
     async with bad("ok", listings=listings) as source:
         await source.tools()
     for path in tmp_path.iterdir():  # noqa: ASYNC240 -- a handful of files
@@ -327,7 +329,7 @@ async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
 @pytest.mark.behaviour("S7")
 async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
     heard = Heard()
-    async with bad("ok", limits=Limits(idle_seconds=0.05), sink=heard) as source:
+    async with bad("ok", limits=ServerLimits(idle_seconds=0.05), sink=heard) as source:
         (tool,) = await source.tools()
         await heard.until("upstream_asleep")
         assert source.state.status == "asleep"
@@ -338,7 +340,7 @@ async def test_a_change_announced_to_the_idle_is_looked_at_before_the_server_is_
     tmp_path: Path,
 ) -> None:
     heard = Heard()
-    limits = Limits(idle_seconds=0.001)
+    limits = ServerLimits(idle_seconds=0.001)
     async with bad("restless", tmp_path, limits=limits, sink=heard) as source:
         await source.tools()
         await heard.until("upstream_asleep")
@@ -353,7 +355,7 @@ async def test_a_server_is_not_listed_over_and_over_while_a_long_call_runs(tmp_p
         if source.state.in_flight:
             now += 1000.0
 
-    limits = Limits(idle_seconds=60)
+    limits = ServerLimits(idle_seconds=60)
     async with bad(
         "ponders", tmp_path, limits=limits, changed=changed, clock=lambda: now
     ) as source:
@@ -374,7 +376,7 @@ async def test_a_server_that_announces_a_change_with_each_list_is_not_listed_wit
 
 async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
     changed = asyncio.Event()
-    limits = Limits(poll_seconds=0.05)
+    limits = ServerLimits(poll_seconds=0.05)
     async with bad("silent", tmp_path, limits=limits, changed=lambda _: changed.set()) as source:
         assert len(await source.tools()) == 1
         changed.clear()
@@ -385,7 +387,7 @@ async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path)
 
 
 async def test_calls_beyond_the_limit_wait_for_their_turn(tmp_path: Path) -> None:
-    limits = Limits(concurrency=1, call_timeout_seconds=0.5)
+    limits = ServerLimits(concurrency=1, call_timeout_seconds=0.5)
     async with bad("slow", limits=limits) as source:
         (tool,) = await source.tools()
         outcomes = await asyncio.gather(
@@ -429,7 +431,7 @@ async def test_half_a_character_costs_that_character_alone() -> None:
 
 
 async def test_an_answer_that_cannot_be_read_is_told_at_once() -> None:
-    limits = Limits(connect_timeout_seconds=600)
+    limits = ServerLimits(connect_timeout_seconds=600)
     async with bad("endless", limits=limits) as source:
         with pytest.raises(SourceError, match=r"cannot be read: .*recursion"):
             await source.tools()
@@ -469,7 +471,7 @@ async def test_no_error_of_a_server_carries_its_secret(fault: str) -> None:
 
 
 async def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
-    limits = Limits(connect_timeout_seconds=30, call_timeout_seconds=600)
+    limits = ServerLimits(connect_timeout_seconds=30, call_timeout_seconds=600)
     async with bad("blank", limits=limits) as source:
         (tool,) = await source.tools()
         with pytest.raises(SourceError, match="cannot be read: no result and no error"):

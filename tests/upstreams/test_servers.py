@@ -14,12 +14,12 @@ import mcp_types as types
 import pytest
 from tests.upstreams.processes import TALKER, free_port, listening, running
 
-from toolscout.catalog.sources.mcp.content import MCPContent
-from toolscout.catalog.sources.mcp.exchange import CURRENT
-from toolscout.catalog.sources.mcp.servers import Limits, Protocol, Server, Transport
-from toolscout.catalog.sources.mcp.source import MCPSource
 from toolscout.catalog.tool import Tool
 from toolscout.errors import SourceError
+from toolscout.sources.mcp.client_channel import CURRENT_CHANNEL
+from toolscout.sources.mcp.content import MCPContentSource
+from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.servers import Protocol, Server, ServerLimits, Transport
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ async def talker(
         env=options.pop("env", {}),
         url=url,
         protocol=protocol,
-        limits=Limits(connect_timeout_seconds=60),
+        limits=ServerLimits(connect_timeout_seconds=60),
     )
     source = MCPSource(server, talks_back=True, **options)
     try:
@@ -73,7 +73,9 @@ class Front:
         async with asyncio.timeout(30):
             await self.has_heard.wait()
 
-    async def progress(self, progress: float, total: float | None, message: str | None) -> None:
+    async def report_progress(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
         self.has_heard.set()
         self.told.append(f"{progress:g}/{total:g}" if total else f"{progress:g}")
 
@@ -94,11 +96,11 @@ async def named(source: MCPSource, name: str) -> Tool:
 
 async def call(source: MCPSource, name: str, front: Front | None = None, **arguments: Any) -> Any:
     tool = await named(source, name)
-    token = CURRENT.set(front)
+    token = CURRENT_CHANNEL.set(front)
     try:
         return await source.call(tool, arguments)
     finally:
-        CURRENT.reset(token)
+        CURRENT_CHANNEL.reset(token)
 
 
 WAYS: list[tuple[Transport, Protocol]] = [
@@ -224,7 +226,7 @@ async def test_a_changed_list_is_heard_of(program: str, protocol: Protocol) -> N
 @pytest.mark.behaviour("B49", "S23")
 async def test_prompts_and_resources_are_got_through_two_tools() -> None:
     async with talker("stdio") as source:
-        content = MCPContent(lambda: [source])
+        content = MCPContentSource(lambda: [source])
         assert await content.tools() == []
         await source.refresh()
         assert source.state.protocol == "2026-07-28", "the generation is found out"

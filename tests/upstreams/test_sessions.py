@@ -11,8 +11,8 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from toolscout.catalog.sources.mcp.servers import Limits, Server
-from toolscout.catalog.sources.mcp.source import MCPSource
+from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.servers import Server, ServerLimits
 
 
 class Host:
@@ -94,7 +94,7 @@ async def hosted(
             transport="http",
             protocol="handshake",
             url=f"http://127.0.0.1:{port}/mcp",
-            limits=Limits(**limits),  # type: ignore[arg-type]
+            limits=ServerLimits(**limits),  # type: ignore[arg-type]
         )
         source = MCPSource(server, changed=changed)
         try:

@@ -13,7 +13,7 @@ from toolscout.catalog.tool import Tool
 from toolscout.errors import QueryError
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.embedder import encoded
+from toolscout.search.embedders.embedder import encode_texts
 from toolscout.search.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
@@ -31,13 +31,13 @@ class Peer:
     ) -> None:
         self._limit = limit
         self._cache = VectorCache(cache) if cache else None
-        self._embedders: Any = embedders.load(embedder)
+        self._embedders: Any = embedders.load_embedders(embedder)
         if pool:
             from bench.vectors import Recombined
 
             self._embedders = (Recombined(pool),)
         for found in self._embedders:
-            encoded(found, ["its weights are no part of the index"], are_queries=True)
+            encode_texts(found, ["its weights are no part of the index"], are_queries=True)
         self._catalog = Catalog(self._tool(row) for row in rows)
 
     def index(self) -> None:

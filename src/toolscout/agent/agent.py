@@ -9,27 +9,27 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from ..catalog.clean import encodable
+from ..catalog.sanitization import replace_surrogates
 from ..errors import ToolscoutError
 from ..models.model import Model
-from ..models.retrying import Backoff, Retrying
+from ..models.retry import Backoff, RetryingModel
 from ..models.spec import open_model
 from ..search.engine import Allow
 from ..tokens import default_counter
-from ..toolbox.approval import Approver
-from ..toolbox.box import Toolbox
-from .calls import Limits
-from .happenings import Happening
+from ..toolbox.permissions import Approver
+from ..toolbox.toolbox import Toolbox
+from .call_batch import RunLimits
+from .compaction import Compactor, by_tokens
 from .hooks import Hooks
-from .loop import Loop, Settings, target_of
+from .loop import AgentLoop, LoopSettings, target_of
+from .session_lock import lock_session
 from .steps import Run
-from .stops import Stop, limited
-from .trimming import Trimmer, by_tokens
-from .turns import turn
+from .stop_conditions import StopCondition, with_step_limit
+from .stream_events import StreamEvent
 
-_SHARE = 0.6
+_CONTEXT_SHARE = 0.6
 _NO_HOOKS = Hooks()
-_LIMITS = Limits()
+_LIMITS = RunLimits()
 
 
 class Agent:
@@ -48,10 +48,10 @@ class Agent:
         *,
         model: Model | str,
         instructions: str = "",
-        stops: Sequence[Stop] = (),
+        stops: Sequence[StopCondition] = (),
         hooks: Hooks = _NO_HOOKS,
-        limits: Limits = _LIMITS,
-        trim: Trimmer | None = None,
+        limits: RunLimits = _LIMITS,
+        trim: Compactor | None = None,
         approver: Approver | None = None,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.perf_counter,
@@ -63,14 +63,14 @@ class Agent:
         # A model for which no view can be made is refused here and not in the middle of a run.
         target_of(opened)
         self._approver = approver
-        self._settings = Settings(
+        self._settings = LoopSettings(
             box=box,
-            model=Retrying(opened, backoff=backoff),
+            model=RetryingModel(opened, backoff=backoff),
             instructions=instructions,
-            stops=limited(stops),
+            stops=with_step_limit(stops),
             hooks=hooks,
             limits=limits,
-            trim=trim or _trimmer(box),
+            trim=trim or _default_compactor(box),
             clock=clock,
         )
 
@@ -96,16 +96,16 @@ class Agent:
         Raises ModelError when the model service fails for good. The conversation is then as it
         was after the last whole step, and can be gone on with.
         """
-        return await self._run(text, session, allow, _unheard)
+        return await self._run(text, session, allow, _ignore_event)
 
     async def stream(
         self, text: str, *, session: str = "", allow: Allow | None = None
-    ) -> AsyncGenerator[Happening]:
+    ) -> AsyncGenerator[StreamEvent]:
         """The same, told as it happens; the last thing told is Finished with the run.
 
         Leaving early ends the run: calls that have not finished are noted so in the conversation.
         """
-        told: asyncio.Queue[Happening | None] = asyncio.Queue()
+        told: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
         task = asyncio.create_task(self._run(text, session, allow, told.put_nowait))
         task.add_done_callback(lambda _: told.put_nowait(None))
         try:
@@ -119,16 +119,16 @@ class Agent:
                 task.exception()
 
     async def _run(
-        self, text: str, session: str, allow: Allow | None, tell: Callable[[Happening], None]
+        self, text: str, session: str, allow: Allow | None, tell: Callable[[StreamEvent], None]
     ) -> Run:
-        said = _checked(text)
+        said = _check_message(text)
         box, name = self._settings.box, session or uuid4().hex
-        async with turn(box, name):
+        async with lock_session(box, name):
             handle = await box.session(name, allow=allow, approver=self._approver)
-            return await Loop(settings=self._settings, handle=handle, tell=tell).go(said)
+            return await AgentLoop(settings=self._settings, session=handle, tell=tell).run(said)
 
 
-def _unheard(_: Happening) -> None:
+def _ignore_event(_: StreamEvent) -> None:
     """Nobody watches."""
 
 
@@ -140,7 +140,7 @@ def _check_box(box: object) -> None:
         )
 
 
-def _checked(text: object) -> str:
+def _check_message(text: object) -> str:
     """What the user says, as it can be sent; what is no message is refused before it is kept."""
     if not isinstance(text, str):
         raise ToolscoutError(
@@ -151,9 +151,9 @@ def _checked(text: object) -> str:
             "An empty message gives a model nothing to answer.",
             hint="Give what the user says; to have the model go on, say so: run('Go on.').",
         )
-    return encodable(text)
+    return replace_surrogates(text)
 
 
-def _trimmer(box: Toolbox) -> Trimmer:
-    budget = int(box.profile.policy.window_tokens * _SHARE)
+def _default_compactor(box: Toolbox) -> Compactor:
+    budget = int(box.profile.policy.window_tokens * _CONTEXT_SHARE)
     return by_tokens(budget=budget, count=default_counter().count)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ..catalog.result import Result
 from ..models.messages import Call
-from ..models.model import Request
-from .steps import Progress
+from ..models.model import ModelRequest
+from .steps import RunProgress
 
-BeforeModel = Callable[[Request, Progress], Awaitable[Request | None]]
+BeforeModel = Callable[[ModelRequest, RunProgress], Awaitable[ModelRequest | None]]
 """Sees each request of the model first; may give another: other tools, instructions, choice."""
 
-BeforeCall = Callable[[Call, Progress], Awaitable[Call | Result | None]]
+BeforeCall = Callable[[Call, RunProgress], Awaitable[Call | Result | None]]
 """Sees each call first, by its tool's real name.
 
 It may mend the call by giving another, answer it by giving a result, or leave it as it is. A call
@@ -33,19 +33,19 @@ class Hooks:
     before_call: BeforeCall | None = None
     after_call: AfterCall | None = None
 
-    async def request(self, request: Request, progress: Progress) -> Request:
+    async def run_before_model(self, request: ModelRequest, progress: RunProgress) -> ModelRequest:
         """The request that is really sent."""
         if self.before_model is None:
             return request
         return await self.before_model(request, progress) or request
 
-    async def call(self, call: Call, progress: Progress) -> Call | Result:
+    async def run_before_call(self, call: Call, progress: RunProgress) -> Call | Result:
         """The call that is really made, or its answer."""
         if self.before_call is None:
             return call
         return await self.before_call(call, progress) or call
 
-    async def result(self, call: Call, result: Result) -> Result:
+    async def run_after_call(self, call: Call, result: Result) -> Result:
         """The result that the model really gets."""
         if self.after_call is None:
             return result

@@ -7,119 +7,135 @@ from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 
-from ..catalog.clean import encodable
+from ..catalog.sanitization import replace_surrogates
 from ..disclosure.discovery import role_of
 from ..disclosure.metatools import Role
-from ..disclosure.providers import provider
+from ..disclosure.providers import get_provider
 from ..disclosure.target import Target
 from ..disclosure.view import View
 from ..errors import ModelError, ToolscoutError
 from ..models.deltas import Delta, Reply, Restart, TextDelta, ThoughtDelta, Usage, collect
-from ..models.messages import Call, Message, notice, returned, user
-from ..models.model import AUTO, Model, Request
-from ..toolbox.box import Toolbox
-from ..toolbox.handle import Handle
-from .calls import Batch, Limits, bounded
-from .happenings import Finished, Happening, Retried, Said, Stepped, Thought
-from .history import SECTION, appended, kept
+from ..models.messages import (
+    CONVERSATION_SECTION,
+    Call,
+    Message,
+    append_messages,
+    load_history,
+    notice_message,
+    results_message,
+    user_message,
+)
+from ..models.model import AUTO, Model, ModelRequest
+from ..toolbox.session import Session
+from ..toolbox.toolbox import Toolbox
+from .call_batch import CallBatch, RunLimits, truncate_arguments
+from .compaction import Compactor, restore_tool_references
 from .hooks import Hooks
-from .repeats import STOPPED_AT, Repeats, warning
-from .restating import restated
-from .steps import Progress, Run, Step
-from .stops import Halt, Stop, first
-from .trimming import Trimmer
+from .repeats import STOPPED_AT, RepeatTracker, repeat_warning
+from .steps import Run, RunProgress, RunStep
+from .stop_conditions import Halt, StopCondition, first_halt
+from .stream_events import (
+    RetryEvent,
+    RunEndEvent,
+    StepEndEvent,
+    StreamEvent,
+    TextEvent,
+    ThoughtEvent,
+)
 
 ANSWERED = "answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class LoopSettings:
     """All that is the same for every run of an agent."""
 
     box: Toolbox
     model: Model
     instructions: str
-    stops: tuple[Stop, ...]
+    stops: tuple[StopCondition, ...]
     hooks: Hooks
-    limits: Limits
-    trim: Trimmer
+    limits: RunLimits
+    trim: Compactor
     clock: Callable[[], float]
 
 
 @dataclass(slots=True, kw_only=True)
-class Loop:
+class AgentLoop:
     """The state of one run; everything it may lose is in the session before it goes on."""
 
-    settings: Settings
-    handle: Handle
-    tell: Callable[[Happening], None]
+    settings: LoopSettings
+    session: Session
+    tell: Callable[[StreamEvent], None]
     _messages: tuple[Message, ...] = ()
     _unsaved: list[Message] = field(default_factory=list[Message])
-    _steps: list[Step] = field(default_factory=list[Step])
+    _steps: list[RunStep] = field(default_factory=list[RunStep])
     _started: float = 0.0
 
-    async def go(self, text: str) -> Run:
+    async def run(self, text: str) -> Run:
         """Run until something stops it; the session is saved whatever that is."""
         self._started = self.settings.clock()
-        self._messages = kept(self.handle.state.sections.get(SECTION))
-        self._recall()
-        self._add(user(text))
-        self.handle.emit("run_start", messages=len(self._messages), **self._about())
+        self._messages = load_history(self.session.state.sections.get(CONVERSATION_SECTION))
+        self._add_memory_notice()
+        self._add(user_message(text))
+        self.session.emit("run_start", messages=len(self._messages), **self._model_facts())
         try:
-            halt = await self._within_time()
+            halt = await self._run_with_timeout()
         except BaseException as failure:
             code = failure.code if isinstance(failure, ToolscoutError) else type(failure).__name__
             self._emit_end("an error", error=code)
             raise
         finally:
             await self._save()
-            await self.handle.finish()
+            await self.session.finish()
         self._emit_end(halt.reason)
-        run = self._run(halt)
-        self.tell(Finished(run))
+        run = self._build_run(halt)
+        self.tell(RunEndEvent(run))
         return run
 
-    async def _within_time(self) -> Halt:
+    async def _run_with_timeout(self) -> Halt:
         seconds = self.settings.limits.seconds
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
-                return await self._until_stopped()
+                return await self._run_until_stopped()
         except TimeoutError:
             if not limit.expired():
                 raise
             return Halt(f"a limit of {seconds:g} seconds")
 
-    async def _until_stopped(self) -> Halt:
+    async def _run_until_stopped(self) -> Halt:
         while True:
-            reply = await self._step()
-            if halt := self._end(reply, self._steps[-1]):
+            reply = await self._run_step()
+            if halt := self._check_halt(reply, self._steps[-1]):
                 return halt
-            if warned := warning(self._steps):
-                self.handle.emit("stuck", step=len(self._steps) - 1, why=warned)
-                self._add(notice(warned))
+            if warned := repeat_warning(self._steps):
+                self.session.emit("stuck", step=len(self._steps) - 1, why=warned)
+                self._add(notice_message(warned))
             await self._save()
 
-    def _end(self, reply: Reply, step: Step) -> Halt | None:
+    def _check_halt(self, reply: Reply, step: RunStep) -> Halt | None:
         if not step.ran and reply.reason != "paused":
             return Halt(ANSWERED if reply.reason in ("stop", "calls") else reply.reason)
-        repeats = Repeats(self._steps)
-        again = max((repeats.times(r.call) for r in step.ran), default=0)
+        repeats = RepeatTracker(self._steps)
+        again = max((repeats.count_repeats(r.call) for r in step.ran), default=0)
         if again >= STOPPED_AT:
             return Halt(f"the same call {again} times")
-        return first(self.settings.stops, self._progress)
+        return first_halt(self.settings.stops, self._progress)
 
-    async def _step(self) -> Reply:
+    async def _run_step(self) -> Reply:
         number = len(self._steps)
-        await self._shorten()
-        view = self.handle.view(target_of(self.settings.model))
-        await self._restate(view)
-        request = await self.settings.hooks.request(self._request(view), self._progress)
+        await self._compact()
+        view = self.session.view(target_of(self.settings.model))
+        await self._restore_references(view)
+        request = await self.settings.hooks.run_before_model(
+            self._build_request(view), self._progress
+        )
         active = tuple(dict.fromkeys(view.names.values()))
-        self.handle.emit("step_start", step=number, active=active)
-        reply = await self._ask(request, number)
-        self._add(bounded(reply.message, self.settings.limits.argument_chars))
-        step = Step(
+        self.session.emit("step_start", step=number, active=active)
+        reply = await self._ask_model(request, number)
+        self._add(truncate_arguments(reply.message, self.settings.limits.argument_chars))
+        step = RunStep(
             number=number,
             text=reply.message.text,
             active=active,
@@ -128,14 +144,14 @@ class Loop:
         )
         self._steps.append(step)
         if reply.message.calls:
-            await self._call(reply.message.calls, view)
-        self.tell(Stepped(self._steps[-1]))
+            await self._run_calls(reply.message.calls, view)
+        self.tell(StepEndEvent(self._steps[-1]))
         return reply
 
-    async def _call(self, calls: tuple[Call, ...], view: View) -> None:
+    async def _run_calls(self, calls: tuple[Call, ...], view: View) -> None:
         """Make the calls; even when this is broken off, each has a result in the conversation."""
-        batch = Batch(
-            handle=self.handle,
+        batch = CallBatch(
+            session=self.session,
             view=view,
             calls=calls,
             progress=replace(self._progress, steps=tuple(self._steps[:-1])),
@@ -149,89 +165,89 @@ class Loop:
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from group
         finally:
-            self._add(returned(*batch.results))
-            ran, loaded = batch.ran, tuple(batch.loaded)
+            self._add(results_message(*batch.results))
+            ran, loaded = batch.outcomes, tuple(batch.loaded)
             self._steps[-1] = replace(self._steps[-1], ran=ran, loaded=loaded)
 
     def _role_of(self, name: str) -> Role | None:
         return role_of(self.settings.box.profile, name, self.settings.box.catalog)
 
-    def _request(self, view: View) -> Request:
-        slots = tuple(user(text) for _, text in view.slots if text)
+    def _build_request(self, view: View) -> ModelRequest:
+        slots = tuple(user_message(text) for _, text in view.slots if text)
         parts = (self.settings.instructions, view.instructions)
-        return Request(
+        return ModelRequest(
             messages=(*slots, *self._messages),
             instructions="\n\n".join(part for part in parts if part),
             tools=tuple(view.tools),
             choice=view.force or AUTO,
         )
 
-    async def _ask(self, request: Request, number: int) -> Reply:
+    async def _ask_model(self, request: ModelRequest, number: int) -> Reply:
         started = self.settings.clock()
         deltas: list[Delta] = []
         try:
             async with aclosing(self.settings.model.stream(request)) as stream:
                 async for delta in stream:
                     deltas.append(delta)
-                    self._watch(delta)
+                    self._emit_delta(delta)
         except ModelError as error:
             facts = {"step": number, "why": error.message, "status": error.status}
-            self.handle.emit("model_failed", **facts)
+            self.session.emit("model_failed", **facts)
             raise
         reply = collect(deltas)
-        self.handle.emit(
+        self.session.emit(
             "model_call",
             step=number,
-            took_ms=self._since(started),
+            took_ms=self._ms_since(started),
             reason=reply.reason,
-            **self._about(),
-            **_counted(reply.usage),
+            **self._model_facts(),
+            **_token_counts(reply.usage),
         )
         return reply
 
-    def _watch(self, delta: Delta) -> None:
+    def _emit_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self.tell(Said(encodable(text)))
+                self.tell(TextEvent(replace_surrogates(text)))
             case ThoughtDelta(text):
-                self.tell(Thought(encodable(text)))
+                self.tell(ThoughtEvent(replace_surrogates(text)))
             case Restart(attempt, reason, wait):
-                self.handle.emit("model_retry", attempt=attempt, why=reason, wait_seconds=wait)
-                self.tell(Retried(attempt, reason, wait))
+                self.session.emit("model_retry", attempt=attempt, why=reason, wait_seconds=wait)
+                self.tell(RetryEvent(attempt, reason, wait))
             case _:
                 pass
 
-    async def _shorten(self) -> None:
+    async def _compact(self) -> None:
         """Cut a long conversation for good, here and in the session; loaded tools stay loaded."""
         trimmed = self.settings.trim(self._messages)
         if len(trimmed) == len(self._messages):
             return
         before = len(self._messages)
-        await self._replace(trimmed)
-        await self.handle.compacted()
-        self.handle.emit("context_trimmed", before=before, after=len(trimmed))
+        await self._replace_messages(trimmed)
+        await self.session.mark_compacted()
+        self.session.emit("context_trimmed", before=before, after=len(trimmed))
 
-    async def _restate(self, view: View) -> None:
+    async def _restore_references(self, view: View) -> None:
         """See that the conversation has all that brings its loaded tools, also after a cut."""
-        whole = restated(self._messages, view)
+        whole = restore_tool_references(self._messages, view)
         if len(whole) != len(self._messages):
-            await self._replace(whole)
+            await self._replace_messages(whole)
 
-    async def _replace(self, messages: tuple[Message, ...]) -> None:
+    async def _replace_messages(self, messages: tuple[Message, ...]) -> None:
         """Go on with another conversation, here and in the session."""
         self._messages = messages
         self._unsaved.clear()
-        text = appended(None, messages)
-        await self.handle.keep(SECTION, lambda _: text)
+        text = append_messages(None, messages)
+        await self.session.update_section(CONVERSATION_SECTION, lambda _: text)
 
-    def _recall(self) -> None:
+    def _add_memory_notice(self) -> None:
         """Remind the model of what is remembered, where it has not read just that already.
 
         It goes behind all that was said, since a changed prefix would cost the provider's cache.
         """
-        remembered = self.handle.recall()
+        remembered = self.session.recall()
         if remembered and all(m.text != remembered for m in self._messages):
-            self._add(notice(remembered))
+            self._add(notice_message(remembered))
 
     def _add(self, message: Message) -> None:
         if message.parts:
@@ -241,25 +257,27 @@ class Loop:
     async def _save(self) -> None:
         if self._unsaved:
             new, self._unsaved = tuple(self._unsaved), []
-            await self.handle.keep(SECTION, lambda text: appended(text, new))
+            await self.session.update_section(
+                CONVERSATION_SECTION, lambda text: append_messages(text, new)
+            )
 
     @property
-    def _progress(self) -> Progress:
+    def _progress(self) -> RunProgress:
         steps = tuple(self._steps)
-        return Progress(session=self.handle.id, steps=steps, usage=_total(steps))
+        return RunProgress(session=self.session.id, steps=steps, usage=_total_usage(steps))
 
-    def _run(self, halt: Halt) -> Run:
+    def _build_run(self, halt: Halt) -> Run:
         steps = tuple(self._steps)
         return Run(
-            session=self.handle.id,
+            session=self.session.id,
             text=halt.text or (steps[-1].text if steps else ""),
             stopped_by=halt.reason,
             steps=steps,
-            usage=_total(steps),
+            usage=_total_usage(steps),
             messages=self._messages,
         )
 
-    def _about(self) -> dict[str, object]:
+    def _model_facts(self) -> dict[str, object]:
         model, profile = self.settings.model, self.settings.box.profile
         return {
             "model": model.name,
@@ -269,33 +287,35 @@ class Loop:
         }
 
     def _emit_end(self, stopped_by: str, *, error: str = "") -> None:
-        run = self._run(Halt(stopped_by))
+        run = self._build_run(Halt(stopped_by))
         facts = {"error": error} if error else {}
-        self.handle.emit(
+        self.session.emit(
             "run_end",
             steps=len(run.steps),
             searches=run.searches,
-            discovered=len(run.found),
+            discovered=len(run.tools_loaded),
             stopped_by=stopped_by,
-            took_ms=self._since(self._started),
-            **_counted(run.usage),
+            took_ms=self._ms_since(self._started),
+            **_token_counts(run.usage),
             **facts,
         )
 
-    def _since(self, started: float) -> float:
+    def _ms_since(self, started: float) -> float:
         return round((self.settings.clock() - started) * 1000, 3)
 
 
 def target_of(model: Model) -> Target:
     """Whom a view is for when this model is asked."""
-    return Target(provider=provider(model.provider), model=model.name, transport=model.transport)
+    return Target(
+        provider=get_provider(model.provider), model=model.name, transport=model.transport
+    )
 
 
-def _total(steps: Iterable[Step]) -> Usage:
+def _total_usage(steps: Iterable[RunStep]) -> Usage:
     return sum((step.usage for step in steps), Usage())
 
 
-def _counted(usage: Usage) -> dict[str, int]:
+def _token_counts(usage: Usage) -> dict[str, int]:
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

@@ -8,14 +8,14 @@ from itertools import pairwise
 
 from ..catalog.result import Result
 from ..models.messages import Call
-from .steps import Step
+from .steps import RunStep
 
 WINDOW = 3
 REFUSED_AT = 3
 STOPPED_AT = 5
 
 
-def signature(call: Call) -> tuple[str, str]:
+def call_signature(call: Call) -> tuple[str, str]:
     """What makes two calls the same: the name and the arguments, however they are spelled."""
     values = call.values()
     if values is None:
@@ -23,12 +23,12 @@ def signature(call: Call) -> tuple[str, str]:
     return call.name, json.dumps(values, sort_keys=True, ensure_ascii=False)
 
 
-def warning(steps: Sequence[Step]) -> str | None:
+def repeat_warning(steps: Sequence[RunStep]) -> str | None:
     """What to tell a model that made the same call twice in a row within the last steps."""
     recent = [r.call for step in steps[-WINDOW:] for r in step.ran]
-    newest = {signature(r.call) for r in steps[-1].ran} if steps else set[tuple[str, str]]()
+    newest = {call_signature(r.call) for r in steps[-1].ran} if steps else set[tuple[str, str]]()
     for before, after in pairwise(recent):
-        if signature(before) == signature(after) and signature(after) in newest:
+        if call_signature(before) == call_signature(after) and call_signature(after) in newest:
             return (
                 f"You called {after.name} with the same arguments twice in a row. Calling it again "
                 "gives nothing new: use the result you have, change the arguments, try another "
@@ -37,17 +37,18 @@ def warning(steps: Sequence[Step]) -> str | None:
     return None
 
 
-class Repeats:
+class RepeatTracker:
     """The newest steps, indexed by what they called."""
 
-    def __init__(self, steps: Sequence[Step]) -> None:
+    def __init__(self, steps: Sequence[RunStep]) -> None:
         self._newest_first = [
-            {signature(ran.call): ran for ran in step.ran} for step in reversed(steps[-STOPPED_AT:])
+            {call_signature(ran.call): ran for ran in step.ran}
+            for step in reversed(steps[-STOPPED_AT:])
         ]
 
-    def times(self, call: Call) -> int:
+    def count_repeats(self, call: Call) -> int:
         """How many of the newest steps in a row made this very call, to the very same effect."""
-        wanted = signature(call)
+        wanted = call_signature(call)
         times = 0
         result: Result | None = None
         for step in self._newest_first:
@@ -59,7 +60,7 @@ class Repeats:
         return times
 
 
-def refusal(call: Call, times: int) -> Result:
+def repeat_refusal(call: Call, times: int) -> Result:
     """The answer to a call that is not made once more."""
     return Result.error(
         f"{call.name} was not run: the last {times} steps made this very call and got the same "

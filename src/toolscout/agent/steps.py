@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..catalog.result import Result
-from ..models.deltas import Reason, Usage
+from ..models.deltas import FinishReason, Usage
 from ..models.messages import Call, Message
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CallOutcome:
     """A call and what came of it.
 
     `is_discovery` marks searches and other looking around, `is_repeat` a call that was not made
@@ -25,24 +25,24 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class RunStep:
     """One request of the model and the calls it led to."""
 
     number: int
     text: str = ""
-    ran: tuple[Ran, ...] = ()
+    ran: tuple[CallOutcome, ...] = ()
     active: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
-    reason: Reason = "stop"
+    reason: FinishReason = "stop"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class RunProgress:
     """A run while it runs: what stop conditions and hooks look at."""
 
     session: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RunStep, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
     @property
@@ -51,12 +51,12 @@ class Progress:
         return len(self.steps)
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def tools_loaded(self) -> tuple[str, ...]:
         """What was loaded in this run, in order, each once."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.loaded))
 
     @property
-    def used(self) -> tuple[str, ...]:
+    def tools_used(self) -> tuple[str, ...]:
         """The tools that ran in this run, well or not, in order, each once."""
         ran = (r for step in self.steps for r in step.ran if r.is_run)
         return tuple(dict.fromkeys(r.call.name for r in ran))
@@ -69,7 +69,7 @@ class Run:
     session: str
     text: str
     stopped_by: str
-    steps: tuple[Step, ...]
+    steps: tuple[RunStep, ...]
     usage: Usage
     messages: tuple[Message, ...]
 
@@ -79,11 +79,11 @@ class Run:
         return sum(r.is_discovery for step in self.steps for r in step.ran)
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def tools_loaded(self) -> tuple[str, ...]:
         """What was loaded in this run, in order, each once."""
-        return Progress(session=self.session, steps=self.steps).found
+        return RunProgress(session=self.session, steps=self.steps).tools_loaded
 
     @property
-    def used(self) -> tuple[str, ...]:
+    def tools_used(self) -> tuple[str, ...]:
         """The tools that ran in this run, well or not, in order, each once."""
-        return Progress(session=self.session, steps=self.steps).used
+        return RunProgress(session=self.session, steps=self.steps).tools_used

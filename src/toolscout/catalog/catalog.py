@@ -3,12 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from .claims import Claims, Draft
-from .spellings import Spellings
+from .name_claims import NameClaims, NameClaimsBuilder
+from .names import normalise_name
 from .tool import Tool
+
+_MOST_PATCHES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class NameIndex:
+    """Names by normalised spelling: a large shared base, and what changed since it was built."""
+
+    base: Mapping[str, tuple[str, ...]]
+    patch: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+    @classmethod
+    def of(cls, tools: Iterable[Tool]) -> NameIndex:
+        """Every spelling of these tools."""
+        found: dict[str, tuple[str, ...]] = {}
+        for tool in tools:
+            for spelling in _spellings_of(tool):
+                found[spelling] = (*found.get(spelling, ()), tool.name)
+        return cls(found)
+
+    def names(self, spelling: str) -> tuple[str, ...]:
+        """The names that are spelled like this, sorted."""
+        return tuple(sorted(self._names_for(normalise_name(spelling))))
+
+    def with_changes(self, gone: Iterable[Tool], come: Iterable[Tool]) -> NameIndex | None:
+        """The same after a change; None when so much changed that building anew is cheaper."""
+        patch = dict(self.patch)
+        for tool in gone:
+            for spelling in _spellings_of(tool):
+                kept = patch.get(spelling, self.base.get(spelling, ()))
+                patch[spelling] = tuple(n for n in kept if n != tool.name)
+        for tool in come:
+            for spelling in _spellings_of(tool):
+                kept = patch.get(spelling, self.base.get(spelling, ()))
+                patch[spelling] = (*kept, tool.name)
+        return NameIndex(self.base, patch) if len(patch) <= _MOST_PATCHES else None
+
+    def _names_for(self, spelling: str) -> tuple[str, ...]:
+        return self.patch.get(spelling, self.base.get(spelling, ()))
+
+
+def _spellings_of(tool: Tool) -> set[str]:
+    return {normalise_name(tool.name), normalise_name(tool.local_name)}
+
 
 _MODULUS = 1 << 128
 
@@ -36,14 +80,14 @@ class Catalog:
     __slots__ = ("_claims", "_digest", "_spellings", "_step", "_token", "_version")
 
     def __init__(self, tools: Iterable[Tool] = (), *, source: str = "default") -> None:
-        draft = Draft(Claims())
+        draft = NameClaimsBuilder(NameClaims())
         draft.put(source, tools)
         self._claims, _ = draft.finish()
         self._version = 0
         self._token = object()
         self._step: tuple[object, Diff] | None = None
         self._digest: int | None = None
-        self._spellings: Spellings | None = None
+        self._spellings: NameIndex | None = None
 
     @property
     def version(self) -> int:
@@ -64,7 +108,7 @@ class Catalog:
     def fingerprint(self) -> str:
         """The same for the same tools, whatever the order they came in."""
         if self._digest is None:
-            self._digest = _digest(self._claims.tools.values())
+            self._digest = _combine_fingerprints(self._claims.tools.values())
         return f"{self._digest:032x}"
 
     def __len__(self) -> int:
@@ -100,31 +144,31 @@ class Catalog:
     def with_source(self, source: str, tools: Iterable[Tool]) -> Catalog:
         """Add a source, or replace all that it had."""
         incoming = {t.name: t for t in tools}
-        draft = Draft(self._claims)
+        draft = NameClaimsBuilder(self._claims)
         draft.drop(source, [n for n in self._claims.held.get(source, {}) if n not in incoming])
         draft.put(source, incoming.values())
-        return self._after(draft)
+        return self._next_snapshot(draft)
 
     def without_source(self, source: str) -> Catalog:
         """Remove a source and its tools."""
-        draft = Draft(self._claims)
+        draft = NameClaimsBuilder(self._claims)
         draft.drop(source, list(self._claims.held.get(source, {})))
-        return self._after(draft)
+        return self._next_snapshot(draft)
 
     def add(self, *tools: Tool, source: str = "default") -> Catalog:
         """Add or replace single tools of a source; the rest of it stays."""
-        draft = Draft(self._claims)
+        draft = NameClaimsBuilder(self._claims)
         draft.put(source, tools)
-        return self._after(draft)
+        return self._next_snapshot(draft)
 
     def remove(self, *names: str) -> Catalog:
         """Remove tools by the names they have here; unknown names are ignored."""
-        draft = Draft(self._claims)
+        draft = NameClaimsBuilder(self._claims)
         for name in dict.fromkeys(names):
             if (claim := self._claims.claim_of(name)) is not None:
                 source, wanted = claim
                 draft.drop(source, (wanted,))
-        return self._after(draft)
+        return self._next_snapshot(draft)
 
     def diff(self, older: Catalog) -> Diff:
         """What turns `older` into this snapshot."""
@@ -132,17 +176,17 @@ class Catalog:
             return Diff()
         if self._step is not None and self._step[0] is older._token:
             return self._step[1]
-        return _difference(older._claims.tools, self._claims.tools)
+        return _diff_tools(older._claims.tools, self._claims.tools)
 
     def resolve(self, name: str) -> tuple[str, ...]:
         """The names a loose spelling may mean: exact, else another case style or without server."""
         if name in self._claims.tools:
             return (name,)
         if self._spellings is None:
-            self._spellings = Spellings.of(self._claims.tools.values())
+            self._spellings = NameIndex.of(self._claims.tools.values())
         return self._spellings.names(name)
 
-    def _after(self, draft: Draft) -> Catalog:
+    def _next_snapshot(self, draft: NameClaimsBuilder) -> Catalog:
         """The snapshot that follows, with the way from here to there kept for who asks."""
         claims, touched = draft.finish()
         if not touched:
@@ -152,20 +196,20 @@ class Catalog:
         after = Catalog()
         after._claims = claims
         after._version = self._version + 1
-        after._step = (self._token, _difference(old, new))
+        after._step = (self._token, _diff_tools(old, new))
         if self._digest is not None:
-            change = _digest(new.values()) - _digest(old.values())
+            change = _combine_fingerprints(new.values()) - _combine_fingerprints(old.values())
             after._digest = (self._digest + change) % _MODULUS
         if self._spellings is not None:
-            after._spellings = self._spellings.changed(old.values(), new.values())
+            after._spellings = self._spellings.with_changes(old.values(), new.values())
         return after
 
 
-def _digest(tools: Iterable[Tool]) -> int:
+def _combine_fingerprints(tools: Iterable[Tool]) -> int:
     return sum(int(t.fingerprint, 16) for t in tools) % _MODULUS
 
 
-def _difference(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> Diff:
+def _diff_tools(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> Diff:
     return Diff(
         added=tuple(t for n, t in now.items() if n not in before),
         changed=tuple(

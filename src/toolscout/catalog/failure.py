@@ -7,11 +7,11 @@ import asyncio
 from ..errors import CallError
 from .result import Result
 
-OWN = (Exception, SystemExit, asyncio.CancelledError)
+TOOL_FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 """What a tool may raise that ends its call and nothing else; an interrupt is the program's."""
 
 
-def failed(name: str, error: BaseException) -> Result:
+def failure_result(name: str, error: BaseException) -> Result:
     """The result of a tool that raised; where it was the call that was cancelled, that goes on."""
     if isinstance(error, asyncio.CancelledError) and is_cancelled():
         raise error

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .names import normalised
+from .names import normalise_name
 from .problem import Problem
 from .tool import Tool
 
@@ -44,9 +44,11 @@ class Filter:
     _entries: dict[str, frozenset[str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        named = frozenset(_owner(s) for s in self.servers if s.strip() and s != NO_SERVERS)
+        named = frozenset(
+            _normalise_owner(s) for s in self.servers if s.strip() and s != NO_SERVERS
+        )
         entries: dict[str, frozenset[str]] = {}
-        for owner, tool in _pairs(self.tools):
+        for owner, tool in _parse_entries(self.tools):
             entries[owner] = entries.get(owner, frozenset()) | {tool}
         object.__setattr__(self, "_selected", named)
         object.__setattr__(self, "_entries", entries)
@@ -68,53 +70,56 @@ class Filter:
                 "filter",
             )
             for entry in self.tools
-            if not list(_pairs((entry,)))
+            if not list(_parse_entries((entry,)))
         )
 
     def allows(self, tool: Tool) -> bool:
         """Whether this tool is to be known at all: listed, found, loaded, called."""
         if not self.is_active:
             return True
-        owner = _owner(tool.server or tool.category or CUSTOM)
+        owner = _normalise_owner(tool.server or tool.category or CUSTOM)
         if tool.server:
-            return not self._is_closed and self._takes(owner, tool)
+            return not self._excludes_servers and self._selects(owner, tool)
         if owner == VIRTUAL:
             return True
-        return self._takes(owner, tool) or (self._is_closed and not self._names_any)
+        return self._selects(owner, tool) or (self._excludes_servers and not self._selects_any)
 
     def allows_server(self, server: str) -> bool:
         """Whether a server is worth connecting to; its tools are judged one by one."""
-        if self._is_closed:
+        if self._excludes_servers:
             return False
-        owner = _owner(server)
+        owner = _normalise_owner(server)
         return not self._selected or owner in self._selected or owner in self._entries
 
     @property
-    def _is_closed(self) -> bool:
+    def _excludes_servers(self) -> bool:
         return NO_SERVERS in self.servers
 
     @property
-    def _names_any(self) -> bool:
+    def _selects_any(self) -> bool:
         return bool(self._selected or self.tools)
 
-    def _takes(self, owner: str, tool: Tool) -> bool:
+    def _selects(self, owner: str, tool: Tool) -> bool:
         entries = self._entries.get(owner)
         if entries is None:
             return owner in self._selected or owner in SYSTEM
         if _ALL in entries or (owner in self._selected and self.precedence == "union"):
             return True
-        return normalised(tool.local_name) in entries or normalised(tool.name) in entries
+        return normalise_name(tool.local_name) in entries or normalise_name(tool.name) in entries
 
 
-def _owner(name: str) -> str:
+def _normalise_owner(name: str) -> str:
     """One spelling for a server or category; system categories may end in `_tools`."""
     spelled = name.strip().lower().replace("-", "_")
     bare = spelled.removesuffix("_tools")
     return bare if bare in SYSTEM or bare == VIRTUAL else spelled
 
 
-def _pairs(entries: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+def _parse_entries(entries: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     for entry in entries:
         owner, colon, tool = entry.partition(":")
         if colon and owner.strip() and tool.strip():
-            yield _owner(owner), tool.strip() if tool.strip() == _ALL else normalised(tool.strip())
+            yield (
+                _normalise_owner(owner),
+                tool.strip() if tool.strip() == _ALL else normalise_name(tool.strip()),
+            )

@@ -10,7 +10,7 @@ SEPARATOR = "__"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINTS = re.compile(r"[\s_\-./:~]+")
-_MARKED = re.compile(r"--[0-9a-f]{8,64}\Z")
+_HASH_SUFFIX = re.compile(r"--[0-9a-f]{8,64}\Z")
 
 
 def digest(*parts: str, length: int = 8) -> str:
@@ -19,21 +19,21 @@ def digest(*parts: str, length: int = 8) -> str:
     return hashlib.sha256(text).hexdigest()[:length]
 
 
-def qualified(server: str, tool: str) -> str:
+def qualify_name(server: str, tool: str) -> str:
     """`server__tool`, unless the name already says so."""
     if not server or tool.startswith(f"{server}{SEPARATOR}"):
         return tool
     return f"{server}{SEPARATOR}{tool}"
 
 
-def marked(source: str, name: str, *, length: int = 8) -> str:
+def add_hash_suffix(source: str, name: str, *, length: int = 8) -> str:
     """A name told apart by a hash of its source: `search--3fa1b2c4`."""
     return f"{name}--{digest(source, name, length=length)}"
 
 
-def is_marked(name: str) -> bool:
+def has_hash_suffix(name: str) -> bool:
     """Whether a name has the form that only `marked` may give."""
-    return "--" in name and _MARKED.search(name) is not None
+    return "--" in name and _HASH_SUFFIX.search(name) is not None
 
 
 def wire_name(name: str, *, limit: int = 64) -> str:
@@ -47,7 +47,7 @@ def wire_name(name: str, *, limit: int = 64) -> str:
     return f"{safe[: limit - len(mark) - 1]}_{mark}"
 
 
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """One spelling for every case style: `readFile`, `read-file` and `ReadFile` are `read_file`."""
     if name.isascii():
         if name.islower() and name.isidentifier() and SEPARATOR not in name:

@@ -12,12 +12,12 @@ from typing import Any, Literal, cast
 
 from pydantic_core import to_json
 
-from .clean import encodable, encodable_json
+from .sanitization import replace_json_surrogates, replace_surrogates
 
 Kind = Literal["text", "image", "audio", "resource", "link"]
 _KINDS: Mapping[str, Kind] = {"image": "image", "audio": "audio"}
 # How the files begin that a tool is likely to return.
-_MARKS = tuple(
+_MAGIC_BYTES = tuple(
     (re.compile(mark, re.DOTALL), mime)
     for mark, mime in (
         (rb"\x89PNG\r\n\x1a\n", "image/png"),
@@ -71,7 +71,7 @@ class Result:
         if self.structured is not None:
             return json.loads(self.structured)
         try:
-            return json.loads(encodable_json(self.text))
+            return json.loads(replace_json_surrogates(self.text))
         except (ValueError, RecursionError):
             return self.text
 
@@ -82,51 +82,51 @@ class Result:
         This is the border: what comes out of here can be encoded, whatever went in.
         """
         if isinstance(value, Result):
-            return value._encodable()
+            return value._replace_surrogates()
         if value is None:
             return cls(content=(Content(text=""),))
         if isinstance(value, str):
-            return cls(content=(Content(text=encodable(value)),))
-        if pieces := _pieces(value):
-            return cls(content=pieces)._encodable()
-        text = _json(value)
+            return cls(content=(Content(text=replace_surrogates(value)),))
+        if pieces := _content_pieces(value):
+            return cls(content=pieces)._replace_surrogates()
+        text = _dump_json(value)
         if text is None:
-            return cls(content=(Content(text=encodable(str(value))),))
-        text = encodable(text)
+            return cls(content=(Content(text=replace_surrogates(str(value))),))
+        text = replace_surrogates(text)
         return cls(content=(Content(text=text),), structured=text)
 
     @classmethod
     def error(cls, message: str, *, code: str = "") -> Result:
         """A failure, told in words that say what to do next."""
-        return cls(content=(Content(text=encodable(message)),), is_error=True, code=code)
+        return cls(content=(Content(text=replace_surrogates(message)),), is_error=True, code=code)
 
-    def _encodable(self) -> Result:
-        content = tuple(_encodable(piece) for piece in self.content)
-        structured = self.structured and encodable_json(self.structured)
+    def _replace_surrogates(self) -> Result:
+        content = tuple(_replace_content_surrogates(piece) for piece in self.content)
+        structured = self.structured and replace_json_surrogates(self.structured)
         if content == self.content and structured == self.structured:
             return self
         return replace(self, content=content, structured=structured)
 
 
-def _encodable(piece: Content) -> Content:
-    return Content(piece.type, *(encodable(part) for part in astuple(piece)[1:]))
+def _replace_content_surrogates(piece: Content) -> Content:
+    return Content(piece.type, *(replace_surrogates(part) for part in astuple(piece)[1:]))
 
 
-def _pieces(value: object) -> tuple[Content, ...]:
+def _content_pieces(value: object) -> tuple[Content, ...]:
     """The pieces of content that a tool made itself, with what it returned among them."""
     if isinstance(value, Content):
         return (value,)
     if isinstance(value, bytes | bytearray):
-        return (_of_bytes(bytes(value)),)
+        return (_content_from_bytes(bytes(value)),)
     items = cast("Sequence[object]", value if isinstance(value, list | tuple) else ())
     if not any(isinstance(item, Content) for item in items):
         return ()
     return tuple(piece for item in items for piece in Result.of(item).content)
 
 
-def _of_bytes(data: bytes) -> Content:
+def _content_from_bytes(data: bytes) -> Content:
     """Bytes as what they begin like, else as text, else as data of no known type."""
-    mime = next((mime for mark, mime in _MARKS if mark.match(data)), "")
+    mime = next((mime for mark, mime in _MAGIC_BYTES if mark.match(data)), "")
     if not mime:
         try:
             return Content(text=data.decode())
@@ -138,21 +138,21 @@ def _of_bytes(data: bytes) -> Content:
     return Content(kind, text, data=base64.b64encode(data).decode(), mime=mime)
 
 
-def _json(value: object) -> str | None:
+def _dump_json(value: object) -> str | None:
     """A value as JSON, odd keys and numbers in it as words; None where that cannot be."""
     try:
-        return json.dumps(value, ensure_ascii=False, default=_plain, allow_nan=False)
+        return json.dumps(value, ensure_ascii=False, default=_json_fallback, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         if isinstance(value, float):
             return None
     try:
-        text = to_json(value, fallback=_plain, inf_nan_mode="strings", bytes_mode="base64")
+        text = to_json(value, fallback=_json_fallback, inf_nan_mode="strings", bytes_mode="base64")
         return json.dumps(json.loads(text), ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         return None
 
 
-def _plain(value: object) -> object:
+def _json_fallback(value: object) -> object:
     """What JSON does not know, said in what it knows."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value)}

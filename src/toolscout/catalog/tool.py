@@ -84,7 +84,7 @@ class Tool:
             value = getattr(self, item.name)
             if item.name in row or item.name == "metadata" or not value or value == item.default:
                 continue
-            row[item.name] = _plain(value)
+            row[item.name] = _to_json_value(value)
         if self.metadata != "{}":
             row["metadata"] = self.meta
         return row
@@ -96,7 +96,7 @@ class Tool:
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     match value:
         case Schema():
             return value.value

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from ..errors import InvalidCatalog
+from .metaschema import SchemaFault, find_schema_faults
 from .problem import Problem
 from .schema import Schema
 from .tool import Tool
-from .wellformed import Fault, faults
 
 Field = Literal[
     "title", "description", "category", "phrases", "tags", "usage", "risk", "extraction"
@@ -18,7 +18,7 @@ Field = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ValidationReport:
     """What validation found; errors make a catalog invalid, warnings do not."""
 
     tool_count: int = 0
@@ -27,21 +27,21 @@ class Report:
     warnings: tuple[Problem, ...] = ()
 
     @property
-    def valid(self) -> bool:
+    def is_valid(self) -> bool:
         """Nothing but advice was found."""
         return not self.errors
 
     def summary(self) -> dict[str, Any]:
         """The report as plain JSON."""
         return {
-            "valid": self.valid,
+            "valid": self.is_valid,
             "tool_count": self.tool_count,
             "custom_extractor_count": self.custom_extractor_count,
             "errors": [str(p) for p in self.errors],
             "warnings": [str(p) for p in self.warnings],
         }
 
-    def required(self) -> Report:
+    def raise_if_invalid(self) -> ValidationReport:
         """This report, or InvalidCatalog with all errors at once."""
         if self.errors:
             raise InvalidCatalog([str(p) for p in self.errors])
@@ -66,14 +66,14 @@ class Expectations:
 
 def validate(
     tools: Mapping[str, Tool] | Iterable[Tool], expected: Expectations | None = None
-) -> Report:
+) -> ValidationReport:
     """Check tools against one another and against what is expected of them."""
     expected = expected or Expectations()
-    checked = _Validation(expected)
+    checked = _Validator(expected)
     for key, tool in _entries(tools):
-        checked.take(key, tool)
+        checked.add(key, tool)
     found = list(checked.problems())
-    return Report(
+    return ValidationReport(
         tool_count=len(checked.tools),
         custom_extractor_count=len(set(expected.extractors)),
         errors=tuple(p for p in found if p.severity == "error"),
@@ -87,20 +87,22 @@ def _entries(tools: Mapping[str, Tool] | Iterable[Tool]) -> Iterable[tuple[str, 
     return ((tool.name, tool) for tool in tools)
 
 
-class _Validation:
+class _Validator:
     """Tools being gathered, then judged together."""
 
     def __init__(self, expected: Expectations) -> None:
         self.tools: dict[str, Tool] = {}
         self._expected = expected
         self._found: list[Problem] = []
-        self._seen: dict[str, tuple[Fault, ...]] = {}
+        self._seen: dict[str, tuple[SchemaFault, ...]] = {}
 
-    def take(self, key: str, tool: Tool) -> None:
+    def add(self, key: str, tool: Tool) -> None:
         if tool.name != key:
-            self._error(key, "name", f"It calls itself {tool.name!r}.", "Make the two names one.")
+            self._add_error(
+                key, "name", f"It calls itself {tool.name!r}.", "Make the two names one."
+            )
         if key in self.tools:
-            self._error(key, "duplicate", "Two tools have this name.", "Rename one of them.")
+            self._add_error(key, "duplicate", "Two tools have this name.", "Rename one of them.")
         self.tools[key] = tool
 
     def problems(self) -> Iterator[Problem]:
@@ -114,20 +116,20 @@ class _Validation:
         self._check_extractors()
         yield from self._found
 
-    def _error(self, where: str, code: str, message: str, remedy: str) -> None:
+    def _add_error(self, where: str, code: str, message: str, remedy: str) -> None:
         self._found.append(Problem(where, message, remedy, "error", code))
 
-    def _warn(self, where: str, code: str, message: str, remedy: str) -> None:
+    def _add_warning(self, where: str, code: str, message: str, remedy: str) -> None:
         self._found.append(Problem(where, message, remedy, "warning", code))
 
     def _check_fields(self, key: str, tool: Tool) -> None:
         expected = self._expected
         for field in expected.fields:
             if not getattr(tool, field):
-                self._error(key, "missing", f"It has no {field}.", f"Add {field!r}.")
+                self._add_error(key, "missing", f"It has no {field}.", f"Add {field!r}.")
         known = expected.categories
         if known is not None and tool.category and tool.category not in known:
-            self._error(
+            self._add_error(
                 key,
                 "category",
                 f"Its category {tool.category!r} is not known.",
@@ -135,7 +137,7 @@ class _Validation:
             )
         path = "" if tool.extraction is None else tool.extraction.path
         if path != "$root" and ("." in path or "/" in path or "[" in path):
-            self._error(
+            self._add_error(
                 key,
                 "extraction",
                 f"Its extraction path {path!r} goes deeper than one level.",
@@ -144,16 +146,16 @@ class _Validation:
 
     def _check_schema(self, key: str, field: str, schema: Schema) -> None:
         if schema.text not in self._seen:
-            self._seen[schema.text] = tuple(faults(schema))
+            self._seen[schema.text] = tuple(find_schema_faults(schema))
         for fault in self._seen[schema.text]:
-            tell = self._error if fault.fatal else self._warn
+            tell = self._add_error if fault.fatal else self._add_warning
             tell(key, "schema", f"Its {field} schema: {fault.text}.", "Mend the JSON schema.")
 
     def _check_related(self, key: str, tool: Tool) -> None:
         known = self._expected.callable_names or ()
         for name in tool.related:
             if name not in self.tools and name not in known:
-                self._warn(
+                self._add_warning(
                     key, "related", f"Its related tool {name!r} is not known.", "Correct the name."
                 )
 
@@ -163,10 +165,12 @@ class _Validation:
             return
         for name in names:
             if name not in self.tools and name not in self._expected.exempt:
-                self._error(name, "undescribed", "It can be called but has no entry.", "Add one.")
+                self._add_error(
+                    name, "undescribed", "It can be called but has no entry.", "Add one."
+                )
         for name in self.tools:
             if name not in names:
-                self._error(
+                self._add_error(
                     name,
                     "orphan",
                     "It is described, but there is no such tool.",
@@ -178,14 +182,14 @@ class _Validation:
         for name in self._expected.extractors:
             tool = self.tools.get(name)
             if tool is None and (names is None or name not in names):
-                self._error(
+                self._add_error(
                     name,
                     "extractor",
                     "It has a custom extractor, but there is no such tool.",
                     "Remove the extractor.",
                 )
             elif tool is not None and tool.extraction is not None:
-                self._error(
+                self._add_error(
                     name,
                     "extractors",
                     "It has both an extraction schema and a custom extractor.",

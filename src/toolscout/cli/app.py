@@ -12,10 +12,10 @@ from io import TextIOWrapper
 import click
 
 from ..errors import QueryError, ToolscoutError
-from .output import tell_error
+from .output import print_error
 
-USAGE = 2
-INTERRUPTED = 130
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ COMMANDS = {
     "check": Command("check", "Look whether every MCP server works, and what its tools cost."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "See and approve what MCP servers offer."),
-    "import": Command("importing", "Take over the MCP servers of other clients."),
+    "import": Command("import_servers", "Take over the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),
     "tokens": Command("tokens", "Count what tools cost in the context, profile by profile."),
     "catalog": Command("catalog", "List, show and validate the tools of a catalog."),
@@ -92,19 +92,19 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = app.main(list(arguments), prog_name="toolscout", standalone_mode=False)
     except click.Abort:
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     except click.ClickException as error:
-        tell_error("usage", error.format_message(), hint=_usage(error), is_json=is_json)
+        print_error("usage", error.format_message(), hint=_usage_hint(error), is_json=is_json)
         return error.exit_code
     except ToolscoutError as error:
         position = error.position if isinstance(error, QueryError) else None
         message = error.message if is_json else str(error).removesuffix(error.hint.rstrip()).strip()
-        tell_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
-        return USAGE
+        print_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
+        return EXIT_USAGE
     return code if isinstance(code, int) else 0
 
 
-def _usage(error: click.ClickException) -> str:
+def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""

@@ -13,27 +13,35 @@ import click
 
 from ..catalog.problem import Problem
 from ..errors import ConfigError, SourceError
-from ..evals.bench import FIGURES, Report, Scored, abstention, rss_mb, score, taken_out
-from ..evals.bootstrap import interval, paired
+from ..evals.bench import (
+    FIGURES,
+    BenchReport,
+    QueryScore,
+    measure_abstention,
+    measure_without_relevant,
+    rss_mb,
+    score_queries,
+)
+from ..evals.bootstrap import confidence_interval, gain_interval
 from ..evals.dataset import (
-    Labelled,
-    Negative,
+    LabelledQuery,
+    NegativeQuery,
     read_negatives,
     read_queries,
-    resolved,
-    resolved_negatives,
+    resolve_negatives,
+    resolve_queries,
 )
 from ..search.engine import Engine
-from .catalogs import PATH, embedder_options, engine_over, load_and_warn, warn_of
-from .output import json_option, print_json, print_table, progress, say, warn
+from .catalog_options import PATH, embedder_options, load_and_warn, open_engine, warn_about
+from .output import json_option, print_json, print_line, print_table, progress, warn
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-_LISTED = 100
+_MAX_LISTED_LINES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BenchOptions:
     """What a run was asked to measure."""
 
     tools: Path
@@ -64,71 +72,74 @@ class Asked:
 @json_option
 def command(**given: Any) -> None:
     """Measure search on a catalog and its labelled queries."""
-    _bench(Asked(**given))
+    _run_bench(BenchOptions(**given))
 
 
-def _bench(asked: Asked) -> None:
+def _run_bench(asked: BenchOptions) -> None:
     earlier = _read_rows(asked.against) if asked.against is not None else None
     started = time.perf_counter()
     catalog = load_and_warn((asked.tools,))
     if not catalog:
         raise SourceError(f"{asked.tools} has no tool that can be read.", hint="Mend its rows.")
-    with engine_over(catalog, embedder=asked.embedder, no_cache=asked.no_cache) as engine:
-        report = _measured(engine, asked, build_s=time.perf_counter() - started)
+    with open_engine(catalog, embedder=asked.embedder, no_cache=asked.no_cache) as engine:
+        report = _measure(engine, asked, build_s=time.perf_counter() - started)
     if asked.rows is not None:
         _write_rows(asked.rows, report.scored)
     found = report.summary()
     if asked.reliability:
-        found["reliability"] = _curve(report)
+        found["reliability"] = _reliability_curve(report)
     if earlier is not None:
         found["against"] = _gains(report.scored, earlier)
     if asked.is_json:
         print_json(found)
     else:
-        _show(report, found)
+        _print_report(report, found)
 
 
-def _measured(engine: Engine, asked: Asked, *, build_s: float) -> Report:
-    queries = _queries(engine, asked.queries)[: asked.limit]
-    negatives = _negatives(engine, asked.negatives)[: asked.limit] if asked.negatives else ()
+def _measure(engine: Engine, asked: BenchOptions, *, build_s: float) -> BenchReport:
+    queries = _load_queries(engine, asked.queries)[: asked.limit]
+    negatives = _load_negatives(engine, asked.negatives)[: asked.limit] if asked.negatives else ()
     with progress() as step:
-        scored = score(engine, queries, progress=step)
+        scored = score_queries(engine, queries, progress=step)
         memory = rss_mb()
-        refused = abstention(engine, queries, negatives, progress=step) if negatives else None
+        refused = (
+            measure_abstention(engine, queries, negatives, progress=step) if negatives else None
+        )
         missing = None
         if asked.without_relevant:
-            missing = taken_out(engine, queries, scored, progress=step)
-    return Report(len(engine.catalog), scored, build_s, memory, refused, missing)
+            missing = measure_without_relevant(engine, queries, scored, progress=step)
+    return BenchReport(len(engine.catalog), scored, build_s, memory, refused, missing)
 
 
-def _queries(engine: Engine, path: Path) -> Sequence[Labelled]:
+def _load_queries(engine: Engine, path: Path) -> Sequence[LabelledQuery]:
     read = read_queries(path)
-    found = resolved(read.rows, engine.catalog)
-    _warn(path, read.problems, found.problems)
+    found = resolve_queries(read.rows, engine.catalog)
+    _warn_skipped_rows(path, read.problems, found.problems)
     if not found.rows:
         raise SourceError(f"{path} has no query that can be read.", hint="Mend its rows.")
     return found.rows
 
 
-def _negatives(engine: Engine, path: Path) -> Sequence[Negative]:
+def _load_negatives(engine: Engine, path: Path) -> Sequence[NegativeQuery]:
     read = read_negatives(path)
-    found = resolved_negatives(read.rows, engine.catalog)
-    _warn(path, read.problems, found.problems)
+    found = resolve_negatives(read.rows, engine.catalog)
+    _warn_skipped_rows(path, read.problems, found.problems)
     if not found.rows:
         warn(f"{path} has no negative that can be used: abstain is not measured.")
     return found.rows
 
 
-def _warn(path: Path, unread: Sequence[Problem], unknown: Sequence[Problem]) -> None:
+def _warn_skipped_rows(path: Path, unread: Sequence[Problem], unknown: Sequence[Problem]) -> None:
     """Tell what is wrong, and after the first few of it which rows were left out in all."""
-    warn_of((*unread, *unknown))
+    warn_about((*unread, *unknown))
     if unread:
         lines = [problem.where.removeprefix(f"{path}:") for problem in unread]
-        more = ", …" if len(lines) > _LISTED else "."
-        warn(f"{path}: rows left out: {len(lines)}, on line {', '.join(lines[:_LISTED])}{more}")
+        more = ", …" if len(lines) > _MAX_LISTED_LINES else "."
+        first = ", ".join(lines[:_MAX_LISTED_LINES])
+        warn(f"{path}: rows left out: {len(lines)}, on line {first}{more}")
 
 
-def _write_rows(path: Path, scored: Sequence[Scored]) -> None:
+def _write_rows(path: Path, scored: Sequence[QueryScore]) -> None:
     try:
         path.write_text("".join(f"{json.dumps(s.row())}\n" for s in scored), encoding="utf-8")
     except OSError as error:
@@ -150,22 +161,24 @@ def _read_rows(path: Path) -> dict[str, dict[str, float]]:
         ) from error
 
 
-def _gains(scored: Sequence[Scored], earlier: dict[str, dict[str, float]]) -> dict[str, Any]:
+def _gains(scored: Sequence[QueryScore], earlier: dict[str, dict[str, float]]) -> dict[str, Any]:
     """What changed on the queries that both runs have, with intervals of 95 %."""
     shared = [s for s in scored if s.id in earlier]
     gains: dict[str, Any] = {"queries": len(shared)}
     for name in FIGURES:
-        gain = paired([s.figures[name] for s in shared], [earlier[s.id][name] for s in shared])
+        gain = gain_interval(
+            [s.figures[name] for s in shared], [earlier[s.id][name] for s in shared]
+        )
         gains[name] = {
             "gain": round(gain.mean, 4),
             "low": round(gain.low, 4),
             "high": round(gain.high, 4),
-            "is_clear": gain.is_clear,
+            "is_clear": gain.is_significant,
         }
     return gains
 
 
-def _curve(report: Report) -> dict[str, Any]:
+def _reliability_curve(report: BenchReport) -> dict[str, Any]:
     found = report.reliability
     bins = [
         {
@@ -180,20 +193,20 @@ def _curve(report: Report) -> dict[str, Any]:
     return {"ece": round(found.error, 4), "bins": bins}
 
 
-def _show(report: Report, found: dict[str, Any]) -> None:
+def _print_report(report: BenchReport, found: dict[str, Any]) -> None:
     rows: list[tuple[str, ...]] = []
     for name in FIGURES:
-        span = interval([s.figures[name] for s in report.scored])
+        span = confidence_interval([s.figures[name] for s in report.scored])
         rows.append((name, f"{span.mean:.4f}", f"{span.low:.4f} to {span.high:.4f}"))
     rows += [(key, f"{found[key]:g}", "") for key in ("build_s", "p50_ms", "p95_ms", "rss_mb")]
     for name in ("abstain", "without_relevant"):
         rows += [
             (f"{name} {key}", f"{value:.4f}", "") for key, value in found.get(name, {}).items()
         ]
-    say(f"{found['tools']} tools, {found['queries']} queries")
+    print_line(f"{found['tools']} tools, {found['queries']} queries")
     print_table(("figure", "value", "95 % interval"), rows)
     if "reliability" in found:
-        say(f"confidence is off by {found['reliability']['ece']:.4f} on average")
+        print_line(f"confidence is off by {found['reliability']['ece']:.4f} on average")
         print_table(
             ("confidence", "searches", "mean", "right"),
             [
@@ -208,7 +221,7 @@ def _show(report: Report, found: dict[str, Any]) -> None:
         )
     if "against" in found:
         gains: dict[str, Any] = found["against"]
-        say(f"against the other run, on {gains['queries']} queries")
+        print_line(f"against the other run, on {gains['queries']} queries")
         print_table(
             ("figure", "gain", "95 % interval", ""),
             [

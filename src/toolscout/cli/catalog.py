@@ -7,17 +7,23 @@ from pathlib import Path
 
 import click
 
-from ..catalog.card import first_sentence, full
 from ..catalog.catalog import Catalog
 from ..catalog.lint import lint
+from ..catalog.tool_text import describe_tool, first_sentence
 from ..catalog.validation import validate as check
 from ..errors import UnknownTool
-from .catalogs import PATH, catalog_option, load, load_and_warn, only
-from .nearest import nearest
-from .output import json_option, print_json, print_table, say, tell_error
+from .catalog_options import (
+    PATH,
+    catalog_option,
+    load_and_warn,
+    load_catalog,
+    nearest_names,
+    tool_filter,
+)
+from .output import json_option, print_error, print_json, print_line, print_table
 
-FOUND_PROBLEMS = 1
-UNKNOWN = 1
+EXIT_PROBLEMS = 1
+EXIT_UNKNOWN_TOOL = 1
 
 
 @click.group(name="catalog")
@@ -39,7 +45,7 @@ def list_tools(
 ) -> None:
     """List the tools of a catalog."""
     catalog = load_and_warn(paths)
-    passes = only(catalog, servers, ())
+    passes = tool_filter(catalog, servers, ())
     tools = [
         tool
         for tool in catalog
@@ -65,23 +71,23 @@ def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
     catalog = load_and_warn(paths)
     names = catalog.resolve(name)
     if not names:
-        tell_error(
+        print_error(
             UnknownTool.code,
             f"No tool is named {name!r}.",
             hint=_suggestion(catalog, name),
             is_json=is_json,
         )
-        return UNKNOWN
+        return EXIT_UNKNOWN_TOOL
     if is_json:
         rows = [catalog[n].row() for n in names]
         print_json(rows[0] if len(rows) == 1 else rows)
     else:
-        say("\n\n".join(full(catalog[n]) for n in names))
+        print_line("\n\n".join(describe_tool(catalog[n]) for n in names))
     return 0
 
 
 def _suggestion(catalog: Catalog, name: str) -> str:
-    near = nearest(catalog, name)
+    near = nearest_names(catalog, name)
     return f"Near: {', '.join(near)}." if near else "List all with: toolscout catalog list"
 
 
@@ -90,14 +96,14 @@ def _suggestion(catalog: Catalog, name: str) -> str:
 @catalog_option
 @click.option("--strict", is_flag=True, help="Let warnings count as errors.")
 @json_option
-def validate(
+def validate_tools(
     *, files: tuple[Path, ...], paths: tuple[Path, ...], strict: bool, is_json: bool
 ) -> int:
     """Tell every problem in FILES and how to mend it.
 
     The exit code is 1 if there is an error; warnings are advice, unless --strict is given.
     """
-    loaded = load((*files, *paths))
+    loaded = load_catalog((*files, *paths))
     report = check(loaded.catalog.tools)
     advice = lint(loaded.catalog)
     problems = (*loaded.problems, *report.errors, *report.warnings, *advice)
@@ -107,8 +113,10 @@ def validate(
         print_json({"valid": not fatal, "tools": len(loaded.catalog), "problems": rows})
     else:
         for problem in problems:
-            say(f"{problem.severity}: {problem}", style="red" if problem in fatal else "yellow")
+            print_line(
+                f"{problem.severity}: {problem}", style="red" if problem in fatal else "yellow"
+            )
         errors = sum(p.severity == "error" for p in problems)
         warnings = len(problems) - errors
-        say(f"{len(loaded.catalog)} tools, {errors} errors, {warnings} warnings.")
-    return FOUND_PROBLEMS if fatal else 0
+        print_line(f"{len(loaded.catalog)} tools, {errors} errors, {warnings} warnings.")
+    return EXIT_PROBLEMS if fatal else 0

@@ -12,21 +12,21 @@ from uuid import uuid4
 import click
 
 from ..agent.agent import Agent
-from ..agent.happenings import (
-    Called,
-    Calling,
-    Finished,
-    Happening,
-    Loaded,
-    Retried,
-    Said,
-    Stepped,
-    Thought,
-)
 from ..agent.loop import target_of
-from ..agent.steps import Ran, Run
-from ..disclosure.profiles import profile as named
-from ..disclosure.session import Session
+from ..agent.steps import CallOutcome, Run
+from ..agent.stream_events import (
+    CallEndEvent,
+    CallStartEvent,
+    LoadEvent,
+    RetryEvent,
+    RunEndEvent,
+    StepEndEvent,
+    StreamEvent,
+    TextEvent,
+    ThoughtEvent,
+)
+from ..disclosure.profiles import get_profile as named
+from ..disclosure.session_state import SessionState
 from ..disclosure.view import view
 from ..errors import ToolscoutError
 from ..events import Event
@@ -34,12 +34,12 @@ from ..models.deltas import Usage
 from ..models.model import Model
 from ..models.spec import open_model
 from ..tokens import count_json, default_counter
-from ..toolbox.approval import Answer, Approval
-from ..toolbox.box import Toolbox
-from ..toolbox.handle import Handle
-from .screen import Screen, screen
+from ..toolbox.permissions import ApprovalDecision, ApprovalRequest
+from ..toolbox.session import Session
+from ..toolbox.toolbox import Toolbox
+from .screen import Screen, open_screen
 
-_SHOWN = 300
+_MAX_CHARACTERS = 300
 _HELP = "/tools · /why NAME · /tokens · /quit"
 
 
@@ -76,20 +76,20 @@ def command(
     """
     opened = open_model(model, base_url=base_url, count=default_counter().count)
     name = session or uuid4().hex[:12]
-    return int(asyncio.run(_talk(configs, opened, name, profile, screen())))
+    return int(asyncio.run(_run_chat(configs, opened, name, profile, open_screen())))
 
 
-async def _talk(
+async def _run_chat(
     configs: tuple[str, ...], model: Model, session: str, profile: str | None, shown: Screen
 ) -> bool:
-    asking = Asking(shown)
+    asking = ConsoleApprover(shown)
 
-    def told(event: Event) -> None:
+    def report_failed_source(event: Event) -> None:
         if event.kind == "source_failed":
             shown.note("error", f"{event.facts['source']} is not there: {event.facts['why']}")
 
     async with (
-        Toolbox(configs, profile=profile, sink=told) as box,
+        Toolbox(configs, profile=profile, sink=report_failed_source) as box,
         Agent(box, model=model, approver=asking.approve) as agent,
     ):
         conversation = Chat(box=box, agent=agent, model=model, session=session, screen=shown)
@@ -97,19 +97,19 @@ async def _talk(
 
 
 @dataclass(slots=True)
-class Asking:
+class ConsoleApprover:
     """Asks the user, one question at a time."""
 
     screen: Screen
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def approve(self, approval: Approval) -> Answer:
+    async def approve(self, approval: ApprovalRequest) -> ApprovalDecision:
         """Show the call and wait for a yes; anything else is a no."""
         async with self._lock:
-            arguments = _cut(json.dumps(dict(approval.arguments), ensure_ascii=False))
+            arguments = _shorten(json.dumps(dict(approval.arguments), ensure_ascii=False))
             self.screen.note("approve", f"{approval.why}: {approval.tool.name} {arguments} [y/N]")
             said = await self.screen.read()
-        return Answer(said is not None and said.strip().lower() in ("y", "yes"))
+        return ApprovalDecision(said is not None and said.strip().lower() in ("y", "yes"))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,14 +132,14 @@ class Chat:
             if text == "/quit":
                 break
             if text.startswith("/"):
-                await self._command(text)
+                await self._run_command(text)
             elif text:
                 await self._answer(text)
         return self._has_failed
 
     async def _answer(self, text: str) -> None:
         """Answer; Ctrl-C meanwhile stops the answer and not the conversation."""
-        task = asyncio.create_task(self._watch(text))
+        task = asyncio.create_task(self._stream_answer(text))
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError, ValueError):
             # Not on every platform, and not outside the main thread.
@@ -155,67 +155,67 @@ class Chat:
             with suppress(NotImplementedError, ValueError):
                 loop.remove_signal_handler(signal.SIGINT)
 
-    async def _watch(self, text: str) -> None:
+    async def _stream_answer(self, text: str) -> None:
         async for happening in self.agent.stream(text, session=self.session):
-            self._show(happening)
+            self._show_event(happening)
 
-    def _show(self, happening: Happening) -> None:
+    def _show_event(self, happening: StreamEvent) -> None:
         match happening:
-            case Said(text):
+            case TextEvent(text):
                 self.screen.say(text)
-            case Calling(call, is_discovery):
+            case CallStartEvent(call, is_discovery):
                 label = "search" if is_discovery else "call"
-                self.screen.note(label, f"{call.name} {_cut(call.arguments)}")
-            case Called(ran):
-                self._called(ran)
-            case Loaded(names):
+                self.screen.note(label, f"{call.name} {_shorten(call.arguments)}")
+            case CallEndEvent(ran):
+                self._show_call(ran)
+            case LoadEvent(names):
                 self.screen.note("found", ", ".join(names))
-            case Retried(_, reason, wait):
+            case RetryEvent(_, reason, wait):
                 self.screen.note("retry", f"{reason} Trying again in {wait:.1f} s.")
-            case Finished(run):
-                self._finished(run)
-            case Thought() | Stepped():
+            case RunEndEvent(run):
+                self._finish_run(run)
+            case ThoughtEvent() | StepEndEvent():
                 pass
 
-    def _called(self, ran: Ran) -> None:
+    def _show_call(self, ran: CallOutcome) -> None:
         """What a search found is told by what it loads; everything else by its result."""
         label = "error" if ran.result.is_error else "result"
         if label == "error" or not ran.is_discovery:
-            self.screen.note(label, _cut(ran.result.text))
+            self.screen.note(label, _shorten(ran.result.text))
 
-    def _finished(self, run: Run) -> None:
+    def _finish_run(self, run: Run) -> None:
         self._spent += run.usage
         if run.stopped_by != "answer":
             self.screen.note("stopped", f"by {run.stopped_by}")
 
-    async def _command(self, text: str) -> None:
+    async def _run_command(self, text: str) -> None:
         name, _, rest = text.partition(" ")
         handle = await self.box.session(self.session)
         match name:
             case "/tools":
-                self._tools(handle)
+                self._show_tools(handle)
             case "/why":
-                self._why(handle, rest.strip())
+                self._explain_tool(handle, rest.strip())
             case "/tokens":
-                self._tokens(handle)
+                self._show_tokens(handle)
             case _:
                 self.screen.note("commands", _HELP)
 
-    def _tools(self, handle: Handle) -> None:
+    def _show_tools(self, handle: Session) -> None:
         shown = handle.view(target_of(self.model))
         names = tuple(dict.fromkeys(shown.names.values()))
         waiting = len(self.box.catalog) - sum(name in self.box.catalog for name in names)
         self.screen.note("tools", f"{', '.join(names) or 'none'} · {waiting} more can be found")
 
-    def _why(self, handle: Handle, name: str) -> None:
+    def _explain_tool(self, handle: Session, name: str) -> None:
         text = handle.why(name).sentence if name else "Name a tool: /why NAME"
         self.screen.note("why", text)
 
-    def _tokens(self, handle: Handle) -> None:
+    def _show_tokens(self, handle: Session) -> None:
         by = default_counter()
         shown = handle.view(target_of(self.model))
         seen = count_json(shown.tools, by=by) + by.count(shown.instructions)
-        whole = view(named("everything"), self.box.catalog, Session(""), target=shown.target)
+        whole = view(named("everything"), self.box.catalog, SessionState(""), target=shown.target)
         everything = count_json(whole.tools, by=by)
         spent = self._spent
         self.screen.note(
@@ -225,6 +225,6 @@ class Chat:
         )
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"

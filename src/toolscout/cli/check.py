@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from .output import json_option, print_json, print_table, say
-from .servers import servers_option
+from .config_options import servers_option
+from .output import json_option, print_json, print_line, print_table
 
 
 @click.command(name="check")
@@ -20,10 +20,12 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
     """
-    from ..gateway.checking import EXIT_CODES, Check, check
+    from ..gateway.operations.doctor import EXIT_CODES, CheckReport, check_servers
     from ..gateway.setup import Setup
 
-    found: Check = asyncio.run(check(Setup.read(path, overrides={"profile": profile})))
+    found: CheckReport = asyncio.run(
+        check_servers(Setup.read(path, overrides={"profile": profile}))
+    )
     if is_json:
         print_json(found.row())
         return EXIT_CODES[found.verdict]
@@ -34,14 +36,16 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
     print_table(("server", "status", "tools", "held", "protocol", "where or why"), rows)
     for server in found.servers:
         for tool, why in (server.held or {}).items():
-            say(f"{server.server}: {tool} is held back: {why}", style="yellow")
+            print_line(f"{server.server}: {tool} is held back: {why}", style="yellow")
         for problem in server.problems:
-            say(f"{server.server}: {problem}", style="yellow")
+            print_line(f"{server.server}: {problem}", style="yellow")
     for warning in found.warnings:
-        say(warning, style="yellow")
-    say(
+        print_line(warning, style="yellow")
+    print_line(
         f"{found.tools} tools cost {found.tokens_everything:,} tokens; a client is shown"
         f" {found.tokens_shown:,}. Saved so far: {found.tokens_saved:,}."
     )
-    say(found.verdict, style={"ready": "green", "degraded": "yellow"}.get(found.verdict, "red"))
+    print_line(
+        found.verdict, style={"ready": "green", "degraded": "yellow"}.get(found.verdict, "red")
+    )
     return EXIT_CODES[found.verdict]

@@ -13,14 +13,14 @@ from typing import Any
 
 import click
 
-from ..agent.happenings import Called, Finished, Happening, Loaded, Stepped
-from ..agent.steps import Step
+from ..agent.steps import RunStep
+from ..agent.stream_events import CallEndEvent, LoadEvent, RunEndEvent, StepEndEvent, StreamEvent
 from ..errors import ConfigError
-from ..tokens import Counter, default_counter
-from .output import json_option, print_json, print_table, say
+from ..tokens import TokenCounter, default_counter
+from .output import json_option, print_json, print_line, print_table
 
 _PACKAGE = "toolscout_cms"
-_SHOWN = 110
+_MAX_CHARACTERS = 110
 
 
 @click.command("demo")
@@ -32,30 +32,30 @@ def command(*, is_json: bool) -> None:
     saw and what it did; the table at the end counts what tools and rules cost in every request,
     beside a request that has all 45 definitions and all rules.
     """
-    demo = example_site("demo")
+    demo = load_example_site("demo")
     by = default_counter()
     with TemporaryDirectory() as folder:
-        watch = _silent if is_json else _Story().show
+        watch = _ignore_event if is_json else _ConversationPrinter().show
         accounts = asyncio.run(demo.play(Path(folder), by=by, watch=watch))
     if is_json:
-        print_json({"counter": by.name, "conversations": [_row(a, demo) for a in accounts]})
+        print_json({"counter": by.name, "conversations": [_cost_row(a, demo) for a in accounts]})
     else:
-        _tell(accounts, demo, by)
+        _print_costs(accounts, demo, by)
 
 
-def example_site(module: str = "cms") -> ModuleType:
+def load_example_site(module: str = "cms") -> ModuleType:
     """A module of the example site: beside the installed package, or in a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "examples" / "cms", package.parents[1] / "examples" / "cms"):
         if (folder / "demo.py").is_file():
-            _load(folder)
+            _import_folder(folder)
             return import_module(f"{_PACKAGE}.{module}")
     raise ConfigError(
         "The example site is not installed.", hint="Run this in a checkout of the project."
     )
 
 
-def _load(folder: Path) -> None:
+def _import_folder(folder: Path) -> None:
     """Import a folder as a package under a name of ours, wherever it lies."""
     if _PACKAGE in sys.modules:
         return
@@ -68,46 +68,46 @@ def _load(folder: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def _silent(_conversation: Any, _happening: Happening | None) -> None:
+def _ignore_event(_conversation: Any, _happening: StreamEvent | None) -> None:
     """Only the figures are wanted."""
 
 
-class _Story:
+class _ConversationPrinter:
     """Tells each step: what the model saw, then what it did."""
 
     def __init__(self) -> None:
         self._lines: list[tuple[str, str]] = []
 
-    def show(self, conversation: Any, happening: Happening | None) -> None:
+    def show(self, conversation: Any, happening: StreamEvent | None) -> None:
         match happening:
             case None:
-                say(f"\n{conversation.kind}: {conversation.title}", style="bold")
-                say(f"user       {conversation.message}")
-            case Called(ran):
+                print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")
+                print_line(f"user       {conversation.message}")
+            case CallEndEvent(ran):
                 label = "search" if ran.is_discovery else "call"
                 self._lines.append((f"{label:<8} {ran.call.name} {ran.call.arguments}", ""))
                 if not ran.is_discovery:
                     self._lines.append((f"{'result':<8} {ran.result.text}", "dim"))
-            case Loaded(names):
+            case LoadEvent(names):
                 self._lines.append((f"{'loaded':<8} {', '.join(names)}", "green"))
-            case Stepped(step):
-                self._step(step)
-            case Finished(run):
-                say(f"assistant  {run.text}")
+            case StepEndEvent(step):
+                self._print_step(step)
+            case RunEndEvent(run):
+                print_line(f"assistant  {run.text}")
             case _:
                 pass
 
-    def _step(self, step: Step) -> None:
+    def _print_step(self, step: RunStep) -> None:
         seen = f"{len(step.active)} in view: {', '.join(step.active)}"
-        say(_cut(f"step {step.number + 1:<5} {seen}"), style="cyan")
+        print_line(_shorten(f"step {step.number + 1:<5} {seen}"), style="cyan")
         for line, style in self._lines:
-            say(_cut(f"  {line}"), style=style)
+            print_line(_shorten(f"  {line}"), style=style)
         self._lines.clear()
 
 
-def _tell(accounts: Sequence[Any], demo: ModuleType, by: Counter) -> None:
-    rows = [_cells(account, demo) for account in accounts]
-    say("")
+def _print_costs(accounts: Sequence[Any], demo: ModuleType, by: TokenCounter) -> None:
+    rows = [_table_cells(account, demo) for account in accounts]
+    print_line("")
     print_table(
         (
             "",
@@ -123,14 +123,14 @@ def _tell(accounts: Sequence[Any], demo: ModuleType, by: Counter) -> None:
         rows,
         title=f"Tokens of tools, instructions and rules in a request ({by.name})",
     )
-    say(
+    print_line(
         "saved: of the last request; over all: of all requests, where everything-loaded is not "
         "charged for searching; design E: what its plan expects."
     )
 
 
-def _cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
-    row = _row(account, demo)
+def _table_cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
+    row = _cost_row(account, demo)
     expected = row["expected"]
     return (
         row["kind"],
@@ -141,7 +141,7 @@ def _cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
     )
 
 
-def _row(account: Any, demo: ModuleType) -> dict[str, Any]:
+def _cost_row(account: Any, demo: ModuleType) -> dict[str, Any]:
     totals = [weight.total for weight in account.weights]
     return {
         "kind": account.kind,
@@ -157,6 +157,6 @@ def _row(account: Any, demo: ModuleType) -> dict[str, Any]:
     }
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split("\n"))
-    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
+    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"

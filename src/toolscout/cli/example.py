@@ -9,14 +9,14 @@ from pathlib import Path
 
 import click
 
-from ..catalog.sources.functions import FunctionSource
 from ..examples import clock, text
-from .demo import example_site
+from ..sources.functions import FunctionSource
+from .demo import load_example_site
 
 SERVERS = ("cms", "clock", "text")
 
 
-def write_example(folder: Path) -> Path:
+def write_example_config(folder: Path) -> Path:
     """Write the configuration of the example into a folder, and give its path."""
     folder.mkdir(parents=True, exist_ok=True)
     run = ["-m", "toolscout.cli.example"]
@@ -34,22 +34,22 @@ def write_example(folder: Path) -> Path:
 @click.argument("folder", type=click.Path(path_type=Path))
 def command(*, server: str, folder: Path) -> None:
     """Serve one of the example's servers over stdio."""
-    asyncio.run(_serve(server, folder))
+    asyncio.run(_serve_example(server, folder))
 
 
-async def _serve(server: str, folder: Path) -> None:
+async def _serve_example(server: str, folder: Path) -> None:
     if server == "cms":
-        async with example_site().open_cms(folder) as cms:
-            await _offer(FunctionSource(cms.functions, name=server))
+        async with load_example_site().open_cms(folder) as cms:
+            await _serve_over_stdio(FunctionSource(cms.functions, name=server))
     else:
         functions = clock.FUNCTIONS if server == "clock" else text.FUNCTIONS
-        await _offer(FunctionSource(functions, name=server))
+        await _serve_over_stdio(FunctionSource(functions, name=server))
 
 
-async def _offer(source: FunctionSource) -> None:
-    from ..gateway.offering import offer
+async def _serve_over_stdio(source: FunctionSource) -> None:
+    from ..gateway.serve_source import build_source_server
 
-    await offer(source).run_stdio_async(show_banner=False, log_level="WARNING")
+    await build_source_server(source).run_stdio_async(show_banner=False, log_level="WARNING")
 
 
 if __name__ == "__main__":

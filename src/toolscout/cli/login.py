@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ConfigError
-from .output import say
-from .servers import servers_option
+from .config_options import servers_option
+from .output import print_line
 
 if TYPE_CHECKING:
-    from ..catalog.sources.mcp.servers import Server
     from ..gateway.setup import Setup
+    from ..sources.mcp.servers import Server
 
 
 @click.command(name="login")
@@ -29,16 +29,16 @@ def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
 
     The gateway uses what the login gives from then on, and has it renewed by itself.
     """
-    from ..catalog.sources.mcp.grants import Grants
-    from ..catalog.sources.mcp.login import log_in
     from ..gateway.setup import Setup
+    from ..sources.mcp.login import log_in
+    from ..sources.mcp.oauth_tokens import GrantStore
 
     setup = Setup.read(path)
-    wanted = _wanted(setup, server)
-    grants = Grants.of(setup.config)
+    wanted = _find_login_server(setup, server)
+    grants = GrantStore.of(setup.config)
     if forget:
         was_there = grants.forget(wanted.url)
-        say(
+        print_line(
             f"Logged out of {wanted.name}." if was_there else f"No login for {wanted.name} is kept."
         )
         return
@@ -50,10 +50,10 @@ def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
             webbrowser.open(url)
 
     grants.save(asyncio.run(log_in(wanted, show=show)))
-    say(f"Logged in to {wanted.name}.", style="green")
+    print_line(f"Logged in to {wanted.name}.", style="green")
 
 
-def _wanted(setup: Setup, name: str) -> Server:
+def _find_login_server(setup: Setup, name: str) -> Server:
     """The server of that name, if one can log in to it."""
     servers = {s.name: s for s in setup.document.servers}
     if name not in servers:
@@ -66,7 +66,7 @@ def _wanted(setup: Setup, name: str) -> Server:
         raise ConfigError(
             f"Server {name!r} is a local command: it is given what it needs in its env."
         )
-    if server.is_signed:
+    if server.has_authorization:
         raise ConfigError(
             f"Server {name!r} has an Authorization header, which is sent in place of a login.",
             hint="Take it out of its headers first.",

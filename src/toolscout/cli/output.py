@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-Steps = Callable[[str, int, int], None]
+ProgressReporter = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many are done."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -56,15 +56,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     Console().print(table)
 
 
-def say(text: str, *, style: str = "") -> None:
+def print_line(text: str, *, style: str = "") -> None:
     """Print a line for a reader."""
     _console().print(text, style=style or None)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a remark on the output: dim on a terminal, else a comment that scripts can skip."""
     if is_terminal():
-        say(text, style="dim")
+        print_line(text, style="dim")
     else:
         click.echo(f"# {text}")
 
@@ -85,7 +85,7 @@ def _console(*, is_error: bool = False) -> Console:
     return Console(stderr=is_error, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
-def tell_error(
+def print_error(
     code: str, message: str, *, hint: str = "", position: int | None = None, is_json: bool = False
 ) -> None:
     """Tell on stderr what went wrong and what to do next."""
@@ -103,12 +103,12 @@ def tell_error(
 
 
 @contextmanager
-def progress() -> Generator[Steps]:
+def progress() -> Generator[ProgressReporter]:
     """A bar on stderr for work that takes a while, if somebody is there to see it."""
     if not sys.stderr.isatty():
         yield lambda _label, _done, _total: None
         return
-    bar = _bar()
+    bar = _progress_bar()
     with bar:
         tasks: dict[str, Any] = {}
 
@@ -120,7 +120,7 @@ def progress() -> Generator[Steps]:
         yield step
 
 
-def _bar() -> Progress:
+def _progress_bar() -> Progress:
     from rich.console import Console
     from rich.progress import (
         BarColumn,

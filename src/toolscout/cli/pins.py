@@ -11,10 +11,10 @@ import click
 
 from ..config import Config
 from ..errors import ConfigError
-from .output import Decorated, json_option, print_json, print_table, say
+from .output import Decorated, json_option, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from ..gateway.pins import Ledger, Pins
+    from ..gateway.upstream.pins import PinLedger, PinStore
 
 
 def config_option(function: Decorated) -> Decorated:
@@ -28,21 +28,21 @@ def config_option(function: Decorated) -> Decorated:
     )(function)
 
 
-def _pins(path: Path | None) -> Pins:
-    from ..gateway.pins import Pins
+def _open_pins(path: Path | None) -> PinStore:
+    from ..gateway.upstream.pins import PinStore
 
     is_toml = path is not None and path.suffix == ".toml"
-    return Pins(Config.read(path if is_toml else None).state_folder / "pins")
+    return PinStore(Config.read(path if is_toml else None).state_folder / "pins")
 
 
-def _ledgers(server: str | None, path: Path | None) -> tuple[Ledger, ...]:
-    pins = _pins(path)
+def _find_ledgers(server: str | None, path: Path | None) -> tuple[PinLedger, ...]:
+    pins = _open_pins(path)
     if server is not None:
-        _check(server, pins)
+        _require_pins(server, pins)
     return pins.ledgers(server or "")
 
 
-def _check(server: str, pins: Pins) -> None:
+def _require_pins(server: str, pins: PinStore) -> None:
     if not pins.ledgers(server):
         raise ConfigError(
             f"Server {server!r} has no pins.",
@@ -51,7 +51,7 @@ def _check(server: str, pins: Pins) -> None:
         )
 
 
-def _names(ledgers: Iterable[Ledger]) -> Callable[[Ledger], str]:
+def _name_ledgers(ledgers: Iterable[PinLedger]) -> Callable[[PinLedger], str]:
     """Servers by name; where several have it, each by the label that tells it apart."""
     times = Counter(ledger.server for ledger in ledgers)
     return lambda ledger: ledger.label if times[ledger.server] > 1 else ledger.server
@@ -67,10 +67,10 @@ def command() -> None:
 @click.option("--held", "only_held", is_flag=True, help="Only tools that wait or were revoked.")
 @config_option
 @json_option
-def list_(*, path: Path | None, server: str | None, only_held: bool, is_json: bool) -> None:
+def list_pins(*, path: Path | None, server: str | None, only_held: bool, is_json: bool) -> None:
     """List pinned tools and where they stand."""
-    ledgers = _ledgers(server, path)
-    name = _names(ledgers)
+    ledgers = _find_ledgers(server, path)
+    name = _name_ledgers(ledgers)
     rows = [
         {
             "server": name(ledger),
@@ -80,7 +80,7 @@ def list_(*, path: Path | None, server: str | None, only_held: bool, is_json: bo
             "place": ledger.place,
         }
         for ledger in ledgers
-        for pin in (ledger.held if only_held else ledger.pins.values())
+        for pin in (ledger.pins_on_hold if only_held else ledger.pins.values())
     ]
     if is_json:
         print_json(rows)
@@ -96,12 +96,12 @@ def list_(*, path: Path | None, server: str | None, only_held: bool, is_json: bo
 @click.argument("tool", required=False)
 @config_option
 @json_option
-def diff(*, path: Path | None, server: str | None, tool: str | None, is_json: bool) -> None:
+def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_json: bool) -> None:
     """Show field by field what changed between the approved and the offered definition."""
-    from ..gateway.pins import difference
+    from ..gateway.upstream.pins import diff_pin
 
-    ledgers = _ledgers(server, path)
-    name = _names(ledgers)
+    ledgers = _find_ledgers(server, path)
+    name = _name_ledgers(ledgers)
     rows: list[dict[str, Any]] = [
         {
             "server": name(ledger),
@@ -109,59 +109,61 @@ def diff(*, path: Path | None, server: str | None, tool: str | None, is_json: bo
             "standing": pin.standing,
             "note": pin.note,
             "changes": [
-                {"field": c.path, "before": c.before, "after": c.after} for c in difference(pin)
+                {"field": c.path, "before": c.before, "after": c.after} for c in diff_pin(pin)
             ],
         }
         for ledger in ledgers
-        for pin in ledger.held
+        for pin in ledger.pins_on_hold
         if tool in (None, pin.tool)
     ]
     if is_json:
         print_json(rows)
         return
     for row in rows:
-        say(f"{row['server']}: {row['tool']} ({row['standing']}) {row['note']}", style="bold")
+        print_line(
+            f"{row['server']}: {row['tool']} ({row['standing']}) {row['note']}", style="bold"
+        )
         for change in row["changes"]:
-            say(f"  {change['field']}")
+            print_line(f"  {change['field']}")
             if change["before"]:
-                say(f"    - {change['before']}", style="red")
+                print_line(f"    - {change['before']}", style="red")
             if change["after"]:
-                say(f"    + {change['after']}", style="green")
+                print_line(f"    + {change['after']}", style="green")
     if not rows:
-        say("Nothing waits.")
+        print_line("Nothing waits.")
 
 
 @command.command(name="approve")
 @click.argument("server")
 @click.argument("tools", nargs=-1)
 @config_option
-def approve(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
+def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Take what a server offers now as right: the tools named, or all new and changed ones.
 
     A tool that borrows another's name must be named to be approved.
     """
-    _change(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
+    _change_pins(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
 
 
 @command.command(name="revoke")
 @click.argument("server")
 @click.argument("tools", nargs=-1)
 @config_option
-def revoke(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
+def revoke_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
     """Hold tools back from search and calls: those named, or all of the server's."""
-    _change(path, server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
+    _change_pins(path, server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
 
 
-def _change(
+def _change_pins(
     path: Path | None,
     server: str,
     tools: tuple[str, ...],
-    move: Callable[[Ledger], Ledger],
+    move: Callable[[PinLedger], PinLedger],
     done: str,
 ) -> None:
-    pins = _pins(path)
-    _check(server, pins)
-    with pins.writing(server):
+    pins = _open_pins(path)
+    _require_pins(server, pins)
+    with pins.write_lock(server):
         before = pins.ledger(server)
         unknown = [t for t in tools if t not in before.pins]
         if unknown:
@@ -172,4 +174,4 @@ def _change(
         after = move(before)
         pins.save(after)
     changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
-    say(f"{server}: {done} {', '.join(changed) or 'nothing'}.")
+    print_line(f"{server}: {done} {', '.join(changed) or 'nothing'}.")

@@ -31,7 +31,7 @@ class Screen(Protocol):
         ...
 
 
-class Lines:
+class LineReader:
     """Lines of a file, read by a thread of their own so that the program goes on meanwhile.
 
     The thread dies with the program: nobody has to press Enter for it to end. A line that nobody
@@ -42,15 +42,15 @@ class Lines:
         self._source = source
         self._coming: asyncio.Future[str] | None = None
 
-    async def next(self) -> str | None:
+    async def read_line(self) -> str | None:
         """The next line without its end; None at the end of the file."""
-        line = self._coming = self._coming or self._begin()
+        line = self._coming = self._coming or self._start_reading()
         await asyncio.wait([line])
         self._coming = None
         text = line.result()
         return text.rstrip("\r\n") if text else None
 
-    def _begin(self) -> asyncio.Future[str]:
+    def _start_reading(self) -> asyncio.Future[str]:
         loop = asyncio.get_running_loop()
         line: asyncio.Future[str] = loop.create_future()
 
@@ -58,7 +58,7 @@ class Lines:
             try:
                 settle = partial(line.set_result, self._source.readline())
             except Exception as error:  # noqa: BLE001 - raised where the line is waited for
-                settle = partial(line.set_exception, _unreadable(error))
+                settle = partial(line.set_exception, _input_error(error))
             with suppress(RuntimeError):  # the program has ended meanwhile
                 loop.call_soon_threadsafe(settle)
 
@@ -66,24 +66,24 @@ class Lines:
         return line
 
 
-def _unreadable(error: Exception) -> ToolscoutError:
+def _input_error(error: Exception) -> ToolscoutError:
     is_code = isinstance(error, UnicodeDecodeError)
     hint = f"Give it as text in {error.encoding.upper()}." if is_code else ""
     return ToolscoutError(f"The input cannot be read: {error}.", hint=hint)
 
 
-class Plain:
+class PlainScreen:
     """One line per thing, each with its label: for pipes, logs and tests."""
 
     def __init__(self, source: TextIO, target: TextIO) -> None:
-        self._lines = Lines(source)
+        self._lines = LineReader(source)
         self._target = target
         self._said: list[str] = []
 
     async def read(self) -> str | None:
         """The next line."""
-        self._end()
-        return await self._lines.next()
+        self._flush()
+        return await self._lines.read_line()
 
     def say(self, text: str) -> None:
         """Gather words until something else is to be shown."""
@@ -91,10 +91,10 @@ class Plain:
 
     def note(self, label: str, text: str) -> None:
         """A labelled line; further lines of the text are indented."""
-        self._end()
+        self._flush()
         self._write(label, text)
 
-    def _end(self) -> None:
+    def _flush(self) -> None:
         if text := "".join(self._said).strip():
             self._write("assistant", text)
         self._said.clear()
@@ -114,19 +114,19 @@ _STYLES = {
 }
 
 
-class Colourful:
+class ColourScreen:
     """A terminal: words appear as they come, and what happens beside them is in colour."""
 
     def __init__(self, source: TextIO, console: Console) -> None:
-        self._lines = Lines(source)
+        self._lines = LineReader(source)
         self._console = console
         self._is_open = False
 
     async def read(self) -> str | None:
         """The next line, after a prompt."""
-        self._end()
+        self._end_line()
         self._console.print(Text("› ", style="bold blue"), end="")
-        return await self._lines.next()
+        return await self._lines.read_line()
 
     def say(self, text: str) -> None:
         """Show words at once."""
@@ -135,17 +135,17 @@ class Colourful:
 
     def note(self, label: str, text: str) -> None:
         """A line in the colour of its label."""
-        self._end()
+        self._end_line()
         self._console.print(Text(f"{label} ", style=_STYLES.get(label, "dim")) + Text(text))
 
-    def _end(self) -> None:
+    def _end_line(self) -> None:
         if self._is_open:
             self._console.out("")
         self._is_open = False
 
 
-def screen() -> Screen:
+def open_screen() -> Screen:
     """Colour where a person sits at a terminal, plain lines elsewhere."""
     if sys.stdin.isatty() and sys.stdout.isatty():
-        return Colourful(sys.stdin, Console())
-    return Plain(sys.stdin, sys.stdout)
+        return ColourScreen(sys.stdin, Console())
+    return PlainScreen(sys.stdin, sys.stdout)

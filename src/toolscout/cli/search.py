@@ -9,19 +9,25 @@ from typing import Any
 
 import click
 
-from ..catalog.card import first_sentence
+from ..catalog.tool_text import first_sentence
 from ..search.hit import Hit, Results
 from ..search.query import Mode, parse_all
-from .catalogs import catalog_option, embedder_options, engine_over, load_and_warn, only
-from .interactive import converse
-from .output import json_option, note, print_json, print_table, say
+from .catalog_options import (
+    catalog_option,
+    embedder_options,
+    load_and_warn,
+    open_engine,
+    tool_filter,
+)
+from .output import json_option, print_json, print_line, print_note, print_table
+from .repl import run_repl
 
-NOT_ANSWERED = 1
-UNSURE = 0.2
+EXIT_NOT_ANSWERED = 1
+LOW_CONFIDENCE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SearchOptions:
     """What a search was asked for."""
 
     query: tuple[str, ...]
@@ -39,12 +45,12 @@ class Asked:
     is_json: bool
 
     @property
-    def is_many(self) -> bool:
+    def reads_lines(self) -> bool:
         """Whether queries are read line by line."""
-        return self.interactive or not self.texts
+        return self.interactive or not self.queries
 
     @property
-    def texts(self) -> list[str]:
+    def queries(self) -> list[str]:
         """The queries: all words of the command line are one, and each `--also` is another."""
         return [*([" ".join(self.query)] if self.query else []), *self.also]
 
@@ -89,72 +95,74 @@ def command(**given: Any) -> int:
     Words in any language, or a form of the query language: select:a,b · +required · -excluded ·
     server:name · category:name · /pattern/. Without QUERY, queries are read line by line.
     """
-    return _search(Asked(**given))
+    return _run_search(SearchOptions(**given))
 
 
-def _search(asked: Asked) -> int:
-    read = parse_all(_one_or_many(asked.texts), mode=asked.mode)  # a mistake is told at once
+def _run_search(asked: SearchOptions) -> int:
+    read = parse_all(_unwrap_single(asked.queries), mode=asked.mode)  # a mistake is told at once
     catalog = load_and_warn(asked.paths)
-    allow = only(catalog, asked.servers, asked.tools)
-    with engine_over(
+    allow = tool_filter(catalog, asked.servers, asked.tools)
+    with open_engine(
         catalog, embedder=asked.embedder, no_cache=asked.no_cache, cut=asked.cut
     ) as engine:
 
-        def ask(texts: Sequence[str]) -> Results:
-            wanted = _one_or_many(texts)
+        def search_and_print(texts: Sequence[str]) -> Results:
+            wanted = _unwrap_single(texts)
             results = engine.search(wanted, limit=asked.limit, allow=allow, mode=asked.mode)
-            _print(results, wanted, asked)
+            _print_answer(results, wanted, asked)
             return results
 
         has_vectors = engine.embedders and not engine.status.problem
-        if has_vectors and (asked.is_many or any(query.words for query in read)):
+        if has_vectors and (asked.reads_lines or any(query.words for query in read)):
             engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
-        if asked.is_many:
-            converse(catalog, ask, first=asked.texts)
+        if asked.reads_lines:
+            run_repl(catalog, search_and_print, first=asked.queries)
             return 0
-        return 0 if ask(asked.texts).answered else NOT_ANSWERED
+        return 0 if search_and_print(asked.queries).answered else EXIT_NOT_ANSWERED
 
 
-def _one_or_many(texts: Sequence[str]) -> str | Sequence[str]:
+def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:
     return texts[0] if len(texts) == 1 else texts
 
 
-def _print(results: Results, wanted: str | Sequence[str], asked: Asked) -> None:
+def _print_answer(results: Results, wanted: str | Sequence[str], asked: SearchOptions) -> None:
     read = [q.render() for q in parse_all(wanted, mode=asked.mode)] if asked.explain else []
     if asked.is_json:
-        found = as_json(results, explain=asked.explain, read=read)
-        print_json(found, is_line=asked.is_many)
+        found = results_to_dict(results, explain=asked.explain, read=read)
+        print_json(found, is_line=asked.reads_lines)
     else:
-        show(results, explain=asked.explain, read=read, cut=asked.cut)
+        print_results(results, explain=asked.explain, read=read, cut=asked.cut)
 
 
-def as_json(results: Results, *, explain: bool, read: Sequence[str]) -> dict[str, Any]:
+def results_to_dict(results: Results, *, explain: bool, read: Sequence[str]) -> dict[str, Any]:
     """The answer in the form that scripts rely on."""
     found: dict[str, Any] = {
         "query": results.query,
         "confidence": results.confidence,
         "answered": results.answered,
         "took_ms": results.took_ms,
-        "hits": [_hit_json(hit, explain=explain) for hit in results.hits],
+        "hits": [_hit_to_dict(hit, explain=explain) for hit in results.hits],
         "near": list(results.near),
         "notes": list(results.notes),
     }
     return found | {"read_as": list(read)} if explain else found
 
 
-def show(results: Results, *, explain: bool, read: Sequence[str], cut: float = 0.0) -> None:
+def print_results(
+    results: Results, *, explain: bool, read: Sequence[str], cut: float = 0.0
+) -> None:
     """The answer for a reader."""
     for text in read:
-        note(f"read as: {text}")
+        print_note(f"read as: {text}")
     if results.hits:
         columns = ("tool", "score", "what it does", "why")
-        print_table(columns, [_row(hit) for hit in results.hits])
+        print_table(columns, [_table_row(hit) for hit in results.hits])
     for hit in results.hits if explain else ():
-        say(f"{hit.name}  {hit.score:.4f}", style="bold")
+        print_line(f"{hit.name}  {hit.score:.4f}", style="bold")
         for reason in hit.why:
-            say(f"    {reason}  {reason.score:+.4f}")
+            print_line(f"    {reason}  {reason.score:+.4f}")
     for line in _verdict(results, cut):
-        note(line)
+        print_note(line)
 
 
 def _verdict(results: Results, cut: float) -> list[str]:
@@ -163,19 +171,19 @@ def _verdict(results: Results, cut: float) -> list[str]:
         lines.append("Nothing found. Try other words, or fewer filters.")
     elif not results.answered:
         lines.append(f"Not sure enough: the cut is {cut:.2f}. These are only the nearest tools.")
-    elif results.confidence < UNSURE:
+    elif results.confidence < LOW_CONFIDENCE:
         lines.append("Perhaps nothing fits. Say what the tool should do, as in: send an email.")
     if results.near:
         lines.append(f"near: {', '.join(results.near)}")
     return [*lines, *results.notes]
 
 
-def _row(hit: Hit) -> tuple[str, ...]:
+def _table_row(hit: Hit) -> tuple[str, ...]:
     why = "; ".join(str(reason) for reason in hit.why)
     return hit.name, f"{hit.score:.3f}", first_sentence(hit.tool.description), why
 
 
-def _hit_json(hit: Hit, *, explain: bool) -> dict[str, Any]:
+def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": hit.name,
         "score": hit.score,

@@ -15,8 +15,8 @@ import click
 
 from ..config import Config
 from ..events import ignore
+from .config_options import servers_option
 from .output import warn
-from .servers import servers_option
 
 if TYPE_CHECKING:
     from ..gateway.setup import Setup
@@ -115,21 +115,21 @@ def command(
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
     config = None
     if path is None:
-        from .example import write_example
+        from .example import write_example_config
 
         home = Config.read().state_folder / "example"
         config = Config.read(home=str(home))
-        path = write_example(home)
-    with _uncollected():
-        serving = Serving(path, overrides, session=session, config=config, is_verbose=verbose)
+        path = write_example_config(home)
+    with _pause_gc():
+        serving = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
     if is_stdio:
-        serving.over_stdio()
+        serving.serve_stdio()
     else:
-        serving.over_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+        serving.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
 
 
 @contextmanager
-def _uncollected() -> Generator[None]:
+def _pause_gc() -> Generator[None]:
     """Keep the garbage collector out of the imports: all that they make stays for good."""
     gc.disable()
     try:
@@ -139,7 +139,7 @@ def _uncollected() -> Generator[None]:
         gc.enable()
 
 
-class Serving:
+class GatewayRunner:
     """One run of the gateway."""
 
     def __init__(
@@ -151,37 +151,40 @@ class Serving:
         config: Config | None,
         is_verbose: bool = False,
     ) -> None:
-        from ..gateway import auth, gateway, server
-        from ..gateway.telling import tell
+        from ..gateway import gateway, server
+        from ..gateway.client import auth
+        from ..telemetry.logs import log_event
 
         self._auth, self._server = auth, server
         self._path = path
         self._overrides = overrides
         self._config = config
-        setup = self.setup()
+        setup = self.read_setup()
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
-        self._gateway = gateway.Gateway(setup, session=session, sink=tell if is_verbose else ignore)
+        self._gateway = gateway.Gateway(
+            setup, session=session, sink=log_event if is_verbose else ignore
+        )
 
-    def setup(self) -> Setup:
+    def read_setup(self) -> Setup:
         """The configuration as it is now."""
         from ..gateway.setup import Setup
 
         return Setup.read(self._path, overrides=self._overrides, config=self._config)
 
-    def over_stdio(self) -> None:
+    def serve_stdio(self) -> None:
         """Serve one client, until it goes."""
-        asyncio.run(self._server.serve_stdio(self._gateway, again=self.setup))
+        asyncio.run(self._server.serve_stdio(self._gateway, again=self.read_setup))
 
-    def over_http(self, host: str, port: int) -> None:
+    def serve_http(self, host: str, port: int) -> None:
         """Serve many, until stopped, having said how to connect."""
         self._auth.check_exposure(host, self._gateway.setup.settings.auth)
-        listener = self._server.bound(host, port)
+        listener = self._server.bind_socket(host, port)
         shown = f"[{host}]" if ":" in host else host
         names = ", ".join(s.name for s in self._gateway.setup.document.servers)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
         url = f"http://{shown}:{listener.getsockname()[1]}"
         sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
         with suppress(KeyboardInterrupt):
-            asyncio.run(self._server.serve_http(self._gateway, listener, again=self.setup))
+            asyncio.run(self._server.serve_http(self._gateway, listener, again=self.read_setup))

@@ -8,17 +8,17 @@ from typing import Any
 import click
 
 from ..config import Config
-from ..disclosure.caching import Bill
-from ..disclosure.conversation import read_conversation
 from ..disclosure.profile import Profile
-from ..disclosure.profiles import EVERYTHING, names, profile
-from ..disclosure.replay import compare
+from ..disclosure.profiles import EVERYTHING, get_profile, profile_names
 from ..errors import ConfigError
+from ..evals.caching import Bill
+from ..evals.conversation import read_conversation
+from ..evals.costs import CostEstimator
+from ..evals.replay import compare_surfaces
 from ..search.engine import Engine
-from ..tokens import counter
-from ..toolbox.costs import Scale
-from .catalogs import PATH, catalog_option, load_and_warn
-from .output import json_option, print_json, print_table, progress, say
+from ..tokens import get_counter
+from .catalog_options import PATH, catalog_option, load_and_warn
+from .output import json_option, print_json, print_line, print_table, progress
 
 
 @click.command(name="tokens")
@@ -53,31 +53,33 @@ def command(
     that of the first request. Searches here go by words alone.
     """
     engine = Engine(load_and_warn(paths))
-    by = counter(Config.read().counter)
-    scale = Scale(engine=engine, counter=by, target=model)
-    everything = scale.everything()
+    by = get_counter(Config.read().counter)
+    scale = CostEstimator(engine=engine, counter=by, target=model)
+    everything = scale.full_catalog_tokens()
     report: dict[str, Any] = {
         "counter": by.name,
         "is_exact": by.is_exact,
         "tools": len(engine.catalog),
         "everything": everything,
-        "profiles": _profiles(scale, _chosen(chosen), everything),
+        "profiles": _count_profiles(scale, _select_profiles(chosen), everything),
     }
     if conversation is not None:
-        steps = read_conversation(_text(conversation))
-        told = profile(chosen) if chosen else profile(Config.read().profile)
-        bills = compare(steps, target=model, engine=engine, profile=told, by=by)
-        report["conversation"] = {surface: _row(bill) for surface, bill in bills.items()}
-    print_json(report) if is_json else _show(report)
+        steps = read_conversation(_read_text(conversation))
+        told = get_profile(chosen) if chosen else get_profile(Config.read().profile)
+        bills = compare_surfaces(steps, target=model, engine=engine, profile=told, by=by)
+        report["conversation"] = {surface: _bill_row(bill) for surface, bill in bills.items()}
+    print_json(report) if is_json else _print_report(report)
     return 0
 
 
-def _chosen(name: str | None) -> list[Profile]:
-    wanted = [name] if name else [n for n in names() if n != EVERYTHING.name]
-    return [profile(n) for n in wanted]
+def _select_profiles(name: str | None) -> list[Profile]:
+    wanted = [name] if name else [n for n in profile_names() if n != EVERYTHING.name]
+    return [get_profile(n) for n in wanted]
 
 
-def _profiles(scale: Scale, profiles: list[Profile], everything: int) -> dict[str, Any]:
+def _count_profiles(
+    scale: CostEstimator, profiles: list[Profile], everything: int
+) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     with progress() as step:
         for done, wanted in enumerate(profiles):
@@ -87,12 +89,12 @@ def _profiles(scale: Scale, profiles: list[Profile], everything: int) -> dict[st
                 "start": cost.start,
                 "after_1": cost.after_1,
                 "after_5": cost.after_5,
-                "saved": cost.saved(everything),
+                "saved": cost.savings(everything),
             }
     return rows
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -101,7 +103,7 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _row(bill: Bill) -> dict[str, Any]:
+def _bill_row(bill: Bill) -> dict[str, Any]:
     return {
         "requests": bill.requests,
         "cached": bill.cached,
@@ -112,9 +114,9 @@ def _row(bill: Bill) -> dict[str, Any]:
     }
 
 
-def _show(report: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     how = "counted with" if report["is_exact"] else "an estimate, not a count:"
-    say(f"{report['tools']} tools, {how} {report['counter']}")
+    print_line(f"{report['tools']} tools, {how} {report['counter']}")
     rows = [("everything loaded", f"{report['everything']:,}", "", "", "")]
     rows += [
         (name, f"{r['start']:,}", f"{r['after_1']:,}", f"{r['after_5']:,}", f"{r['saved']:.1%}")

@@ -12,23 +12,23 @@ from ..catalog.tool import Tool
 from ..errors import ToolscoutError, UnknownTool
 from ..events import Event
 from ..search.engine import Allow, Engine
-from .asking import invalid, mapping, names_in, read_search
-from .finding import beyond, find
-from .metatools import Metatool, Role, spelled
+from .metatools import Metatool, Role, role_for_name
+from .name_resolution import nearest_names, resolve_name
 from .profile import Profile
-from .replies.reply import Found, beside, structured
+from .reply import ToolSearchResult, json_result, render_side_notes
 from .scope import Scope
-from .session import Session
-from .snapshot import brought
-from .spelling import meant, nearest
+from .search_arguments import invalid_arguments, read_object, read_search_arguments, read_tool_names
+from .session_state import SessionState
+from .snapshot import record_delivery
+from .tool_search import find_tools, overflow_names
 
-UNKNOWN = "There is no tool "
+UNKNOWN_TOOL_PREFIX = "There is no tool "
 """How an answer begins that knows no tool of a name."""
 
-NO_ROOM = "Your tool list is full. Run with {bridge}:"
+LIST_FULL_HEADING = "Your tool list is full. Run with {bridge}:"
 """The line above the definitions of found tools that a provider's list has no room for."""
 
-Rules = Callable[[Sequence[Tool]], str]
+RulesLookup = Callable[[Sequence[Tool]], str]
 """Gives the rules of use that go with some tools."""
 
 
@@ -38,7 +38,7 @@ def no_rules(_: Sequence[Tool]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerCall:
     """The call that a `call_tool` stands for: it is authorised, validated and logged as itself."""
 
     name: str
@@ -49,16 +49,16 @@ class Inner:
 class Outcome:
     """What a discovery tool did. With `call` set, that call is to be run and answers instead."""
 
-    session: Session
+    session: SessionState
     result: Result
     loaded: tuple[str, ...] = ()
     found: tuple[Tool, ...] = ()
     events: tuple[Event, ...] = ()
-    call: Inner | None = None
+    call: InnerCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class DiscoveryCall:
     """One call of a discovery tool, with all it may know."""
 
     profile: Profile
@@ -66,10 +66,10 @@ class Ask:
     arguments: Mapping[str, Any]
     scope: Scope
     engine: Engine
-    rules: Rules
+    rules: RulesLookup
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionState:
         """The session as it is before the call."""
         return self.scope.session
 
@@ -83,12 +83,12 @@ def role_of(profile: Profile, name: str, catalog: Catalog) -> Role | None:
     for candidate in profile.metatools:
         if candidate.name == name:
             return candidate.role
-    role = None if name in catalog else spelled(name)
+    role = None if name in catalog else role_for_name(name)
     return role if role is not None and _tool_for(profile, role) else None
 
 
 def _tool_for(profile: Profile, role: Role) -> Metatool | None:
-    return profile.bridge() if role == "call" else profile.tool_for(role)
+    return profile.dispatcher() if role == "call" else profile.tool_for(role)
 
 
 def discover(
@@ -96,11 +96,11 @@ def discover(
     name: str,
     arguments: Mapping[str, Any],
     *,
-    session: Session,
+    session: SessionState,
     engine: Engine,
     catalog: Catalog,
     allow: Allow | None = None,
-    rules: Rules = no_rules,
+    rules: RulesLookup = no_rules,
 ) -> Outcome:
     """Answer a call of a discovery tool; whatever is wrong with it is said in the answer."""
     role = role_of(profile, name, catalog)
@@ -110,56 +110,62 @@ def discover(
         known = ", ".join(m.name for m in profile.metatools)
         text = f"{name} is not a discovery tool of the profile {profile.name}; they are: {known}."
         return Outcome(session=session, result=Result.error(text))
-    ask = Ask(
+    ask = DiscoveryCall(
         profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
     )
     try:
-        outcome = _ROLES[role](ask)
+        outcome = _ROLE_ACTIONS[role](ask)
     except ToolscoutError as error:
-        return ask.answer(profile.complain(error))
+        return ask.answer(profile.render_error(error))
     loaded = [t for n in outcome.loaded if (t := scope.get(n)) is not None]
-    outcome = replace(outcome, session=brought(outcome.session, loaded)) if loaded else outcome
-    return _with_overflow(ask, outcome, [*loaded, *outcome.found])
+    outcome = (
+        replace(outcome, session=record_delivery(outcome.session, loaded)) if loaded else outcome
+    )
+    return _add_overflow_definitions(ask, outcome, [*loaded, *outcome.found])
 
 
-def _with_overflow(ask: Ask, outcome: Outcome, tools: Sequence[Tool]) -> Outcome:
+def _add_overflow_definitions(
+    ask: DiscoveryCall, outcome: Outcome, tools: Sequence[Tool]
+) -> Outcome:
     """The outcome that also says how to run what the provider's list has no room for."""
-    over = beyond(ask.profile, replace(ask.scope, session=outcome.session))
+    over = overflow_names(ask.profile, replace(ask.scope, session=outcome.session))
     full = {t.name: t for t in tools if t.name in over}
-    bridge = ask.profile.bridge()
+    bridge = ask.profile.dispatcher()
     if not full or bridge is None:
         return outcome
-    text = f"{NO_ROOM.format(bridge=bridge.name)}\n{ask.profile.describe([*full.values()])}"
+    text = (
+        f"{LIST_FULL_HEADING.format(bridge=bridge.name)}\n{ask.profile.describe([*full.values()])}"
+    )
     result = replace(outcome.result, content=(*outcome.result.content, Content(text=text)))
     return replace(outcome, result=result)
 
 
-def _search(ask: Ask) -> Outcome:
-    asked = read_search(ask.profile, ask.tool, ask.arguments)
+def _search(ask: DiscoveryCall) -> Outcome:
+    asked = read_search_arguments(ask.profile, ask.tool, ask.arguments)
     if not ask.scope.catalog:
         return ask.answer(Result.error("No tools are connected now, so there is nothing to find."))
-    finding = find(ask.profile, asked, ask.scope, ask.engine)
+    finding = find_tools(ask.profile, asked, ask.scope, ask.engine)
     session = finding.session
     found = replace(
         finding.found, rules=ask.rules(finding.found.tools) if finding.found.tools else ""
     )
     return Outcome(
         session=session,
-        result=_replied(ask.profile, found),
+        result=_render_reply(ask.profile, found),
         loaded=found.loaded,
         found=found.tools,
-        events=_told(session, found),
+        events=_search_events(session, found),
     )
 
 
-def _replied(profile: Profile, found: Found) -> Result:
+def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
     """The reply; where the model is shown tools instead of it, with words that go beside them."""
     result = profile.reply(found)
-    words = beside(found) if found.is_shown else ""
+    words = render_side_notes(found) if found.is_native_answer else ""
     return replace(result, content=(*result.content, Content(text=words))) if words else result
 
 
-def _told(session: Session, found: Found) -> tuple[Event, ...]:
+def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Event, ...]:
     names = tuple(t.name for t in found.tools)
     facts = {"queries": found.queries, "found": names, "confidence": found.confidence}
     search = Event("search", session.id, facts)
@@ -168,16 +174,16 @@ def _told(session: Session, found: Found) -> tuple[Event, ...]:
     return (search, Event("load", session.id, {"names": found.loaded}))
 
 
-def _load(ask: Ask) -> Outcome:
+def _load(ask: DiscoveryCall) -> Outcome:
     """Load by name; say what was added, what was there, what does not exist."""
-    names = names_in(ask.tool, ask.arguments)
+    names = read_tool_names(ask.tool, ask.arguments)
     server = ask.arguments.get("server")
     added: list[str] = []
     already: list[str] = []
     apart: list[str] = []
     missing: list[str] = []
     for name in names:
-        tools = meant(name, ask.scope, aliases=ask.profile.aliases)
+        tools = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
         if isinstance(server, str) and server:
             tools = tuple(t for t in tools if t.server == server)
         if not tools:
@@ -185,9 +191,9 @@ def _load(ask: Ask) -> Outcome:
         elif len(tools) > 1:
             apart += [t.name for t in tools]
         for tool in tools:
-            seen = tool.name in added or ask.scope.stand(tool).in_view
+            seen = tool.name in added or ask.scope.visibility(tool).in_view
             (already if seen else added).append(tool.name)
-    lines = _lines(
+    lines = _format_groups(
         ("Added", added),
         ("Already available", already),
         ("Not found", missing),
@@ -198,74 +204,74 @@ def _load(ask: Ask) -> Outcome:
     return Outcome(session=session, result=Result.of(lines), loaded=tuple(added), events=event)
 
 
-def _unload(ask: Ask) -> Outcome:
+def _unload(ask: DiscoveryCall) -> Outcome:
     """Unload by name; discovery tools and pinned ones stay."""
-    names = names_in(ask.tool, ask.arguments)
+    names = read_tool_names(ask.tool, ask.arguments)
     removed: list[str] = []
     kept: list[str] = []
     for name in names:
-        tools = meant(name, ask.scope, aliases=ask.profile.aliases)
+        tools = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
         loaded = [t.name for t in tools if t.name in ask.scope.loaded]
         loaded = loaded or ([name] if name in ask.scope.loaded else [])
         removed += loaded
         kept += [] if loaded else [name]
-    lines = _lines(("Removed", removed), ("Not loaded, so nothing to remove", kept))
+    lines = _format_groups(("Removed", removed), ("Not loaded, so nothing to remove", kept))
     session = ask.session.unload(*removed)
     event = (Event("unload", session.id, {"names": tuple(removed)}),) if removed else ()
     return Outcome(session=session, result=Result.of(lines), events=event)
 
 
-def _list(ask: Ask) -> Outcome:
+def _list(ask: DiscoveryCall) -> Outcome:
     """Every name there is, in order."""
     own = [m.name for m in ask.profile.metatools if m.shown] if ask.profile.lists_itself else []
     names = sorted({*own, *(t.name for t in ask.scope.tools)})
-    return ask.answer(structured({"total": len(names), "tools": names}, indent=2))
+    return ask.answer(json_result({"total": len(names), "tools": names}, indent=2))
 
 
-def _describe(ask: Ask) -> Outcome:
+def _describe(ask: DiscoveryCall) -> Outcome:
     """The whole definitions of some tools, and the nearest names of those that do not exist."""
-    names = names_in(ask.tool, ask.arguments)
+    names = read_tool_names(ask.tool, ask.arguments)
     tools: dict[str, Tool] = {}
     missing: list[str] = []
     for name in names:
-        found = meant(name, ask.scope, aliases=ask.profile.aliases)
+        found = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
         tools |= {t.name: t for t in found}
         if not found:
-            missing.append(unknown(ask.profile, name, ask.scope, ask.engine))
+            missing.append(unknown_tool_message(ask.profile, name, ask.scope, ask.engine))
     session = ask.session.load(*tools, at_most=ask.profile.limits.loaded)
     text = "\n\n".join([*([ask.profile.describe([*tools.values()])] if tools else []), *missing])
     result = Result.of(text) if tools else Result.error(text, code=UnknownTool.code)
     return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
 
 
-def _call(ask: Ask) -> Outcome:
+def _call(ask: DiscoveryCall) -> Outcome:
     """Hand over the inner call."""
     name, arguments = ask.arguments.get("name"), ask.arguments.get("arguments", {})
     if not isinstance(name, str) or not name.strip():
-        raise invalid(ask.tool, "name must be the name of a tool")
+        raise invalid_arguments(ask.tool, "name must be the name of a tool")
     beside = {k: v for k, v in ask.arguments.items() if k not in ("name", "arguments")}
     if beside and arguments:
-        raise invalid(ask.tool, f"{', '.join(beside)} must stand inside arguments")
+        raise invalid_arguments(ask.tool, f"{', '.join(beside)} must stand inside arguments")
     # Some models write the inner arguments beside the name; none is lost by that.
-    inner = Inner(name.strip(), mapping(ask.tool, beside or arguments))
+    inner = InnerCall(name.strip(), read_object(ask.tool, beside or arguments))
     return replace(ask.answer(Result.of("")), call=inner)
 
 
-def unknown(profile: Profile, name: str, scope: Scope, engine: Engine) -> str:
+def unknown_tool_message(profile: Profile, name: str, scope: Scope, engine: Engine) -> str:
     """Says that there is no such tool, with the nearest names and the way to find others."""
-    near = nearest(name, scope, engine)
+    near = nearest_names(name, scope, engine)
     also = f" Nearest names: {', '.join(near)}." if near else ""
     # Where everything is in view, no search is.
     is_whole = scope.is_small and profile.surface != "dispatch"
     look = " Look for others with a search." if profile.tool_for("search") and not is_whole else ""
-    return f"{UNKNOWN}{name[:100]!r}.{also}{look}"
+    return f"{UNKNOWN_TOOL_PREFIX}{name[:100]!r}.{also}{look}"
 
 
-def _lines(*groups: tuple[str, list[str]]) -> str:
+def _format_groups(*groups: tuple[str, list[str]]) -> str:
     return "\n".join(f"{label}: {', '.join(names)}." for label, names in groups if names)
 
 
-_ROLES: Mapping[Role, Callable[[Ask], Outcome]] = {
+_ROLE_ACTIONS: Mapping[Role, Callable[[DiscoveryCall], Outcome]] = {
     "search": _search,
     "load": _load,
     "unload": _unload,

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ToolExchange:
     """One call and what came back: `text`, `value` where it was JSON, `references` to tools.
 
     With `defines` the provider took the definitions of tools from the answer.
@@ -29,124 +29,126 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Called:
+class _CallBlock:
     key: str
     name: str
     arguments: object
 
 
 @dataclass(frozen=True, slots=True)
-class _Answered:
+class _ResultBlock:
     key: str
     payload: object
     name: str = ""
     defines: bool = False
 
 
-def exchanges(messages: Iterable[object]) -> tuple[Exchange, ...]:
+def tool_exchanges(messages: Iterable[object]) -> tuple[ToolExchange, ...]:
     """Every call of a conversation, in order, each with its result if there is one.
 
     Messages may be those of OpenAI Chat Completions and Responses, Anthropic, Gemini and MCP,
     even mixed, as plain dictionaries or as the objects of the official SDKs.
     """
-    found: list[tuple[str, Exchange]] = []
-    for piece in _pieces(messages):
-        match _read(piece):
-            case _Called(key, name, arguments):
-                found.append((key, Exchange(name, _arguments(arguments))))
-            case _Answered() as answer:
-                _answer(found, answer)
+    found: list[tuple[str, ToolExchange]] = []
+    for piece in _flatten_blocks(messages):
+        match _parse_block(piece):
+            case _CallBlock(key, name, arguments):
+                found.append((key, ToolExchange(name, _parse_arguments(arguments))))
+            case _ResultBlock() as answer:
+                _attach_result(found, answer)
             case None:
                 pass
     return tuple(exchange for _, exchange in found)
 
 
-def _answer(found: list[tuple[str, Exchange]], answer: _Answered) -> None:
+def _attach_result(found: list[tuple[str, ToolExchange]], answer: _ResultBlock) -> None:
     """Give an answer to its call: by its id, or, where there is none, by the tool's name."""
     for index, (key, exchange) in enumerate(found):
         matches = key == answer.key if answer.key else exchange.name == answer.name
         if matches and not exchange.is_answered:
-            answered = _with_payload(exchange, answer.payload)
+            answered = _add_payload(exchange, answer.payload)
             found[index] = (key, replace(answered, defines=answer.defines))
             return
 
 
-def _with_payload(exchange: Exchange, payload: object) -> Exchange:
+def _add_payload(exchange: ToolExchange, payload: object) -> ToolExchange:
     text = "\n".join(_texts(payload))
     return replace(
         exchange,
         text=text,
-        value=_value(payload, text),
+        value=_json_value(payload, text),
         references=tuple(_references(payload)),
         is_answered=True,
     )
 
 
-def _value(payload: object, text: str) -> Mapping[str, Any] | None:
+def _json_value(payload: object, text: str) -> Mapping[str, Any] | None:
     """What a result says as JSON: where a protocol has a place for it, else as its whole text."""
-    row = _mapping(payload)
+    row = _as_mapping(payload)
     for field in ("structuredContent", "structured_content", "result", "output"):
-        if inner := _mapping(row.get(field)):
+        if inner := _as_mapping(row.get(field)):
             return inner
-    return _decoded(text) or row or None
+    return _decode_object(text) or row or None
 
 
-def _pieces(messages: Iterable[object]) -> Iterator[dict[str, Any]]:
+def _flatten_blocks(messages: Iterable[object]) -> Iterator[dict[str, Any]]:
     """Messages and the blocks inside them, flat; a user's blocks can answer but never call."""
     for message in messages:
-        whole = _plain(message)
+        whole = _dump_block(message)
         yield whole
         for field in ("content", "parts", "tool_calls"):
-            for part in _list(whole.get(field)):
-                piece = _plain(part)
-                if whole.get("role") != "user" or not isinstance(_read(piece), _Called):
+            for part in _as_list(whole.get(field)):
+                piece = _dump_block(part)
+                if whole.get("role") != "user" or not isinstance(_parse_block(piece), _CallBlock):
                     yield piece
 
 
-def _read(piece: dict[str, Any]) -> _Called | _Answered | None:
+def _parse_block(piece: dict[str, Any]) -> _CallBlock | _ResultBlock | None:
     match piece:
         case {"type": "tool_use" | "server_tool_use", "id": key, "name": str(name)}:
-            return _Called(str(key), name, piece.get("input"))
+            return _CallBlock(str(key), name, piece.get("input"))
         case {"id": key, "function": {"name": str(name)} as function}:
-            return _Called(str(key), name, function.get("arguments"))
+            return _CallBlock(str(key), name, function.get("arguments"))
         case {"type": "function_call", "call_id": key, "name": str(name)}:
-            return _Called(str(key), name, piece.get("arguments"))
+            return _CallBlock(str(key), name, piece.get("arguments"))
         case {"type": "tool_search_call"}:
-            return _Called(_key(piece), "tool_search", piece.get("arguments"))
+            return _CallBlock(_call_id(piece), "tool_search", piece.get("arguments"))
         case {"functionCall": {"name": str(name)} as call}:
-            return _Called(str(call.get("id") or ""), name, call.get("args"))
+            return _CallBlock(str(call.get("id") or ""), name, call.get("args"))
         case {"function_call": {"name": str(name)} as call}:
-            return _Called(str(call.get("id") or ""), name, call.get("args", call.get("arguments")))
+            return _CallBlock(
+                str(call.get("id") or ""), name, call.get("args", call.get("arguments"))
+            )
         case {"method": "tools/call", "id": key, "params": {"name": str(name)} as params}:
-            return _Called(f"rpc:{key}", name, params.get("arguments"))
+            return _CallBlock(f"rpc:{key}", name, params.get("arguments"))
         case _:
-            return _read_answer(piece)
+            return _parse_result(piece)
 
 
-def _read_answer(piece: dict[str, Any]) -> _Answered | None:
+def _parse_result(piece: dict[str, Any]) -> _ResultBlock | None:
     match piece:
         case {"type": "tool_result" | "tool_search_tool_result", "tool_use_id": key}:
-            return _Answered(str(key), piece.get("content"))
+            return _ResultBlock(str(key), piece.get("content"))
         case {"role": "tool", "tool_call_id": key}:
-            return _Answered(str(key), piece.get("content"))
+            return _ResultBlock(str(key), piece.get("content"))
         case {"role": "function", "name": str(name), "content": payload}:
-            return _Answered("", payload, name)
+            return _ResultBlock("", payload, name)
         case {"type": "function_call_output", "call_id": key}:
-            return _Answered(str(key), piece.get("output"))
+            return _ResultBlock(str(key), piece.get("output"))
         case {"type": "tool_search_output", "tools": tools}:
-            return _Answered(_key(piece), {"tools": tools}, "tool_search", defines=True)
+            return _ResultBlock(_call_id(piece), {"tools": tools}, "tool_search", defines=True)
         case {"functionResponse": reply} | {"function_response": reply}:
-            answer = _mapping(reply)
-            return _Answered(
+            answer = _as_mapping(reply)
+            return _ResultBlock(
                 str(answer.get("id") or ""), answer.get("response"), str(answer.get("name"))
             )
         case {"id": key, "result": result}:
-            return _Answered(f"rpc:{key}", result)
+            return _ResultBlock(f"rpc:{key}", result)
         case _:
             return None
 
 
-def _key(piece: dict[str, Any]) -> str:
+def _call_id(piece: dict[str, Any]) -> str:
     """Hosted searches carry no id of the call; then the name tells."""
     return str(piece.get("call_id") or "")
 
@@ -154,45 +156,49 @@ def _key(piece: dict[str, Any]) -> str:
 def _texts(payload: object) -> Iterator[str]:
     if isinstance(payload, str):
         yield payload
-    for block in _list(payload):
-        text = _plain(block).get("text")
+    for block in _as_list(payload):
+        text = _dump_block(block).get("text")
         if isinstance(text, str):
             yield text
     for field in ("content", "result", "output"):
-        inner = _mapping(payload).get(field)
+        inner = _as_mapping(payload).get(field)
         if isinstance(inner, str | list):
             yield from _texts(cast("object", inner))
 
 
 def _references(payload: object) -> Iterator[str]:
     """The tools that a native search points to."""
-    row = _mapping(payload)
-    for block in (*_list(payload), *_list(row.get("content")), *_list(row.get("tool_references"))):
-        match _plain(block):
+    row = _as_mapping(payload)
+    for block in (
+        *_as_list(payload),
+        *_as_list(row.get("content")),
+        *_as_list(row.get("tool_references")),
+    ):
+        match _dump_block(block):
             case {"type": "tool_reference", "tool_name": str(name)}:
                 yield name
             case _:
                 pass
 
 
-def _plain(value: object) -> dict[str, Any]:
+def _dump_block(value: object) -> dict[str, Any]:
     dump = getattr(value, "model_dump", None)
-    return _mapping(dump(mode="json", exclude_none=True) if callable(dump) else value)
+    return _as_mapping(dump(mode="json", exclude_none=True) if callable(dump) else value)
 
 
-def _arguments(value: object) -> dict[str, Any]:
-    return (_decoded(value) or {}) if isinstance(value, str) else _mapping(value)
+def _parse_arguments(value: object) -> dict[str, Any]:
+    return (_decode_object(value) or {}) if isinstance(value, str) else _as_mapping(value)
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def _as_mapping(value: object) -> dict[str, Any]:
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
 
 
-def _list(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return [*cast("Iterable[object]", value)] if isinstance(value, list | tuple) else []
 
 
-def _decoded(text: str) -> dict[str, Any] | None:
+def _decode_object(text: str) -> dict[str, Any] | None:
     try:
         value: object = json.loads(text)
     except (ValueError, RecursionError):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..catalog.names import normalised
+from ..catalog.names import normalise_name
 from ..catalog.schema import Schema
 from ..catalog.tool import Annotations, Tool
 from .surface import Surface
@@ -16,7 +16,7 @@ Role = Literal["search", "load", "unload", "list", "describe", "call"]
 
 EVERYWHERE: tuple[Surface, ...] = ("load", "dispatch", "native")
 
-_SPELLINGS: Mapping[str, Role] = {
+_ROLE_BY_NAME: Mapping[str, Role] = {
     "tool_search": "search",
     "search_tools": "search",
     "add_tool": "load",
@@ -66,7 +66,7 @@ def metatool(
     return Metatool(role, tool, shown)
 
 
-def parameters(
+def object_schema(
     *required: str, closed: bool = False, **properties: Mapping[str, Any]
 ) -> dict[str, Any]:
     """An object schema of these properties."""
@@ -81,16 +81,16 @@ def parameters(
     return schema
 
 
-def spelled(name: str) -> Role | None:
+def role_for_name(name: str) -> Role | None:
     """The role that a name has in any design, whatever its case style."""
-    return _SPELLINGS.get(normalised(name))
+    return _ROLE_BY_NAME.get(normalise_name(name))
 
 
-BRIDGE = metatool(
+CALL_TOOL = metatool(
     "call",
     "call_tool",
     "Runs a tool that tool_search found. If the arguments do not fit, the answer shows the schema.",
-    parameters(
+    object_schema(
         "name",
         "arguments",
         name={"type": "string", "description": "The tool's exact name."},

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from .offering import MOST_HOSTED, space_description
-from .profile import Native
-from .rendering import Written
+from .namespaces import MAX_HOSTED_TOOLS, namespace_description
+from .profile import NativeSearch
+from .rendering import RenderedTool
 from .surface import Mechanism
 from .target import Target, Transport
 
@@ -31,7 +31,7 @@ _OPENAI: Mapping[str, Mechanism] = {"bm25": "openai_hosted", "regex": "openai_ho
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class ModelFamily:
     """Models that have native tool search from a version on, over some transports."""
 
     provider: str
@@ -41,7 +41,7 @@ class Family:
     client: Mechanism
     hosted: Mapping[str, Mechanism]
 
-    def has(self, target: Target) -> bool:
+    def includes(self, target: Target) -> bool:
         """Whether the target is one of these models, reached in a way that carries it."""
         found = re.match(self.pattern, target.model)
         if not found or self.provider != target.provider.name:
@@ -51,7 +51,7 @@ class Family:
 
 
 FAMILIES = (
-    Family(
+    ModelFamily(
         provider="anthropic",
         pattern=r"claude-(?:opus|sonnet)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)",
         since=(4, 5),
@@ -59,7 +59,7 @@ FAMILIES = (
         client="anthropic_client",
         hosted=_ANTHROPIC,
     ),
-    Family(
+    ModelFamily(
         provider="anthropic",
         pattern=r"claude-(?:mythos|fable)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)",
         since=(5, 0),
@@ -67,7 +67,7 @@ FAMILIES = (
         client="anthropic_client",
         hosted=_ANTHROPIC,
     ),
-    Family(
+    ModelFamily(
         provider="openai-responses",
         pattern=r"gpt-(\d{1,2})(?:\.(\d{1,2}))?(?![\d.])(?!.*-nano)",
         since=(5, 4),
@@ -79,15 +79,17 @@ FAMILIES = (
 """The facts. Models that are not here, and all that come through a gateway, get our own search."""
 
 
-def mechanism(target: Target, wish: Native, *, tools: int, before: str = "") -> Mechanism:
+def choose_mechanism(
+    target: Target, wish: NativeSearch, *, tools: int, before: str = ""
+) -> Mechanism:
     """What finds tools for a model; a catalog too large for a hosted search is searched by us.
 
     What was decided by that size at the start holds for the conversation: `before` is what it was.
     """
-    family = next((f for f in FAMILIES if f.has(target)), None)
+    family = next((f for f in FAMILIES if f.includes(target)), None)
     if family is None:
         return ""
-    fits = tools <= MOST_HOSTED
+    fits = tools <= MAX_HOSTED_TOOLS
     if before in (family.client, *family.hosted.values()):
         fits = before != family.client
     return family.hosted[wish.variant] if wish.by == "provider" and fits else family.client
@@ -109,8 +111,8 @@ def can_be_forced(name: Mechanism) -> bool:
     return name in ("", "anthropic_client")
 
 
-def arrange(
-    name: Mechanism, written: Sequence[Written], *, search_at: int = 0
+def arrange_tools(
+    name: Mechanism, written: Sequence[RenderedTool], *, search_at: int = 0
 ) -> list[dict[str, Any]]:
     """The tool list of a request: the written definitions, and what the mechanism adds.
 
@@ -121,22 +123,22 @@ def arrange(
         case "" | "anthropic_client":
             return [w.value for w in written]
         case "anthropic_bm25" | "anthropic_regex":
-            return _anthropic_hosted(_HOSTED_NAMES[name], written, search_at)
+            return _anthropic_hosted_tools(_HOSTED_NAMES[name], written, search_at)
         case "openai_hosted":
-            return _openai_hosted(written)
+            return _openai_hosted_tools(written)
         case "openai_client":
-            return _openai_client(written)
+            return _openai_client_tools(written)
 
 
-def answer(name: Mechanism, written: Sequence[Written]) -> str:
+def native_answer(name: Mechanism, written: Sequence[RenderedTool]) -> str:
     """What a search found, as JSON in the form that the provider loads tools from.
 
     For Anthropic the content of a tool result, for OpenAI the tools of a `tool_search_output`.
     Empty where the mechanism has no such form, or nothing was found: the words say so then.
     """
-    if not written or name not in _ANSWERS:
+    if not written or name not in _ANSWER_FORMS:
         return ""
-    return json.dumps(_ANSWERS[name](written), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(_ANSWER_FORMS[name](written), ensure_ascii=False, separators=(",", ":"))
 
 
 def search_output(call_id: str, tools: str) -> dict[str, Any]:
@@ -150,23 +152,25 @@ def search_output(call_id: str, tools: str) -> dict[str, Any]:
     }
 
 
-def _anthropic_hosted(name: str, written: Sequence[Written], at: int) -> list[dict[str, Any]]:
+def _anthropic_hosted_tools(
+    name: str, written: Sequence[RenderedTool], at: int
+) -> list[dict[str, Any]]:
     search = {"type": f"{name}_20251119", "name": name}
     values = [w.value for w in written]
     return [*values[:at], search, *values[at:]]
 
 
-def _openai_hosted(written: Sequence[Written]) -> list[dict[str, Any]]:
+def _openai_hosted_tools(written: Sequence[RenderedTool]) -> list[dict[str, Any]]:
     """Full functions, a namespace a group, what has none, the search; then what came later.
 
     The search works from any place, so it keeps the one it has.
     """
     first = [w for w in written if not w.is_late]
     later = [w for w in written if w.is_late]
-    return [*_spaced(first), {"type": "tool_search"}, *_spaced(later)]
+    return [*_group_by_namespace(first), {"type": "tool_search"}, *_group_by_namespace(later)]
 
 
-def _spaced(written: Sequence[Written]) -> Iterator[dict[str, Any]]:
+def _group_by_namespace(written: Sequence[RenderedTool]) -> Iterator[dict[str, Any]]:
     """Definitions in their order, those of one namespace inside it."""
     for space, members in groupby(written, key=lambda w: w.space):
         if not space:
@@ -176,17 +180,19 @@ def _spaced(written: Sequence[Written]) -> Iterator[dict[str, Any]]:
         yield {
             "type": "namespace",
             "name": space,
-            "description": space_description(inside[0].tool, space),
+            "description": namespace_description(inside[0].tool, space),
             "tools": [w.value for w in inside],
         }
 
 
-def _openai_client(written: Sequence[Written]) -> list[dict[str, Any]]:
+def _openai_client_tools(written: Sequence[RenderedTool]) -> list[dict[str, Any]]:
     """What is in view, and a search that comes back to us; found tools arrive as messages."""
-    return [_search(w) if w.is_search else w.value for w in written if not w.is_deferred]
+    return [
+        _openai_search_tool(w) if w.is_search else w.value for w in written if not w.is_deferred
+    ]
 
 
-def _search(written: Written) -> dict[str, Any]:
+def _openai_search_tool(written: RenderedTool) -> dict[str, Any]:
     return {
         "type": "tool_search",
         "execution": "client",
@@ -195,15 +201,15 @@ def _search(written: Written) -> dict[str, Any]:
     }
 
 
-def _references(written: Sequence[Written]) -> list[dict[str, Any]]:
+def _tool_references(written: Sequence[RenderedTool]) -> list[dict[str, Any]]:
     return [{"type": "tool_reference", "tool_name": w.value["name"]} for w in written]
 
 
-def _definitions(written: Sequence[Written]) -> list[dict[str, Any]]:
+def _tool_definitions(written: Sequence[RenderedTool]) -> list[dict[str, Any]]:
     return [{**w.value, "defer_loading": True} for w in written]
 
 
-_ANSWERS: Mapping[Mechanism, Callable[[Sequence[Written]], list[dict[str, Any]]]] = {
-    "anthropic_client": _references,
-    "openai_client": _definitions,
+_ANSWER_FORMS: Mapping[Mechanism, Callable[[Sequence[RenderedTool]], list[dict[str, Any]]]] = {
+    "anthropic_client": _tool_references,
+    "openai_client": _tool_definitions,
 }

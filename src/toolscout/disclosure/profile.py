@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .loading import Loading, nothing
-from .matching.matcher import Matcher
-from .metatools import BRIDGE, Metatool, Role
-from .policy import Policy
-from .prompts import Prompter, silent
-from .replies.definitions import plainly
-from .replies.reply import Complain, Describe, Reply, plain_error
-from .surface import Surface, Wish
+from .matcher import LoadRule, Matcher, load_nothing
+from .metatools import CALL_TOOL, Metatool, Role
+from .prompts import PromptRenderer, no_prompt
+from .reply import DefinitionRenderer, ErrorRenderer, ReplyRenderer, describe_full, plain_error
+from .scope import Policy
+from .surface import Surface, SurfaceChoice
 
 Hiding = Literal["omit", "stub", "prompt"]
 """How a waiting tool is hidden: left out, its schema hollowed out, or only not described."""
@@ -29,7 +27,7 @@ _EVERYTHING_WAITS = Policy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DisclosureLimits:
     """How many: hits by default and at most, loaded tools, names in a hint; None is no limit."""
 
     hits: int | None = 5
@@ -40,7 +38,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class HintTemplate:
     """What is said when nothing matched: which parts, and the sentence (`{query}` is the query)."""
 
     parts: tuple[HintPart, ...] = ("message",)
@@ -48,7 +46,7 @@ class Advice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Native:
+class NativeSearch:
     """How the provider's own tool search is used where a profile's surface is `native`.
 
     `by` is whose ranking finds tools: ours through the provider's client-executed search, or the
@@ -71,23 +69,23 @@ class Profile:
     summary: str
     metatools: tuple[Metatool, ...]
     matcher: Matcher
-    reply: Reply
+    reply: ReplyRenderer
     policy: Policy = _EVERYTHING_WAITS
     hiding: Hiding = "omit"
-    loading: Loading = nothing
-    prompt: Prompter = silent
-    limits: Limits = Limits()
-    advice: Advice = Advice()
+    loading: LoadRule = load_nothing
+    prompt: PromptRenderer = no_prompt
+    limits: DisclosureLimits = DisclosureLimits()
+    advice: HintTemplate = HintTemplate()
     on_empty: OnEmpty = "error"
     on_unloaded: OnUnloaded = "execute"
     is_strict: bool = True
-    surface: Wish = "load"
-    native: Native = Native()
+    surface: SurfaceChoice = "load"
+    native: NativeSearch = NativeSearch()
     roster_tokens: int = 0
     searches_waiting_only: bool = False
     lists_itself: bool = True
-    describe: Describe = plainly
-    complain: Complain = plain_error
+    describe: DefinitionRenderer = describe_full
+    render_error: ErrorRenderer = plain_error
     expands_related: bool = False
     related_extra: int = 0
     aliases: tuple[tuple[str, str], ...] = ()
@@ -99,10 +97,10 @@ class Profile:
         """The discovery tool that plays a role here."""
         return next((m for m in self.metatools if m.role == role), None)
 
-    def bridge(self) -> Metatool | None:
+    def dispatcher(self) -> Metatool | None:
         """What runs a tool that is not in the list, where something can be found at all."""
-        return self.tool_for("call") or (BRIDGE if self.metatools else None)
+        return self.tool_for("call") or (CALL_TOOL if self.metatools else None)
 
-    def shown_on(self, surface: Surface) -> tuple[Metatool, ...]:
+    def metatools_on(self, surface: Surface) -> tuple[Metatool, ...]:
         """The discovery tools that a surface shows."""
         return tuple(m for m in self.metatools if surface in m.shown)

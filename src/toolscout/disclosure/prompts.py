@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from ..catalog.clean import clean_line
+from ..catalog.sanitization import clean_line
 from ..catalog.tool import Tool
 from .scope import Scope
 from .surface import Surface
 
-AVAILABLE = "_available_tools"
+AVAILABLE_TOOLS_SLOT = "_available_tools"
 """The slot that lists what can be loaded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class PromptContext:
     """What a prompt is written from: what is in view, what waits, the roster as it was fixed."""
 
     own: tuple[Tool, ...]
@@ -26,14 +26,14 @@ class Stage:
     search: str
 
     @property
-    def shown(self) -> tuple[Tool, ...]:
+    def tools_in_view(self) -> tuple[Tool, ...]:
         """The tools in view, discovery tools and what features add first."""
-        return (*self.own, *(t for t in self.scope.tools if self.scope.stand(t)))
+        return (*self.own, *(t for t in self.scope.tools if self.scope.visibility(t)))
 
     @property
-    def waiting(self) -> tuple[Tool, ...]:
+    def tools_out_of_view(self) -> tuple[Tool, ...]:
         """The tools that are not in view."""
-        return self.scope.waiting
+        return self.scope.tools_out_of_view
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +44,24 @@ class Prompt:
     slots: tuple[tuple[str, str], ...] = ()
 
 
-Prompter = Callable[[Stage], Prompt]
+PromptRenderer = Callable[[PromptContext], Prompt]
 """Writes what a profile says about its tools."""
 
 
-def silent(_: Stage) -> Prompt:
+def no_prompt(_: PromptContext) -> Prompt:
     """Says nothing."""
     return Prompt()
 
 
-def catalogued(detail: Literal["names", "one_line"] = "names") -> Prompter:
+def catalog_prompt(detail: Literal["names", "one_line"] = "names") -> PromptRenderer:
     """Tools in view are described; the others only named, or given a line, by category."""
 
-    def prompt(stage: Stage) -> Prompt:
-        core = "\n".join(f"- **{t.name}**: {t.description}" for t in stage.shown)
-        listed = "\n".join(_category(g, tools, detail) for g, tools in _grouped(stage.waiting))
+    def prompt(stage: PromptContext) -> Prompt:
+        core = "\n".join(f"- **{t.name}**: {t.description}" for t in stage.tools_in_view)
+        listed = "\n".join(
+            _category_lines(g, tools, detail)
+            for g, tools in _group_by_category(stage.tools_out_of_view)
+        )
         if not listed:
             return Prompt(f"## Core tools\n{core}")
         return Prompt(
@@ -72,11 +75,13 @@ def catalogued(detail: Literal["names", "one_line"] = "names") -> Prompter:
     return prompt
 
 
-def workflow(*, categories: tuple[str, ...] = (), is_fuzzy: bool = True) -> Prompter:
+def workflow_prompt(*, categories: tuple[str, ...] = (), is_fuzzy: bool = True) -> PromptRenderer:
     """How to search, add and use, in steps, and which kinds of tools there are."""
 
-    def prompt(stage: Stage) -> Prompt:
-        kinds = categories or tuple(dict.fromkeys(t.server for t in stage.waiting if t.server))
+    def prompt(stage: PromptContext) -> Prompt:
+        kinds = categories or tuple(
+            dict.fromkeys(t.server for t in stage.tools_out_of_view if t.server)
+        )
         listed = "\n".join(f"- {clean_line(kind, cap=200)}" for kind in kinds)
         fuzzy = " If the pattern finds nothing, the 5 most similar tools are returned."
         text = (
@@ -96,18 +101,18 @@ def workflow(*, categories: tuple[str, ...] = (), is_fuzzy: bool = True) -> Prom
     return prompt
 
 
-def slotted(stage: Stage) -> Prompt:
+def slot_prompt(stage: PromptContext) -> Prompt:
     """The names that can be loaded, sorted, in a slot of their own; empty when there are none."""
-    names = sorted(t.name for t in stage.waiting)
+    names = sorted(t.name for t in stage.tools_out_of_view)
     text = (
         "# Available Tools\n"
         f"The schemas of these tools are not loaded. Load them with {stage.search} first.\n"
         "Calling one directly, before it is loaded, fails.\n" + "\n".join(f"- {n}" for n in names)
     )
-    return Prompt(slots=((AVAILABLE, text if names else ""),))
+    return Prompt(slots=((AVAILABLE_TOOLS_SLOT, text if names else ""),))
 
 
-def noted(stage: Stage) -> Prompt:
+def stub_prompt(stage: PromptContext) -> Prompt:
     """One paragraph: names are visible, schemas are not, and how to get them."""
     return Prompt(
         "Most tools are listed with name and description only; their parameter schemas are hidden "
@@ -118,7 +123,7 @@ def noted(stage: Stage) -> Prompt:
     )
 
 
-def tagged(stage: Stage) -> Prompt:
+def discovery_prompt(stage: PromptContext) -> Prompt:
     """A short section in tags: ask in natural language, rules come along, or just answer."""
     return Prompt(
         "<tool-discovery>\n"
@@ -131,7 +136,7 @@ def tagged(stage: Stage) -> Prompt:
     )
 
 
-_HOW = {
+_HOW_TO_CALL = {
     "load": "What it finds is in your tool list from your next step on.",
     "dispatch": "What it finds you run with `call_tool`.",
     "native": "What it finds you can call right after.",
@@ -139,16 +144,16 @@ _HOW = {
 }
 
 
-def rostered(stage: Stage) -> Prompt:
+def roster_prompt(stage: PromptContext) -> Prompt:
     """That there is more than meets the eye, how to get it, and the roster of it."""
     return Prompt(
         "More tools exist than are in your list. Before you say that something cannot be done, or "
-        f"work around it, look for a tool with `{stage.search}`. {_HOW[stage.surface]}\n"
+        f"work around it, look for a tool with `{stage.search}`. {_HOW_TO_CALL[stage.surface]}\n"
         f"What there is:\n{stage.roster}"
     )
 
 
-def _grouped(tools: Iterable[Tool]) -> Iterable[tuple[str, list[Tool]]]:
+def _group_by_category(tools: Iterable[Tool]) -> Iterable[tuple[str, list[Tool]]]:
     """Tools by category, or by server where they have none, in the order they come."""
     groups: dict[str, list[Tool]] = {}
     for tool in tools:
@@ -156,12 +161,12 @@ def _grouped(tools: Iterable[Tool]) -> Iterable[tuple[str, list[Tool]]]:
     return groups.items()
 
 
-def _category(name: str, tools: list[Tool], detail: Literal["names", "one_line"]) -> str:
+def _category_lines(name: str, tools: list[Tool], detail: Literal["names", "one_line"]) -> str:
     if detail == "names":
         return f"- **{name}**: {', '.join(t.name for t in tools)}"
-    lines = (f"  - {t.name}: {_sentence(t.description)}" for t in tools)
+    lines = (f"  - {t.name}: {_short_description(t.description)}" for t in tools)
     return "\n".join([f"- **{name}**:", *lines])
 
 
-def _sentence(text: str) -> str:
+def _short_description(text: str) -> str:
     return clean_line(text.split(". ")[0], cap=120)

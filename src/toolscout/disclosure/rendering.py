@@ -8,17 +8,17 @@ from typing import Any
 
 from ..catalog.names import digest
 from ..catalog.tool import Tool
-from .lineup import Entry
-from .providers.dialect import fit
+from .providers.dialect import fit_schema
 from .providers.provider import Definition, Provider
-from .providers.strict import tighten
+from .providers.strict import tighten_schema
 from .target import Target
+from .tool_list import ToolEntry
 
 _NO_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class RenderedTool:
     """One definition as a provider takes it."""
 
     value: dict[str, Any]
@@ -30,47 +30,51 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class RenderedToolList:
     """All definitions of a view, and the real name behind each sent one."""
 
-    written: tuple[Written, ...]
+    written: tuple[RenderedTool, ...]
     names: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pen:
+class ToolRenderer:
     """Writes for one target; `stub_hint` stands in for a hidden schema."""
 
     target: Target
     search: str = ""
     stub_hint: str = ""
 
-    def write(self, entries: Sequence[Entry]) -> Sheet:
+    def render(self, entries: Sequence[ToolEntry]) -> RenderedToolList:
         """Write every entry."""
         provider = self.target.provider
         names: dict[str, str] = {}
-        written: list[Written] = []
-        room = self._strict_room()
+        written: list[RenderedTool] = []
+        room = self._strict_tool_limit()
         for entry in entries:
-            name = _unique(provider, entry.tool.name, names)
+            name = _unique_wire_name(provider, entry.tool.name, names)
             names[name] = entry.tool.name
-            one, was_strict = self._one(entry, name, may_be_strict=room > 0)
+            one, was_strict = self._render_entry(entry, name, may_be_strict=room > 0)
             room -= was_strict
             written.append(one)
-        return Sheet(tuple(written), names)
+        return RenderedToolList(tuple(written), names)
 
-    def _strict_room(self) -> int:
+    def _strict_tool_limit(self) -> int:
         strict = self.target.provider.strict
         if strict is None or not self.target.is_strict:
             return 0
         return strict.most_tools or _NO_LIMIT
 
-    def _one(self, entry: Entry, name: str, *, may_be_strict: bool) -> tuple[Written, bool]:
+    def _render_entry(
+        self, entry: ToolEntry, name: str, *, may_be_strict: bool
+    ) -> tuple[RenderedTool, bool]:
         provider, tool = self.target.provider, entry.tool
-        schema = self._stub(name) if entry.state == "stub" else _fitted(tool, provider)
+        schema = (
+            self._stub_schema(name) if entry.state == "stub" else _fit_parameters(tool, provider)
+        )
         tight = None
         if may_be_strict and provider.strict is not None and entry.state != "stub":
-            tight = tighten(schema, provider.strict)
+            tight = tighten_schema(schema, provider.strict)
         definition = Definition(
             name=name,
             description=tool.description,
@@ -81,7 +85,7 @@ class Pen:
             is_strict=tight is not None,
             is_deferred=entry.state == "deferred",
         )
-        written = Written(
+        written = RenderedTool(
             value=provider.define(definition),
             tool=tool,
             is_search=entry.is_search,
@@ -91,7 +95,7 @@ class Pen:
         )
         return written, tight is not None
 
-    def _stub(self, name: str) -> dict[str, Any]:
+    def _stub_schema(self, name: str) -> dict[str, Any]:
         """An open schema that says, if the profile wants it said, where the real one is."""
         stub: dict[str, Any] = {"type": "object"}
         if self.stub_hint:
@@ -100,15 +104,15 @@ class Pen:
         return {**stub, "additionalProperties": True}
 
 
-def _fitted(tool: Tool, provider: Provider) -> dict[str, Any]:
-    return fit(tool.parameters.value, provider.dialect)
+def _fit_parameters(tool: Tool, provider: Provider) -> dict[str, Any]:
+    return fit_schema(tool.parameters.value, provider.dialect)
 
 
-def _unique(provider: Provider, name: str, taken: dict[str, str]) -> str:
+def _unique_wire_name(provider: Provider, name: str, taken: dict[str, str]) -> str:
     """The sent name; one that another tool of the view already has gets a hash."""
-    sent = provider.wire(name)
+    sent = provider.to_wire_name(name)
     mark = digest(name)
     while sent in taken:
-        sent = provider.wire(f"{name[:40]}_{mark}")
+        sent = provider.to_wire_name(f"{name[:40]}_{mark}")
         mark = digest(name, mark)
     return sent

@@ -17,32 +17,32 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from ..catalog.tool import Tool
-from .packing import pack, thaw, unpack
-from .session import Session
-from .surface import BY_REFERENCE, CLIENT_SEARCHES
+from .codec import pack_tools, tool_from_row, unpack_tools
+from .session_state import SessionState
+from .surface import CLIENT_MECHANISMS, REFERENCE_MECHANISMS
 
-SECTION = "view"
-DEFINITIONS = "definitions"
-REFERRED = "referred"
-DEFINED = "defined"
+VIEW_SECTION = "view"
+DEFINITIONS_SECTION = "definitions"
+REFERENCES_SECTION = "referred"
+DEFINED_SECTION = "defined"
 
-Came = Literal["start", "late", "loaded", "carried", "offered", "added"]
+Arrival = Literal["start", "late", "loaded", "carried", "offered", "added"]
 """How a tool came into the list: at the start, later by a rule, by an answer that brought it, by
 itself because it was loaded in another way or over a compaction; or deferred to a hosted search,
 with its first list or later."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class SentTool:
     """One tool that was sent: how it came, and the namespace that it stands in, if any."""
 
     name: str
-    came: Came
+    came: Arrival
     space: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
+class ViewSnapshot:
     """All that was sent, in the order it came; `packed` has the definitions.
 
     `seen` is the catalog that the model was last told of, `scanned` the one last looked through
@@ -51,7 +51,7 @@ class Snapshot:
     provider's list takes besides the discovery tools.
     """
 
-    shown: tuple[Shown, ...] = ()
+    shown: tuple[SentTool, ...] = ()
     packed: str = ""
     is_direct: bool = False
     mechanism: str = ""
@@ -62,7 +62,7 @@ class Snapshot:
     room: int | None = None
 
     @property
-    def standing(self) -> frozenset[str]:
+    def permanent_names(self) -> frozenset[str]:
         """The names that are in view whatever is loaded."""
         return frozenset(s.name for s in self.shown if s.came in ("start", "late"))
 
@@ -70,7 +70,7 @@ class Snapshot:
     def tools(self) -> Mapping[str, Tool]:
         """The definitions that names were sent with; none where they cannot be read."""
         try:
-            return {tool.name: tool for tool in unpack(self.packed)}
+            return {tool.name: tool for tool in unpack_tools(self.packed)}
         except ValueError:
             return {}
 
@@ -78,7 +78,7 @@ class Snapshot:
         """The definition that a name was sent with."""
         return self.tools.get(name) if any(s.name == name for s in self.shown) else None
 
-    def showing(self, shown: tuple[Shown, ...], new: Iterable[Tool] = ()) -> Snapshot:
+    def with_tools(self, shown: tuple[SentTool, ...], new: Iterable[Tool] = ()) -> ViewSnapshot:
         """The same with these tools in it, of which some are new."""
         fresh = {tool.name: tool for tool in new}
         if not fresh and shown == self.shown:
@@ -86,38 +86,38 @@ class Snapshot:
         if not fresh and [s.name for s in shown] == [s.name for s in self.shown]:
             return replace(self, shown=shown)
         tools = {**self.tools, **fresh}
-        return replace(self, shown=shown, packed=pack(tools[s.name] for s in shown))
+        return replace(self, shown=shown, packed=pack_tools(tools[s.name] for s in shown))
 
-    def unsent(self, session: Session) -> frozenset[str]:
+    def names_awaiting_search(self, session: SessionState) -> frozenset[str]:
         """What rules put in view while the list had to stay as it was: a search has yet to bring
         it, where the provider takes found tools from the answer."""
-        if self.mechanism not in CLIENT_SEARCHES:
+        if self.mechanism not in CLIENT_MECHANISMS:
             return frozenset()
         late = (s.name for s in self.shown if s.came == "late")
         return frozenset(late).difference(session.loaded)
 
-    def beyond(self, session: Session) -> frozenset[str]:
+    def overflow_names(self, session: SessionState) -> frozenset[str]:
         """What has no room in the provider's list, when all that was sent or loaded is in it."""
         loaded = dict.fromkeys(session.loaded)
         listed = [s.name for s in self.shown if s.came in ("start", "late") or s.name in loaded]
         return frozenset([*dict.fromkeys((*listed, *loaded))][self.room :])
 
 
-def read(session: Session) -> Snapshot | None:
+def read_snapshot(session: SessionState) -> ViewSnapshot | None:
     """What a session has been sent; None before its first view."""
-    text = session.sections.get(SECTION)
+    text = session.sections.get(VIEW_SECTION)
     if text is None:
         return None
     try:
-        row = _Row.model_validate_json(text)
-        found = _snapshot(row, session.sections.get(DEFINITIONS, ""))
+        row = _SnapshotRow.model_validate_json(text)
+        found = _build_snapshot(row, session.sections.get(DEFINITIONS_SECTION, ""))
     except ValueError:
         # Nothing here is worth failing for: the next view makes a new one from the catalog.
         return None
     return found
 
 
-def write(session: Session, snapshot: Snapshot) -> Session:
+def write_snapshot(session: SessionState, snapshot: ViewSnapshot) -> SessionState:
     """Keep a snapshot; the same one changes nothing."""
     row = {
         "names": [s.name for s in snapshot.shown],
@@ -134,82 +134,84 @@ def write(session: Session, snapshot: Snapshot) -> Session:
         "room": snapshot.room,
     }
     text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    for name, now in ((SECTION, text), (DEFINITIONS, snapshot.packed)):
+    for name, now in ((VIEW_SECTION, text), (DEFINITIONS_SECTION, snapshot.packed)):
         if session.sections.get(name, "") != now:
             session = session.with_section(name, now)
     return session
 
 
-def carry(session: Session) -> Session:
+def carry_loaded_tools(session: SessionState) -> SessionState:
     """After a compaction, which took with it what had brought the tools, show them by themselves.
 
     Where the provider searches, they wait for its search as they did before. What its list has no
     room for waits to be found again. Where answers refer to the list it stays as it is, and the
-    view's `restated` refers to them again; to what rules put in view later as well.
+    view's `restore_references` refers to them again; to what rules put in view later as well.
     """
-    session = session.without_section(REFERRED).without_section(DEFINED)
-    snapshot = read(session)
-    if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
+    session = session.without_section(REFERENCES_SECTION).without_section(DEFINED_SECTION)
+    snapshot = read_snapshot(session)
+    if snapshot is None or snapshot.mechanism not in CLIENT_MECHANISMS:
         return session
-    if snapshot.mechanism in BY_REFERENCE:
-        unsent = snapshot.unsent(session)
+    if snapshot.mechanism in REFERENCE_MECHANISMS:
+        unsent = snapshot.names_awaiting_search(session)
         return session.load(*(s.name for s in snapshot.shown if s.name in unsent))
     # What comes into the list now goes behind what is in it, whenever it was found.
-    shown = tuple(map(_standing, sorted(snapshot.shown, key=lambda s: _standing(s) != s)))
+    shown = tuple(map(_as_permanent, sorted(snapshot.shown, key=lambda s: _as_permanent(s) != s)))
     full = shown[: snapshot.room]
     over = (s.name for s in shown[len(full) :] if s.came == "carried")
-    return write(session.unload(*over), snapshot.showing(full))
+    return write_snapshot(session.unload(*over), snapshot.with_tools(full))
 
 
-def brought(session: Session, tools: Iterable[Tool]) -> Session:
+def record_delivery(session: SessionState, tools: Iterable[Tool]) -> SessionState:
     """Remember that an answer brings tools to the model where its provider takes them from it."""
-    snapshot = read(session)
-    if snapshot is None or snapshot.mechanism not in CLIENT_SEARCHES:
+    snapshot = read_snapshot(session)
+    if snapshot is None or snapshot.mechanism not in CLIENT_MECHANISMS:
         return session
     there = {s.name for s in snapshot.shown}
     new = [t for t in tools if t.name not in there]
-    shown = (*snapshot.shown, *(Shown(t.name, "loaded") for t in new))
-    return write(session, snapshot.showing(shown, new)) if new else session
+    shown = (*snapshot.shown, *(SentTool(t.name, "loaded") for t in new))
+    return write_snapshot(session, snapshot.with_tools(shown, new)) if new else session
 
 
-def referring(session: Session, names: Iterable[str]) -> Session:
+def record_references(session: SessionState, names: Iterable[str]) -> SessionState:
     """Remember that messages refer to tools, where they are all that is left of a conversation."""
-    return _naming(session, REFERRED, names)
+    return _write_names(session, REFERENCES_SECTION, names)
 
 
-def defining(session: Session, names: Iterable[str]) -> Session:
+def record_definitions(session: SessionState, names: Iterable[str]) -> SessionState:
     """Remember that messages define tools, where they are all that is left of a conversation."""
-    return _naming(session, DEFINED, names)
+    return _write_names(session, DEFINED_SECTION, names)
 
 
-def arrival(session: Session, mechanism: str) -> Callable[[str], Came]:
+def arrival_lookup(session: SessionState, mechanism: str) -> Callable[[str], Arrival]:
     """How a loaded tool comes that was not sent yet: by messages that bring it, or by itself."""
     names = frozenset[str]()
-    if mechanism in CLIENT_SEARCHES:
-        names = _named(session, REFERRED if mechanism in BY_REFERENCE else DEFINED)
+    if mechanism in CLIENT_MECHANISMS:
+        names = _read_names(
+            session, REFERENCES_SECTION if mechanism in REFERENCE_MECHANISMS else DEFINED_SECTION
+        )
     return lambda name: "loaded" if name in names else "carried"
 
 
-def moved(snapshot: Snapshot, loaded: Iterable[str]) -> Snapshot:
+def switch_mechanism(snapshot: ViewSnapshot, loaded: Iterable[str]) -> ViewSnapshot:
     """The same for another mechanism, which knows nothing of what was found or offered before."""
     kept = frozenset(loaded)
     stays = (s for s in snapshot.shown if s.came not in ("offered", "added") or s.name in kept)
-    return snapshot.showing(tuple(replace(_standing(s), space="") for s in stays))
+    return snapshot.with_tools(tuple(replace(_as_permanent(s), space="") for s in stays))
 
 
-def _naming(session: Session, section: str, names: Iterable[str]) -> Session:
+def _write_names(session: SessionState, section: str, names: Iterable[str]) -> SessionState:
     text = json.dumps([*dict.fromkeys(names)], ensure_ascii=False, separators=(",", ":"))
     return session.with_section(section, text) if text != "[]" else session
 
 
-def _named(session: Session, section: str) -> frozenset[str]:
+def _read_names(session: SessionState, section: str) -> frozenset[str]:
     try:
         return frozenset(json.loads(session.sections.get(section, "[]")))
     except (ValueError, TypeError):
         return frozenset()
 
 
-def _standing(shown: Shown) -> Shown:
+def _as_permanent(shown: SentTool) -> SentTool:
     match shown.came:
         case "loaded" | "offered" | "added":
             return replace(shown, came="carried")
@@ -219,16 +221,16 @@ def _standing(shown: Shown) -> Shown:
             return shown
 
 
-def _snapshot(row: _Row, packed: str) -> Snapshot:
-    places: list[tuple[Came, str]] = [
+def _build_snapshot(row: _SnapshotRow, packed: str) -> ViewSnapshot:
+    places: list[tuple[Arrival, str]] = [
         (came, space) for came, space, count in row.runs for _ in range(count)
     ]
-    shown = tuple(Shown(n, *place) for n, place in zip(row.names, places, strict=True))
+    shown = tuple(SentTool(n, *place) for n, place in zip(row.names, places, strict=True))
     if row.shown:
         # Sessions of the first form have each definition beside its name.
-        packed = pack(thaw(entry.tool) for entry in row.shown)
-        shown = tuple(Shown(entry.tool["name"], entry.came) for entry in row.shown)
-    return Snapshot(
+        packed = pack_tools(tool_from_row(entry.tool) for entry in row.shown)
+        shown = tuple(SentTool(entry.tool["name"], entry.came) for entry in row.shown)
+    return ViewSnapshot(
         shown=shown,
         packed=packed,
         is_direct=row.direct,
@@ -241,19 +243,19 @@ def _snapshot(row: _Row, packed: str) -> Snapshot:
     )
 
 
-class _Entry(BaseModel):
+class _LegacyEntry(BaseModel):
     tool: dict[str, Any]
     came: Literal["start", "late", "loaded", "carried"]
 
 
-class _Row(BaseModel):
+class _SnapshotRow(BaseModel):
     """The JSON form, checked where it comes in; `shown` and `metatools_at` are of the first."""
 
     model_config = ConfigDict(strict=True)
 
     names: list[str] = []
-    runs: list[tuple[Came, str, int]] = []
-    shown: list[_Entry] = []
+    runs: list[tuple[Arrival, str, int]] = []
+    shown: list[_LegacyEntry] = []
     direct: bool = False
     mechanism: str = ""
     surface: str = ""

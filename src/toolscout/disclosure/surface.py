@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Wish = Literal["auto", "load", "dispatch", "native"]
+SurfaceChoice = Literal["auto", "load", "dispatch", "native"]
 """What a profile asks for: `auto` lets the figures for the provider decide."""
 
 Surface = Literal["direct", "load", "dispatch", "native"]
@@ -20,8 +20,8 @@ Mechanism = Literal[
 ]
 """What of a provider's own finds or loads tools; empty means our discovery tools alone."""
 
-CLIENT_SEARCHES = frozenset({"anthropic_client", "openai_client"})
+CLIENT_MECHANISMS = frozenset({"anthropic_client", "openai_client"})
 """The mechanisms by which a provider takes tools from an answer of ours."""
 
-BY_REFERENCE = frozenset({"anthropic_client"})
+REFERENCE_MECHANISMS = frozenset({"anthropic_client"})
 """Those of them whose answers refer to definitions that stand in the list and wait there."""

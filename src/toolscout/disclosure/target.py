@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..errors import ConfigError
-from .providers import PROVIDERS, provider
+from .providers import PROVIDERS, get_provider
 from .providers.provider import Provider
 
 Transport = Literal["direct", "azure", "vertex", "bedrock", "gateway"]
@@ -33,13 +33,13 @@ class Target:
                 hint="Give a provider, a provider and a model, or a model: 'anthropic'.",
             )
         name, _, model = text.partition(":")
-        if not model and name not in PROVIDERS and (maker := _maker(name)):
+        if not model and name not in PROVIDERS and (maker := _provider_for_model(name)):
             name, model = maker, name
         transport: Transport = "gateway" if "/" in model else "direct"
-        return cls(provider=provider(name), model=model, transport=transport)
+        return cls(provider=get_provider(name), model=model, transport=transport)
 
 
-_MAKERS = (
+_PROVIDER_BY_PREFIX = (
     ("claude-", "anthropic"),
     ("gpt-", "openai-responses"),
     ("o1", "openai-responses"),
@@ -49,6 +49,6 @@ _MAKERS = (
 )
 
 
-def _maker(model: str) -> str:
+def _provider_for_model(model: str) -> str:
     """Who makes a model, told by its id; a gateway's id names no maker we may speak to."""
-    return next((name for start, name in _MAKERS if model.startswith(start)), "")
+    return next((name for start, name in _PROVIDER_BY_PREFIX if model.startswith(start)), "")

@@ -13,21 +13,21 @@ from typing import Any
 from ..errors import QueryError
 from ..search.engine import Engine
 from ..search.hit import Results
-from .calibration import Reliability, auroc, refused_at, reliability
-from .dataset import Labelled, Negative
+from .calibration import Reliability, auroc, false_refusal_rate, reliability
+from .dataset import LabelledQuery, NegativeQuery
 from .metrics import ndcg, percentile, recall, reciprocal_rank
 
-Progress = Callable[[str, int, int], None]
+BenchProgress = Callable[[str, int, int], None]
 """Told what is being done, and how many of how many are done."""
 
 DEPTH = 10
-SHOWN = 5
+TOP_HITS = 5
 FIGURES = ("recall@1", "recall@5", "recall@10", "ndcg@10", "mrr")
 _WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class QueryScore:
     """One query, answered: its figures by name, how sure the answer was, and how long it took."""
 
     id: str
@@ -50,11 +50,11 @@ class Abstention:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """What one run measured."""
 
     tools: int
-    scored: tuple[Scored, ...]
+    scored: tuple[QueryScore, ...]
     build_s: float
     rss_mb: float
     abstain: Abstention | None = None
@@ -90,30 +90,30 @@ class Report:
         return figures
 
 
-def score(
+def score_queries(
     engine: Engine,
-    queries: Sequence[Labelled],
+    queries: Sequence[LabelledQuery],
     *,
-    progress: Progress | None = None,
+    progress: BenchProgress | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> tuple[Scored, ...]:
+) -> tuple[QueryScore, ...]:
     """Search for every query over the whole catalog; the first few once before, untimed."""
     for item in queries[:_WARM_UP]:
         _search(engine, item.query)
-    scored: list[Scored] = []
+    scored: list[QueryScore] = []
     for done, item in enumerate(queries, start=1):
         started = clock()
         results = _search(engine, item.query)
         took_ms = (clock() - started) * 1e3
-        figures = figures_of(results.names, item)
-        is_right = bool(item.relevant & set(results.names[:SHOWN]))
-        scored.append(Scored(item.id, figures, results.confidence, is_right, round(took_ms, 3)))
+        figures = ranking_metrics(results.names, item)
+        is_right = bool(item.relevant & set(results.names[:TOP_HITS]))
+        scored.append(QueryScore(item.id, figures, results.confidence, is_right, round(took_ms, 3)))
         if progress is not None:
             progress("queries", done, len(queries))
     return tuple(scored)
 
 
-def figures_of(ranked: Sequence[str], item: Labelled) -> dict[str, float]:
+def ranking_metrics(ranked: Sequence[str], item: LabelledQuery) -> dict[str, float]:
     """All figures of one ranked answer; a name that comes twice counts once."""
     names = list(dict.fromkeys(ranked))
     found = {f"recall@{at}": recall(names, item.groups, at=at) for at in (1, 5, 10)}
@@ -122,12 +122,12 @@ def figures_of(ranked: Sequence[str], item: Labelled) -> dict[str, float]:
     return found
 
 
-def abstention(
+def measure_abstention(
     engine: Engine,
-    queries: Sequence[Labelled],
-    negatives: Sequence[Negative],
+    queries: Sequence[LabelledQuery],
+    negatives: Sequence[NegativeQuery],
     *,
-    progress: Progress | None = None,
+    progress: BenchProgress | None = None,
 ) -> Abstention:
     """Negatives searched among the tools offered with them, queries among their relevant ones."""
     total = len(queries) + len(negatives)
@@ -139,15 +139,15 @@ def abstention(
         if progress is not None:
             progress("negatives", done, total)
     good, bad = sure[: len(queries)], sure[len(queries) :]
-    return Abstention(auroc(good, bad), refused_at(good, bad))
+    return Abstention(auroc(good, bad), false_refusal_rate(good, bad))
 
 
-def taken_out(
+def measure_without_relevant(
     engine: Engine,
-    queries: Sequence[Labelled],
-    scored: Sequence[Scored],
+    queries: Sequence[LabelledQuery],
+    scored: Sequence[QueryScore],
     *,
-    progress: Progress | None = None,
+    progress: BenchProgress | None = None,
 ) -> Abstention:
     """The same queries with and without the tools that satisfy them, over the whole catalog."""
     names = list(engine.catalog.tools)
@@ -158,7 +158,7 @@ def taken_out(
         if progress is not None:
             progress("without relevant", done, len(queries))
     good = [s.confidence for s in scored]
-    return Abstention(auroc(good, bad), refused_at(good, bad))
+    return Abstention(auroc(good, bad), false_refusal_rate(good, bad))
 
 
 def rss_mb() -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-_AT_ONCE = 200
+_DRAWS_PER_BLOCK = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +20,12 @@ class Interval:
     high: float
 
     @property
-    def is_clear(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether nought lies outside: as a difference, that it is no mere chance."""
         return self.low > 0 or self.high < 0
 
 
-def interval(
+def confidence_interval(
     values: Sequence[float], *, level: float = 0.95, draws: int = 2_000, seed: int = 0
 ) -> Interval:
     """The mean of one figure over the queries, with its interval."""
@@ -33,11 +33,11 @@ def interval(
     if not len(data):
         return Interval(0.0, 0.0, 0.0)
     tail = (1 - level) / 2
-    low, high = np.quantile(_means(data, draws=draws, seed=seed), [tail, 1 - tail])
+    low, high = np.quantile(_bootstrap_means(data, draws=draws, seed=seed), [tail, 1 - tail])
     return Interval(float(data.mean()), float(low), float(high))
 
 
-def paired(
+def gain_interval(
     after: Sequence[float],
     before: Sequence[float],
     *,
@@ -47,14 +47,16 @@ def paired(
 ) -> Interval:
     """The mean gain from `before` to `after` on the same queries, in the same order."""
     gains = [a - b for a, b in zip(after, before, strict=True)]
-    return interval(gains, level=level, draws=draws, seed=seed)
+    return confidence_interval(gains, level=level, draws=draws, seed=seed)
 
 
-def _means(data: npt.NDArray[np.float64], *, draws: int, seed: int) -> npt.NDArray[np.float64]:
+def _bootstrap_means(
+    data: npt.NDArray[np.float64], *, draws: int, seed: int
+) -> npt.NDArray[np.float64]:
     random = np.random.default_rng(seed)
     size = len(data)
     blocks = [
-        data[random.integers(0, size, (min(_AT_ONCE, draws - done), size))].mean(axis=1)
-        for done in range(0, draws, _AT_ONCE)
+        data[random.integers(0, size, (min(_DRAWS_PER_BLOCK, draws - done), size))].mean(axis=1)
+        for done in range(0, draws, _DRAWS_PER_BLOCK)
     ]
     return np.concatenate(blocks)

@@ -39,7 +39,9 @@ def auroc(good: Sequence[float], bad: Sequence[float]) -> float:
     return (total - len(good) * (len(good) + 1) / 2) / (len(good) * len(bad))
 
 
-def refused_at(good: Sequence[float], bad: Sequence[float], *, caught: float = 0.9) -> float:
+def false_refusal_rate(
+    good: Sequence[float], bad: Sequence[float], *, caught: float = 0.9
+) -> float:
     """The share of good cases refused at the lowest cut that refuses `caught` of the bad ones."""
     if not good or not bad:
         return 0.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ..catalog.sources.functions import tool
+from ..sources.functions import tool
 
 
 def _zone(name: str) -> ZoneInfo:

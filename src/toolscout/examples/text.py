@@ -7,7 +7,7 @@ import hashlib
 import re
 import uuid
 
-from ..catalog.sources.functions import tool
+from ..sources.functions import tool
 
 
 @tool(category="text", risk="safe", phrases=["how long is this text", "word count"])

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ..catalog.tool import Tool
-from .settings import Policy
+from .settings import AccessPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AccessRule:
     """Admits a tool if every policy that concerns the principal does; a callable like any."""
 
-    policies: tuple[Policy, ...]
+    policies: tuple[AccessPolicy, ...]
 
     def __call__(self, tool: Tool) -> bool:
         """Whether the tool may be seen and called."""
@@ -28,7 +28,7 @@ class Rule:
         )
 
 
-def admits(policy: Policy, tool: Tool) -> bool:
+def admits(policy: AccessPolicy, tool: Tool) -> bool:
     """One policy's word on a tool; what only an annotation vouches for is believed of it."""
     if policy.servers and not _matches(tool.server, policy.servers):
         return False
@@ -40,15 +40,15 @@ def admits(policy: Policy, tool: Tool) -> bool:
     return not policy.read_only or (hints is not None and hints.read_only is True)
 
 
-def rule_for(principal: str, policies: Mapping[str, Policy]) -> Rule | None:
+def rule_for(principal: str, policies: Mapping[str, AccessPolicy]) -> AccessRule | None:
     """The rule of a principal. Where there are policies, nobody is without one."""
     if not policies:
         return None
     mine = tuple(p for p in policies.values() if _matches(principal or "anonymous", p.principals))
-    return Rule(mine or (_NOTHING,))
+    return AccessRule(mine or (_DENY_ALL,))
 
 
-_NOTHING = Policy(deny=("*",))
+_DENY_ALL = AccessPolicy(deny=("*",))
 
 
 def _matches(name: str, patterns: tuple[str, ...]) -> bool:

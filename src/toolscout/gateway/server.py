@@ -16,26 +16,26 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ..errors import ConfigError
-from . import status
-from .auth import check_exposure, is_loopback, provider_of
+from .client.auth import build_auth_provider, check_exposure, is_loopback
+from .client.event_store import RETRY_MS, MemoryEventStore
+from .client.passthrough import Passthrough
+from .client.provider import InstructionsMiddleware, ViewProvider
+from .client.stdio import end_stdin_on_signals
 from .gateway import Gateway
-from .pipe import ended_by_signals
-from .relaying import Relay
-from .resuming import RETRY_MS, Replies
+from .operations import health as status
+from .operations.reload import watch_config
 from .setup import Setup
-from .surface import Greeting, Surface
-from .watching import watch
 
 PATH = "/mcp"
 _BACKLOG = 2_048
-_GOODBYE_SECONDS = 2
+_GRACEFUL_SHUTDOWN_SECONDS = 2
 # To end when their stdin does, and then when they are told to; who is left is killed.
-_FAREWELL_SECONDS = (0.5, 0.3)
+_PROCESS_STOP_SECONDS = (0.5, 0.3)
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
 
 
-class NoState:
+class EmptyStateStore:
     """FastMCP's memory of its sessions, always empty: the gateway has its own.
 
     FastMCP asks it on every call whether a client has hidden tools from itself. The library that
@@ -46,52 +46,52 @@ class NoState:
         """Nothing."""
 
 
-class Served(FastMCP[Any]):
+class GatewayServer(FastMCP[Any]):
     """FastMCP without what a gateway has no use for."""
 
-    _state_store: Any = NoState()
+    _state_store: Any = EmptyStateStore()
 
 
-def build(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> FastMCP[Any]:
+def build_server(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> FastMCP[Any]:
     """The gateway as an MCP server, which starts and stops it; `again` reads it anew."""
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[None]:
         await gateway.start()
-        watcher = asyncio.create_task(watch(gateway, again)) if again else None
+        watcher = asyncio.create_task(watch_config(gateway, again)) if again else None
         try:
             yield
         finally:
             if watcher is not None:
                 watcher.cancel()
                 await asyncio.gather(watcher, return_exceptions=True)
-            with _hurried():
+            with _shorten_process_stop():
                 await gateway.close()
 
-    auth = provider_of(
+    auth = build_auth_provider(
         gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
     )
-    app = Served(
+    app = GatewayServer(
         "toolscout",
         version=version("toolscout"),
         lifespan=lifespan,
-        providers=[Surface(gateway)],
-        middleware=[Greeting(gateway)],
+        providers=[ViewProvider(gateway)],
+        middleware=[InstructionsMiddleware(gateway)],
         auth=auth,
         dereference_schemas=False,
     )
     _add_routes(app, gateway)
     gateway.announcer.register(app)
     if gateway.setup.shows_everything:
-        Relay(gateway, app).register()
+        Passthrough(gateway, app).register()
     return app
 
 
 @contextmanager
-def _hurried() -> Generator[None]:
+def _shorten_process_stop() -> Generator[None]:
     """Give servers less time to end than the SDK does: whoever stops the gateway waits for them."""
     usual = (stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT)
-    stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = _FAREWELL_SECONDS
+    stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = _PROCESS_STOP_SECONDS
     try:
         yield
     finally:
@@ -99,37 +99,39 @@ def _hurried() -> Generator[None]:
 
 
 def _add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
-    async def is_known(request: Request) -> bool:
+    async def is_authenticated(request: Request) -> bool:
         if app.auth is None:
             return True
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and await app.auth.verify_token(token) is not None
 
     @app.custom_route("/health", ["GET"])
-    async def health(request: Request) -> Response:
-        report = status.health(gateway)
-        report["parts"] = (await gateway.box.health()).row()["parts"]
-        if not await is_known(request):
+    async def get_health(request: Request) -> Response:
+        report = status.health_report(gateway)
+        report["parts"] = (await gateway.box.health()).to_dict()["parts"]
+        if not await is_authenticated(request):
             report = {key: report[key] for key in ("status", "live", "ready")}
         return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
 
     @app.custom_route("/health/live", ["GET"])
-    async def live(_: Request) -> Response:
+    async def get_liveness(_: Request) -> Response:
         return PlainTextResponse("live")
 
     @app.custom_route("/metrics", ["GET"])
-    async def metrics(request: Request) -> Response:
-        if not await is_known(request):
+    async def get_metrics(request: Request) -> Response:
+        if not await is_authenticated(request):
             return PlainTextResponse("Say who you are.", status_code=_UNAUTHORISED)
-        return PlainTextResponse(status.metrics(gateway))
+        return PlainTextResponse(status.render_metrics(gateway))
 
-    _ = (health, live, metrics)
+    _ = (get_health, get_liveness, get_metrics)
 
 
 async def serve_stdio(gateway: Gateway, *, again: Callable[[], Setup] | None = None) -> None:
     """Serve one client over stdin and stdout, until it goes or the process is told to stop."""
-    with ended_by_signals():
-        await build(gateway, again=again).run_stdio_async(show_banner=False, log_level="WARNING")
+    with end_stdin_on_signals():
+        await build_server(gateway, again=again).run_stdio_async(
+            show_banner=False, log_level="WARNING"
+        )
 
 
 async def serve_http(
@@ -141,9 +143,9 @@ async def serve_http(
     hosts = list(options.allowed_hosts) or ([host] if is_loopback(host) else ["*"])
     with listener:
         check_exposure(host, gateway.setup.settings.auth)
-        app = build(gateway, again=again).http_app(
+        app = build_server(gateway, again=again).http_app(
             path=PATH,
-            event_store=Replies(),
+            event_store=MemoryEventStore(),
             retry_interval=RETRY_MS,
             host_origin_protection=True,
             allowed_hosts=hosts,
@@ -154,12 +156,12 @@ async def serve_http(
             lifespan="on",
             ws="none",
             log_level="warning",
-            timeout_graceful_shutdown=_GOODBYE_SECONDS,
+            timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_SECONDS,
         )
-        await _run(uvicorn.Server(config), listener)
+        await _run_until_stopped(uvicorn.Server(config), listener)
 
 
-async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+async def _run_until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:
     """Serve to the end; one that is stopped lets go of its clients and of the socket first."""
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     try:
@@ -170,7 +172,7 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
         raise
 
 
-def bound(host: str, port: int) -> socket.socket:
+def bind_socket(host: str, port: int) -> socket.socket:
     """A socket that listens on that address, or the reason why not."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named, since only then are the connections sent without delay.

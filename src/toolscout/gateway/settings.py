@@ -10,23 +10,23 @@ from typing import Any, Literal, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..catalog.sources.mcp.reading import Document
-from ..catalog.sources.mcp.variables import expand
 from ..config import TABLE
 from ..errors import ConfigError
+from ..sources.mcp.config import expand_variables
+from ..sources.mcp.server_config import ConfigDocument
 
-SHORTEST_TOKEN = 16
-_DEEPEST = 64
-_ALIKE = 0.7
+MIN_TOKEN_LENGTH = 16
+_MAX_DEPTH = 64
+_CLOSE_MATCH = 0.7
 # What clients keep at the top of a file beside their servers, and what editors put there.
-_OF_CLIENTS = ("$schema", "inputs")
+_CLIENT_TABLES = ("$schema", "inputs")
 
 
-class _Table(BaseModel):
+class _SettingsTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Options(_Table):
+class GatewayOptions(_SettingsTable):
     """The `[gateway]` table."""
 
     profile: str = "default"
@@ -61,7 +61,7 @@ class Options(_Table):
 
     @field_validator("audit")
     @classmethod
-    def _is_path(cls, value: str) -> str:
+    def _check_audit_path(cls, value: str) -> str:
         """Refuse what can be no file, while the configuration is read."""
         try:
             Path(value).expanduser()
@@ -72,7 +72,7 @@ class Options(_Table):
         return value
 
 
-class Policy(_Table):
+class AccessPolicy(_SettingsTable):
     """What some principals may see and call; no list means no limit."""
 
     principals: tuple[str, ...] = ("*",)
@@ -82,7 +82,7 @@ class Policy(_Table):
     read_only: bool = False
 
 
-class JWT(_Table):
+class JWT(_SettingsTable):
     """How JSON Web Tokens are checked, and where clients get them.
 
     With `base_url`, the address that clients know the gateway by, it tells them which servers give
@@ -99,7 +99,7 @@ class JWT(_Table):
     authorization_servers: tuple[str, ...] = ()
 
 
-class Auth(_Table):
+class Auth(_SettingsTable):
     """Who may connect over HTTP: tokens by principal, JWT, or a provider of FastMCP's."""
 
     tokens: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
@@ -113,7 +113,7 @@ class Auth(_Table):
         return bool(self.tokens or self.jwt or self.provider)
 
 
-class Spec(_Table):
+class APISpec(_SettingsTable):
     """An HTTP API: its OpenAPI document, and how to use it."""
 
     document: str
@@ -127,48 +127,50 @@ class Spec(_Table):
     allow_private: bool = False
 
 
-class Unfilled(Spec):
+class UnusableAPISpec(APISpec):
     """An API that cannot be used, since a variable of its table is not set."""
 
     document: str = ""
     problem: str
 
 
-class Settings(_Table):
+class GatewaySettings(_SettingsTable):
     """All of it."""
 
-    gateway: Options = Options()
+    gateway: GatewayOptions = GatewayOptions()
     auth: Auth = Auth()
-    policies: Mapping[str, Policy] = Field(default_factory=dict[str, Policy])
-    openapi: Mapping[str, Spec] = Field(default_factory=dict[str, Spec])
+    policies: Mapping[str, AccessPolicy] = Field(default_factory=dict[str, AccessPolicy])
+    openapi: Mapping[str, APISpec] = Field(default_factory=dict[str, APISpec])
 
 
-_TABLES: Mapping[str, type[_Table]] = {
-    "gateway": Options,
+_TABLES: Mapping[str, type[_SettingsTable]] = {
+    "gateway": GatewayOptions,
     "auth": Auth,
-    "policies": Policy,
-    "openapi": Spec,
+    "policies": AccessPolicy,
+    "openapi": APISpec,
 }
 
 
-def settings_of(document: Document, *, variables: Mapping[str, str] | None = None) -> Settings:
+def parse_settings(
+    document: ConfigDocument, *, variables: Mapping[str, str] | None = None
+) -> GatewaySettings:
     """Read the sections beside the servers; secrets are filled in from the environment."""
     variables = os.environ if variables is None else variables
     _check_tables(document)
-    known = {k: v for k, v in document.rest.items() if k in Settings.model_fields}
-    apis, unfilled = _apis(known.pop("openapi", {}), variables)
-    filled = {**cast("dict[str, Any]", _filled(known, variables)), "openapi": apis}
+    known = {k: v for k, v in document.rest.items() if k in GatewaySettings.model_fields}
+    apis, unfilled = _expand_apis(known.pop("openapi", {}), variables)
+    filled = {**cast("dict[str, Any]", _expand_variables(known, variables)), "openapi": apis}
     if token := variables.get("TOOLSCOUT_TOKEN"):
-        filled["auth"] = _with_token(filled.get("auth", {}), token)
+        filled["auth"] = _add_token(filled.get("auth", {}), token)
     try:
-        settings = Settings.model_validate(filled)
+        settings = GatewaySettings.model_validate(filled)
     except ValidationError as error:
-        raise _told(error) from error
+        raise _config_error(error) from error
     check_tokens(settings.auth)
     return settings.model_copy(update={"openapi": {**settings.openapi, **unfilled}})
 
 
-def _with_token(auth: Any, token: str) -> Any:
+def _add_token(auth: Any, token: str) -> Any:
     """The table with one more token; what is no table is left for the check to refuse."""
     tokens: object = auth.get("tokens", {}) if _is_table(auth) else None
     return {**auth, "tokens": {"default": token, **tokens}} if _is_table(tokens) else auth
@@ -178,46 +180,50 @@ def _is_table(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _apis(tables: Any, variables: Mapping[str, str]) -> tuple[Any, dict[str, Unfilled]]:
+def _expand_apis(
+    tables: Any, variables: Mapping[str, str]
+) -> tuple[Any, dict[str, UnusableAPISpec]]:
     """The tables of APIs, filled in; a variable that is not set costs only its own API."""
     if not isinstance(tables, dict):
         return tables, {}
     filled: dict[str, Any] = {}
-    unfilled: dict[str, Unfilled] = {}
+    unfilled: dict[str, UnusableAPISpec] = {}
     for name, table in cast("dict[str, Any]", tables).items():
         try:
-            filled[name] = _filled(table, variables, f"openapi.{name}")
+            filled[name] = _expand_variables(table, variables, f"openapi.{name}")
         except ConfigError as error:
-            unfilled[name] = Unfilled(problem=str(error))
+            unfilled[name] = UnusableAPISpec(problem=str(error))
     return filled, unfilled
 
 
 def check_tokens(auth: Auth) -> None:
     """Refuse a token that could be guessed, or that is said by saying nothing."""
     for principal, token in auth.tokens.items():
-        if len(token) < SHORTEST_TOKEN:
+        if len(token) < MIN_TOKEN_LENGTH:
             raise ConfigError(
                 f"The token of {principal!r} is too short.",
-                hint=f"Use at least {SHORTEST_TOKEN} random characters.",
+                hint=f"Use at least {MIN_TOKEN_LENGTH} random characters.",
             )
 
 
-def _check_tables(document: Document) -> None:
+def _check_tables(document: ConfigDocument) -> None:
     """A table that is passed over may be the one that was to keep somebody out."""
-    known = (*Settings.model_fields, TABLE)
-    is_ours = document.is_native or any(name in document.rest for name in Settings.model_fields)
+    known = (*GatewaySettings.model_fields, TABLE)
+    is_ours = document.is_native or any(
+        name in document.rest for name in GatewaySettings.model_fields
+    )
     for name in document.rest:
-        if name in known or name in _OF_CLIENTS:
+        if name in known or name in _CLIENT_TABLES:
             continue
         near = get_close_matches(
-            name.lower(), known if is_ours else Settings.model_fields, 1, _ALIKE
+            name.lower(), known if is_ours else GatewaySettings.model_fields, 1, _CLOSE_MATCH
         )
         if near or is_ours:
             hint = f"Did you mean [{near[0]}]?" if near else f"Known: servers, {', '.join(known)}."
             raise ConfigError(f"There is no table [{name}] in a configuration.", hint=hint)
 
 
-def _told(error: ValidationError) -> ConfigError:
+def _config_error(error: ValidationError) -> ConfigError:
     first = error.errors(include_url=False, include_input=False)[0]
     parts = tuple(str(part) for part in first["loc"])
     where = ".".join(parts)
@@ -232,26 +238,28 @@ def _told(error: ValidationError) -> ConfigError:
     return ConfigError(f"There is no setting {where}.", hint=hint)
 
 
-def _filled(value: Any, variables: Mapping[str, str], where: str = "", *, depth: int = 0) -> Any:
-    if depth > _DEEPEST:
+def _expand_variables(
+    value: Any, variables: Mapping[str, str], where: str = "", *, depth: int = 0
+) -> Any:
+    if depth > _MAX_DEPTH:
         raise ConfigError(
-            f"The setting {where.partition('.')[0]} is nested more than {_DEEPEST} levels deep.",
+            f"The setting {where.partition('.')[0]} is nested more than {_MAX_DEPTH} levels deep.",
             hint="No setting needs that: look for a bracket that is never closed.",
         )
     if isinstance(value, str):
-        return expand(value, variables, whose=f"The setting {where}")
+        return expand_variables(value, variables, whose=f"The setting {where}")
     if isinstance(value, dict):
         return {
-            k: _filled(v, variables, f"{where}.{k}".lstrip("."), depth=depth + 1)
+            k: _expand_variables(v, variables, f"{where}.{k}".lstrip("."), depth=depth + 1)
             for k, v in cast("dict[str, Any]", value).items()
         }
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        return [_filled(v, variables, where, depth=depth + 1) for v in items]
+        return [_expand_variables(v, variables, where, depth=depth + 1) for v in items]
     return value
 
 
-def audit_path(options: Options, state_folder: Path) -> Path | None:
+def audit_path(options: GatewayOptions, state_folder: Path) -> Path | None:
     """Where the audit log goes."""
     if options.audit == "off":
         return None

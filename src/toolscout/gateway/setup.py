@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..catalog.sources.mcp.reading import Document, identifier, read
-from ..catalog.sources.openapi.operations import Filters
-from ..catalog.sources.openapi.source import API
 from ..config import FILE_VARIABLE, TABLE, Config
 from ..disclosure.profile import Profile
-from ..disclosure.profiles import profile as named_profile
+from ..disclosure.profiles import get_profile as named_profile
 from ..errors import ConfigError
-from ..offload.tools import OUTPUT_TOOLS
-from .settings import Options, Settings, Spec, Unfilled, settings_of
+from ..offload.output_tools import OUTPUT_TOOLS
+from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
+from ..sources.openapi.api_source import API
+from ..sources.openapi.operations import OperationFilter
+from .settings import APISpec, GatewayOptions, GatewaySettings, UnusableAPISpec, parse_settings
 
 _MARGIN_SECONDS = 5.0
 _FOREVER_SECONDS = 10 * 365 * 86_400.0
@@ -26,8 +26,8 @@ class Setup:
     """Everything that a gateway is made from."""
 
     path: Path
-    document: Document
-    settings: Settings
+    document: ConfigDocument
+    settings: GatewaySettings
     config: Config
 
     @classmethod
@@ -41,12 +41,12 @@ class Setup:
     ) -> Setup:
         """Read a configuration; `overrides` are options given on the command line."""
         path = Path(path)
-        document = read(path, variables=variables)
-        settings = settings_of(document, variables=variables)
+        document = read_server_config(path, variables=variables)
+        settings = parse_settings(document, variables=variables)
         _check_names(document, settings)
         given = {k: v for k, v in (overrides or {}).items() if v is not None}
         if given:
-            options = Options.model_validate({**settings.gateway.model_dump(), **given})
+            options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **given})
             settings = settings.model_copy(update={"gateway": options})
         named_profile(settings.gateway.profile)  # an unknown one is told now, not in the middle
         is_toml = path.suffix == ".toml"
@@ -65,7 +65,7 @@ class Setup:
         return tuple(s.problem for s in (*self.document.servers, *self.apis) if s.problem)
 
     @property
-    def options(self) -> Options:
+    def options(self) -> GatewayOptions:
         """The `[gateway]` table, with the command line over it."""
         return self.settings.gateway
 
@@ -82,7 +82,7 @@ class Setup:
     @property
     def apis(self) -> tuple[API, ...]:
         """The HTTP APIs beside the servers."""
-        return tuple(_api(name, spec) for name, spec in self.settings.openapi.items())
+        return tuple(_build_api(name, spec) for name, spec in self.settings.openapi.items())
 
     @property
     def shows_everything(self) -> bool:
@@ -90,7 +90,7 @@ class Setup:
         return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
 
     @property
-    def reserved(self) -> tuple[str, ...]:
+    def own_tool_names(self) -> tuple[str, ...]:
         """Names of the gateway's own tools, which no server may use."""
         own = (*(m.name for m in self.profile.metatools), "get_prompt", "get_resource")
         return (*own, *OUTPUT_TOOLS) if self.options.large_outputs else own
@@ -109,11 +109,11 @@ class Setup:
         )
 
 
-def _check_names(document: Document, settings: Settings) -> None:
+def _check_names(document: ConfigDocument, settings: GatewaySettings) -> None:
     """Tools carry the name of where they come from, so there can be only one of each."""
     taken = {server.name: f"server {server.name!r}" for server in document.servers}
     for label in settings.openapi:
-        name = identifier(label)
+        name = normalise_server_name(label)
         if name in taken:
             raise ConfigError(
                 f"The API {label!r} and the {taken[name]} would both be called {name!r}.",
@@ -122,15 +122,15 @@ def _check_names(document: Document, settings: Settings) -> None:
         taken[name] = f"API {label!r}"
 
 
-def _api(name: str, spec: Spec) -> API:
+def _build_api(name: str, spec: APISpec) -> API:
     return API(
-        name=identifier(name),
+        name=normalise_server_name(name),
         document=spec.document,
         base_url=spec.base_url,
         headers=spec.headers,
         auth=spec.auth,
-        filters=Filters(spec.include, spec.exclude, spec.methods),
+        filters=OperationFilter(spec.include, spec.exclude, spec.methods),
         timeout_seconds=spec.timeout_seconds,
         allows_private=spec.allow_private,
-        problem=spec.problem if isinstance(spec, Unfilled) else "",
+        problem=spec.problem if isinstance(spec, UnusableAPISpec) else "",
     )

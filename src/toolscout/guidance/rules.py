@@ -12,12 +12,12 @@ from ..catalog.problem import Problem
 from ..catalog.tool import Tool
 from ..errors import ConfigError, require
 from ..events import Event, Sink, ignore
-from ..tokens import Counter
-from . import lint
-from .files import MOST_BYTES, Unreadable, read_text
-from .rulebook import Key, Kind, Rulebook
+from ..tokens import TokenCounter
+from . import rulebook as lint
+from .rulebook import Rulebook, RuleKey, RuleKind
+from .text_files import MOST_BYTES, TextFileError, read_text
 
-_FOLDERS: Mapping[str, Kind] = {"": "category", "servers": "server", "tools": "tool"}
+_FOLDERS: Mapping[str, RuleKind] = {"": "category", "servers": "server", "tools": "tool"}
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
 
@@ -42,9 +42,9 @@ class Rules:
     ) -> None:
         self._folder = None if folder is None else Path(folder)
         self._given = {
-            **{Key("category", name): text for name, text in (categories or {}).items()},
-            **{Key("server", name): text for name, text in (servers or {}).items()},
-            **{Key("tool", name): text for name, text in (tools or {}).items()},
+            **{RuleKey("category", name): text for name, text in (categories or {}).items()},
+            **{RuleKey("server", name): text for name, text in (servers or {}).items()},
+            **{RuleKey("tool", name): text for name, text in (tools or {}).items()},
         }
         self._most_bytes = most_bytes
         self._sink = sink
@@ -66,7 +66,7 @@ class Rules:
         """Files that could not be read the last time."""
         return self._problems
 
-    def for_tools(self, tools: Sequence[Tool]) -> str:
+    def text_for(self, tools: Sequence[Tool]) -> str:
         """All rules that some tools need."""
         return self._book.text_for(tools)
 
@@ -78,12 +78,12 @@ class Rules:
         self,
         tools: Sequence[Tool],
         *,
-        budget_tokens: int = lint.BUDGET_TOKENS,
+        budget_tokens: int = lint.RULE_BUDGET_TOKENS,
         budgets: Mapping[str, int] | None = None,
-        counter: Counter | None = None,
+        counter: TokenCounter | None = None,
     ) -> tuple[Problem, ...]:
         """Rules over their budget, categories without rules, and rules that nothing asks for."""
-        found = lint.lint(
+        found = lint.lint_rules(
             self._book, tools, budget_tokens=budget_tokens, budgets=budgets or {}, counter=counter
         )
         return (*self._problems, *found)
@@ -98,9 +98,9 @@ class Rules:
 
     def reload(self) -> tuple[str, ...]:
         """Read the folder again; say which rules are new, changed or gone."""
-        return self._take(*self._read_again())
+        return self._apply(*self._read_folder())
 
-    def _take(self, book: Rulebook, problems: tuple[Problem, ...]) -> tuple[str, ...]:
+    def _apply(self, book: Rulebook, problems: tuple[Problem, ...]) -> tuple[str, ...]:
         before, broken = self._book, self._problems
         self._book, self._problems = book, problems
         changed = tuple(
@@ -116,7 +116,7 @@ class Rules:
         return changed
 
     @asynccontextmanager
-    async def watching(self) -> AsyncGenerator[None, None]:
+    async def watch(self) -> AsyncGenerator[None, None]:
         """Read the folder again whenever something in it changes, as long as this is open."""
         if self._folder is None:
             raise ConfigError("There is no folder of rules to watch.", hint="Give Rules a folder.")
@@ -125,7 +125,7 @@ class Rules:
         changes = watchfiles.awatch(
             self._folder, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
         )
-        task = asyncio.create_task(self._follow(changes))
+        task = asyncio.create_task(self._reload_on_change(changes))
         # The watch stands once the task has come to its first wait; what changed before counts too.
         await asyncio.sleep(0)
         self.reload()
@@ -135,20 +135,20 @@ class Rules:
             stop.set()
             await task
 
-    async def _follow(self, changes: AsyncIterator[object]) -> None:
+    async def _reload_on_change(self, changes: AsyncIterator[object]) -> None:
         async for _ in changes:
-            self._take(*await asyncio.to_thread(self._read_again))
+            self._apply(*await asyncio.to_thread(self._read_folder))
 
-    def _read_again(self) -> tuple[Rulebook, tuple[Problem, ...]]:
+    def _read_folder(self) -> tuple[Rulebook, tuple[Problem, ...]]:
         texts = dict(self._given)
         problems: list[Problem] = []
         if self._folder is not None and not self._folder.is_dir():
             gone = Problem(str(self._folder), "is not there any more.", "Its last rules stay.")
             return self._book, (gone,)
-        for key, path in self._files():
+        for key, path in self._rule_files():
             try:
                 text = read_text(path, most_bytes=self._most_bytes).strip()
-            except Unreadable as error:
+            except TextFileError as error:
                 remedy = "Its last good text stays." if key in self._book.texts else "Mend it."
                 problems.append(Problem(path.name, f"cannot be read: {error}.", remedy))
                 text = self._book.texts.get(key, "")
@@ -156,9 +156,9 @@ class Rules:
                 texts[key] = text
         return Rulebook(texts), tuple(problems)
 
-    def _files(self) -> Iterator[tuple[Key, Path]]:
+    def _rule_files(self) -> Iterator[tuple[RuleKey, Path]]:
         if self._folder is None:
             return
         for name, kind in _FOLDERS.items():
             for path in sorted((self._folder / name).glob("*.md")):
-                yield Key(kind, path.stem), path
+                yield RuleKey(kind, path.stem), path

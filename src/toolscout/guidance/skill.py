@@ -1,18 +1,20 @@
-"""One skill: what its file says of it, and how that file is read."""
+"""A skill, how its file is read, and the library of all skills in some folders."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 import yaml
 
-from ..catalog.clean import clean, clean_line
+from ..catalog.names import normalise_name
+from ..catalog.problem import Problem
+from ..catalog.sanitization import clean, clean_line
 from ..catalog.tool import Tool
-from .files import Unreadable
+from .text_files import MOST_BYTES, TextFileError, read_text
 
 MANIFEST = "SKILL.md"
 _NAME_CAP = 64
@@ -55,41 +57,42 @@ class Skill:
         )
 
 
-def parse(text: str, path: Path, *, is_folder: bool) -> Skill:
+def parse_skill(text: str, path: Path, *, is_folder: bool) -> Skill:
     """A skill from its file's text; Unreadable if its front matter is not what it must be."""
-    facts, body = split(text)
+    facts, body = split_front_matter(text)
     skill_id = path.parent.name if is_folder else path.stem
-    name = _line(facts.get("name"), _NAME_CAP)
+    name = _scalar_line(facts.get("name"), _NAME_CAP)
     if not name and is_folder:
-        raise Unreadable("its front matter has no name")
+        raise TextFileError("its front matter has no name")
     metadata = _mapping(facts.get("metadata"))
     return Skill(
         id=clean_line(skill_id, cap=_NAME_CAP),
         name=name or skill_id,
-        description=_line(facts.get("description"), _DESCRIPTION_CAP) or _first_words(body),
+        description=_scalar_line(facts.get("description"), _DESCRIPTION_CAP)
+        or _first_text_line(body),
         path=path,
         folder=path.parent if is_folder else None,
-        triggers=_words(facts.get("triggers", metadata.get("triggers"))),
-        tools=_tools(facts.get("allowed-tools", facts.get("allowed_tools"))),
+        triggers=_parse_triggers(facts.get("triggers", metadata.get("triggers"))),
+        tools=_parse_tools(facts.get("allowed-tools", facts.get("allowed_tools"))),
     )
 
 
-def split(text: str) -> tuple[Mapping[str, Any], str]:
+def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
     """Front matter and the text after it; no front matter is an empty one."""
     fence = _FENCE.match(text)
     if fence is None:
         if text.startswith("---\n"):
-            raise Unreadable("its front matter has no end (a line of three dashes)")
+            raise TextFileError("its front matter has no end (a line of three dashes)")
         return {}, text.strip()
     try:
         facts: object = yaml.safe_load(fence.group(1))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         told = " ".join(str(error).split())
-        raise Unreadable(f"its front matter is not YAML: {told[:200]}") from error
+        raise TextFileError(f"its front matter is not YAML: {told[:200]}") from error
     if facts is None:
         facts = {}
     if not isinstance(facts, Mapping):
-        raise Unreadable("its front matter is not a list of keys and values")
+        raise TextFileError("its front matter is not a list of keys and values")
     return cast("Mapping[str, Any]", facts), text[fence.end() :].strip()
 
 
@@ -97,27 +100,112 @@ def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
-def _line(value: object, cap: int) -> str:
+def _scalar_line(value: object, cap: int) -> str:
     return clean_line(str(value), cap=cap) if isinstance(value, str | int | float) else ""
 
 
-def _first_words(body: str) -> str:
+def _first_text_line(body: str) -> str:
     """The first line of text that is not a heading."""
     lines = (line.strip() for line in body.splitlines())
     first = next((line for line in lines if line and not line.startswith("#")), "")
     return clean_line(first, cap=_DESCRIPTION_CAP)
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _parse_triggers(value: object) -> tuple[str, ...]:
     given = value.split(",") if isinstance(value, str) else value
     if not isinstance(given, list):
         return ()
-    words = (_line(word, _NAME_CAP) for word in cast("list[object]", given))
+    words = (_scalar_line(word, _NAME_CAP) for word in cast("list[object]", given))
     return tuple(dict.fromkeys(word for word in words if word))
 
 
-def _tools(value: object) -> tuple[str, ...]:
+def _parse_tools(value: object) -> tuple[str, ...]:
     """Names out of a list, or out of a line as the convention writes it: `Read Bash(git:*)`."""
     given = cast("list[object]", value) if isinstance(value, list) else [value]
     lines = [clean(item) for item in given if isinstance(item, str)]
     return tuple(dict.fromkeys(m.group(1) for line in lines for m in _TOOL.finditer(line)))
+
+
+_PLAIN = re.compile(r"\w[\w\s-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class SkillLibrary:
+    """Skills by id, in the order of their folders and names, and the problems met on the way."""
+
+    skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
+    problems: tuple[Problem, ...] = ()
+
+    def find(self, wanted: str) -> Skill | None:
+        """A skill by its id or, in any case style, by its id or its name."""
+        if wanted in self.skills:
+            return self.skills[wanted]
+        if not _PLAIN.fullmatch(wanted):
+            return None
+        loose = normalise_name(wanted)
+        same = (
+            s
+            for s in self.skills.values()
+            if loose in (normalise_name(s.id), normalise_name(s.name))
+        )
+        return next(same, None)
+
+
+def read_library(folders: Iterable[Path], *, most_bytes: int = MOST_BYTES) -> SkillLibrary:
+    """Read every skill below some folders; one that cannot be read hides no other."""
+    skills: dict[str, Skill] = {}
+    taken: dict[str, Path] = {}
+    problems: list[Problem] = []
+    for folder in folders:
+        for path, is_folder in _find_manifests(folder.resolve(), problems):
+            skill = _read_skill(path, problems, is_folder=is_folder, most_bytes=most_bytes)
+            if skill is None:
+                continue
+            names = {normalise_name(skill.id), normalise_name(skill.name)}
+            if clash := next((n for n in names if n in taken), None):
+                told = (
+                    f"has the name of another skill, {_short_path(taken[clash])}, and is left out."
+                )
+                problems.append(Problem(_short_path(path), told, "Rename one of them."))
+                continue
+            skills[skill.id] = skill
+            taken |= dict.fromkeys(names, path)
+    return SkillLibrary(skills, tuple(problems))
+
+
+def _find_manifests(folder: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
+    """Where skills are: folders with a manifest, and single Markdown files; never behind a link."""
+    try:
+        entries = sorted(folder.iterdir(), key=lambda p: p.name)
+    except OSError as error:
+        told = f"cannot be read: {error.strerror}."
+        problems.append(Problem(str(folder), told, "Name a folder with skills in it."))
+        return
+    if (folder / MANIFEST).is_file():
+        yield folder / MANIFEST, True
+        return
+    for entry in entries:
+        manifest = entry / MANIFEST
+        if entry.is_symlink() or manifest.is_symlink():
+            told = "is a symbolic link, which is not followed."
+            problems.append(Problem(entry.name, told, "Name its real folder.", "warning"))
+        elif manifest.is_file():
+            yield manifest, True
+        elif entry.suffix.lower() == ".md" and entry.is_file() and entry.stem.lower() != "readme":
+            yield entry, False
+
+
+def _read_skill(
+    path: Path, problems: list[Problem], *, is_folder: bool, most_bytes: int
+) -> Skill | None:
+    try:
+        return parse_skill(
+            read_text(path, most_bytes=most_bytes, follow=False), path, is_folder=is_folder
+        )
+    except TextFileError as error:
+        problems.append(Problem(_short_path(path), f"is left out: {error}.", "Mend it."))
+        return None
+
+
+def _short_path(path: Path) -> str:
+    return f"{path.parent.name}/{path.name}"

@@ -10,22 +10,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..catalog.catalog import Catalog
-from ..catalog.names import normalised
+from ..catalog.names import normalise_name
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..search.engine import Engine
 from ..search.hit import Hit, Results
-from ..tokens import Counter, default_counter
-from .files import MOST_BYTES, Refused, Unreadable, inside, listed, read_text
-from .library import Library, read_library
-from .skill import MANIFEST, Skill, split
-from .tools import Style, definitions, other, spelled
+from ..tokens import TokenCounter, default_counter
+from .skill import MANIFEST, Skill, SkillLibrary, read_library, split_front_matter
+from .skill_tools import Style, other_style, skill_tool_definitions, tool_name
+from .text_files import MOST_BYTES, TextFileError, UnsafePath, list_files, read_text, resolve_inside
 
-Matching = Literal["ranked", "literal"]
+MatchMode = Literal["ranked", "literal"]
 BUDGET_TOKENS = 1_500
 _LIMIT = 5
-_UNSURE = 0.3
+_MIN_CONFIDENCE = 0.3
 
 
 class Skills:
@@ -41,24 +40,24 @@ class Skills:
         *folders: Path | str,
         engine: Engine | None = None,
         style: Style = "snake",
-        matching: Matching = "ranked",
+        matching: MatchMode = "ranked",
         budget_tokens: int = BUDGET_TOKENS,
         most_bytes: int = MOST_BYTES,
-        counter: Counter | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         self._folders = tuple(Path(folder) for folder in folders)
         self._engine = engine or Engine()
         self._style: Style = style
-        self._matching: Matching = matching
+        self._matching: MatchMode = matching
         self._budget_tokens = budget_tokens
         self._most_bytes = most_bytes
         self._counter = counter or default_counter()
-        self._library = Library()
+        self._library = SkillLibrary()
         self._pointers: dict[str, tuple[str, ...]] = {}
         self.reload()
 
     @property
-    def library(self) -> Library:
+    def library(self) -> SkillLibrary:
         """The skills as they were last read."""
         return self._library
 
@@ -73,7 +72,7 @@ class Skills:
         tools = [skill.as_tool() for skill in self._library.skills.values()]
         self._engine.update(Catalog(tools, source="skills"))
 
-    def know(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+    def update_tools(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
         """Learn which tools point to which skill; name those that point to none."""
         found: dict[str, list[str]] = {}
         problems: list[Problem] = []
@@ -95,33 +94,35 @@ class Skills:
         facts = {"skills": len(self._library.skills), "problems": problems}
         return "degraded" if problems else "ok", facts
 
-    def block(self) -> str:
+    def prompt_list(self) -> str:
         """One line a skill for the prompt, as many as the budget holds; empty without skills."""
         skills = list(self._library.skills.values())
-        lines = list(self._within(f"- **{s.name}** (`{s.id}`): {s.description}" for s in skills))
+        lines = list(
+            self._fit_budget(f"- **{s.name}** (`{s.id}`): {s.description}" for s in skills)
+        )
         if more := len(skills) - len(lines):
-            lines.append(f"- … and {more} more: ask {spelled('search_skills', self._style)}.")
+            lines.append(f"- … and {more} more: ask {tool_name('search_skills', self._style)}.")
         return "\n".join(lines)
 
     def introduction(self) -> str:
         """The same with a word on what to do with it, for the instructions."""
-        read = spelled("read_skill", self._style)
-        told = f"Skills: read one with `{read}` before a task that it is for.\n{self.block()}"
+        read = tool_name("read_skill", self._style)
+        told = f"Skills: read one with `{read}` before a task that it is for.\n{self.prompt_list()}"
         return told if self._library.skills else ""
 
     # The tools
 
     def tools(self) -> tuple[Tool, ...]:
         """The two tools in the spelling chosen; none where there are no skills."""
-        return definitions(self._style) if self._library.skills else ()
+        return skill_tool_definitions(self._style) if self._library.skills else ()
 
-    def hidden_tools(self) -> tuple[Tool, ...]:
+    def alias_tools(self) -> tuple[Tool, ...]:
         """The same tools in the other spelling, answered although no model is told of them."""
-        return definitions(other(self._style)) if self._library.skills else ()
+        return skill_tool_definitions(other_style(self._style)) if self._library.skills else ()
 
     async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - skills are the same for every session
         """Answer a call of one of the tools."""
-        match normalised(tool.name):
+        match normalise_name(tool.name):
             case "search_skills":
                 return await asyncio.to_thread(self.search, str(arguments.get("query", "")))
             case "read_skill":
@@ -129,20 +130,22 @@ class Skills:
                 asked = str(arguments.get("skillId", ""))
                 return await asyncio.to_thread(self.read, asked, str(file) if file else None)
             case _:
-                return _failed(f"There is no skill tool {tool.name!r}.")
+                return _error_result(f"There is no skill tool {tool.name!r}.")
 
     def search(self, query: str) -> Result:
         """Skills for a query; with none, all there are and what to do."""
-        found = list(self._within((_entry(s) for s in self._found(query)), size=_size))
+        found = list(
+            self._fit_budget((_skill_row(s) for s in self._find_skills(query)), size=_to_json)
+        )
         if found:
             return Result.of({"query": query, "results": found})
         names = [{"id": s.id, "name": s.name} for s in self._library.skills.values()]
-        read = spelled("read_skill", self._style)
+        read = tool_name("read_skill", self._style)
         return Result.of(
             {
                 "query": query,
                 "results": [],
-                "allSkills": list(self._within(names, size=_size)),
+                "allSkills": list(self._fit_budget(names, size=_to_json)),
                 "message": f"No skill matches. Read one of these with {read}, or go on without.",
             }
         )
@@ -152,12 +155,12 @@ class Skills:
         skill = self._library.find(skill_id)
         if skill is None:
             known = ", ".join(self._library.skills) or "none"
-            return _failed(f"There is no skill {skill_id!r}. Available: {known}.")
-        return self._manifest(skill) if file is None else self._beside(skill, file)
+            return _error_result(f"There is no skill {skill_id!r}. Available: {known}.")
+        return self._read_manifest(skill) if file is None else self._read_skill_file(skill, file)
 
     # Inside
 
-    def _found(self, query: str) -> list[Skill]:
+    def _find_skills(self, query: str) -> list[Skill]:
         skills = self._library.skills
         literal = [s for s in skills.values() if s.matches(query)]
         if not query.strip():
@@ -167,35 +170,39 @@ class Skills:
         literal.sort(key=lambda s: ranks.get(s.id, len(ranks)))
         if self._matching == "literal":
             return literal
-        others = [skills[h.name] for h in results.hits if _is_meant(h, results)]
+        others = [skills[h.name] for h in results.hits if _is_relevant(h, results)]
         return list(dict.fromkeys((*literal, *others)))
 
-    def _manifest(self, skill: Skill) -> Result:
+    def _read_manifest(self, skill: Skill) -> Result:
         try:
             text = read_text(skill.path, most_bytes=self._most_bytes, follow=False)
-            _, body = split(text)
-        except Unreadable as error:
-            return _failed(f"The skill {skill.id!r} cannot be read: {error}.")
+            _, body = split_front_matter(text)
+        except TextFileError as error:
+            return _error_result(f"The skill {skill.id!r} cannot be read: {error}.")
         reply: dict[str, Any] = {"skillId": skill.id, "name": skill.name, "content": body}
-        files = [f for f in listed(skill.folder) if f != MANIFEST] if skill.folder else []
+        files = [f for f in list_files(skill.folder) if f != MANIFEST] if skill.folder else []
         if files:
             reply["files"] = files
         if tools := list(dict.fromkeys((*skill.tools, *self._pointers.get(skill.id, ())))):
             reply["tools"] = tools
         return Result.of(reply)
 
-    def _beside(self, skill: Skill, file: str) -> Result:
+    def _read_skill_file(self, skill: Skill, file: str) -> Result:
         if skill.folder is None:
-            return _failed(f"The skill {skill.id!r} is a single file; there is nothing beside it.")
+            return _error_result(
+                f"The skill {skill.id!r} is a single file; there is nothing beside it."
+            )
         try:
-            path = inside(skill.folder, file)
+            path = resolve_inside(skill.folder, file)
             text = read_text(path, most_bytes=self._most_bytes, follow=False)
-        except (Refused, Unreadable) as error:
-            files = ", ".join(f for f in listed(skill.folder) if f != MANIFEST) or "none"
-            return _failed(f"{file!r} cannot be read: {error}. Files of {skill.id!r}: {files}.")
+        except (UnsafePath, TextFileError) as error:
+            files = ", ".join(f for f in list_files(skill.folder) if f != MANIFEST) or "none"
+            return _error_result(
+                f"{file!r} cannot be read: {error}. Files of {skill.id!r}: {files}."
+            )
         return Result.of({"skillId": skill.id, "name": skill.name, "file": file, "content": text})
 
-    def _within(self, items: Iterable[Any], *, size: Any = str) -> Iterator[Any]:
+    def _fit_budget(self, items: Iterable[Any], *, size: Any = str) -> Iterator[Any]:
         """As many of some items as fit the budget, but never none."""
         left = self._budget_tokens
         for index, item in enumerate(items):
@@ -205,20 +212,20 @@ class Skills:
             yield item
 
 
-def _is_meant(hit: Hit, results: Results) -> bool:
+def _is_relevant(hit: Hit, results: Results) -> bool:
     """By its words, or by its meaning alone where the search is sure and the hit near the best."""
     if any(reason.arm != "meaning" for reason in hit.why):
         return True
-    return results.confidence >= _UNSURE and hit.score >= results.hits[0].score / 2
+    return results.confidence >= _MIN_CONFIDENCE and hit.score >= results.hits[0].score / 2
 
 
-def _entry(skill: Skill) -> dict[str, str]:
+def _skill_row(skill: Skill) -> dict[str, str]:
     return {"id": skill.id, "name": skill.name, "description": skill.description}
 
 
-def _size(item: object) -> str:
+def _to_json(item: object) -> str:
     return json.dumps(item, ensure_ascii=False)
 
 
-def _failed(message: str) -> Result:
+def _error_result(message: str) -> Result:
     return replace(Result.of({"error": message}), is_error=True)

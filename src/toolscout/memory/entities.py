@@ -27,12 +27,12 @@ class Entity:
         return self.type, self.id
 
 
-def moment(now: float) -> str:
+def format_timestamp(now: float) -> str:
     """A point in time as ISO 8601 with a fixed number of digits."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def merge(
+def merge_entities(
     existing: Iterable[Entity], new: Iterable[Entity], *, window: int = WINDOW
 ) -> tuple[Entity, ...]:
     """The newest mention of each thing, newest first, as many as the window holds.

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ..catalog.clean import clean_line
 from ..catalog.result import Result
+from ..catalog.sanitization import clean_line
 from ..catalog.tool import Extraction, Tool
 from .entities import Entity
-from .inference import inferred
+from .inference import infer_extraction
 
 ROOT = "$root"
 MOST_ITEMS = 5
@@ -21,81 +21,85 @@ Extractor = Callable[[Any], Iterable[Entity]]
 """Gets a result's value and gives the entities in it."""
 
 
-class Missed(ValueError):
+class ExtractionError(ValueError):
     """A result is not what the tool's declaration promises; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
-class Extracted:
+class ExtractionResult:
     """What was found, and what was wrong if anything was."""
 
     entities: tuple[Entity, ...] = ()
     problem: str = ""
 
 
-def extract(tool: Tool, result: Result, extractor: Extractor | None = None) -> Extracted:
+def extract(tool: Tool, result: Result, extractor: Extractor | None = None) -> ExtractionResult:
     """The entities of a result; whatever goes wrong becomes a problem, never an exception."""
     try:
-        return Extracted(found(tool, result, extractor))
-    except Missed as error:
-        return Extracted(problem=str(error))
+        return ExtractionResult(extract_or_raise(tool, result, extractor))
+    except ExtractionError as error:
+        return ExtractionResult(problem=str(error))
     except Exception as error:  # noqa: BLE001 - an extractor is anybody's code; calls must not fail by it
-        return Extracted(problem=f"its extractor failed: {type(error).__name__}: {error}")
+        return ExtractionResult(problem=f"its extractor failed: {type(error).__name__}: {error}")
 
 
-def found(tool: Tool, result: Result, extractor: Extractor | None = None) -> tuple[Entity, ...]:
+def extract_or_raise(
+    tool: Tool, result: Result, extractor: Extractor | None = None
+) -> tuple[Entity, ...]:
     """The same, but with exceptions: an extractor's own, or Missed."""
     if extractor is not None:
-        return _custom(extractor(_value(result)))
+        return _check_custom(extractor(_result_value(result)))
     schema = tool.extraction
     if schema is None and result.structured is not None:
-        schema = inferred(tool)
-    return _by_schema(_value(result), schema) if schema is not None else ()
+        schema = infer_extraction(tool)
+    return _extract_by_schema(_result_value(result), schema) if schema is not None else ()
 
 
-def _value(result: Result) -> Any:
+def _result_value(result: Result) -> Any:
     size = len(result.structured if result.structured is not None else result.text)
     if size > MOST_CHARACTERS:
-        raise Missed(f"the result has {size:,} characters; {MOST_CHARACTERS:,} are looked at")
+        raise ExtractionError(
+            f"the result has {size:,} characters; {MOST_CHARACTERS:,} are looked at"
+        )
     try:
         return result.value
     except (ValueError, RecursionError) as error:
-        raise Missed(f"the result cannot be read as JSON ({error})") from error
+        raise ExtractionError(f"the result cannot be read as JSON ({error})") from error
 
 
-def _custom(given: object) -> tuple[Entity, ...]:
+def _check_custom(given: object) -> tuple[Entity, ...]:
     entities = tuple(cast("Iterable[object]", given))
     for entity in entities:
         if not isinstance(entity, Entity):
-            raise Missed(f"its extractor gave a {type(entity).__name__}, not an Entity")
+            raise ExtractionError(f"its extractor gave a {type(entity).__name__}, not an Entity")
     return tuple(_tidy(e) for e in cast("tuple[Entity, ...]", entities) if e.id and e.name)
 
 
-def _by_schema(value: object, schema: Extraction) -> tuple[Entity, ...]:
-    data = _at(value, schema.path)
+def _extract_by_schema(value: object, schema: Extraction) -> tuple[Entity, ...]:
+    data = _value_at(value, schema.path)
     if schema.is_array:
         if not isinstance(data, list):
-            raise Missed(f"{schema.path!r} is {_kind(data)}, not a list")
+            raise ExtractionError(f"{schema.path!r} is {_describe_type(data)}, not a list")
         items = cast("Sequence[object]", data)[:MOST_ITEMS]
     else:
         items = (data,)
     entities = tuple(e for item in items if (e := _entity(item, schema)) is not None)
     if items and not entities:
-        raise Missed(
+        raise ExtractionError(
             f"no item of {schema.path!r} has both {schema.id_field!r} and {schema.name_field!r}"
         )
     return entities
 
 
-def _at(value: object, path: str) -> object:
+def _value_at(value: object, path: str) -> object:
     if path == ROOT:
         return value
     if not isinstance(value, Mapping):
-        raise Missed(f"the result is {_kind(value)}, so it has no {path!r}")
+        raise ExtractionError(f"the result is {_describe_type(value)}, so it has no {path!r}")
     row = cast("Mapping[str, object]", value)
     if path not in row:
         keys = ", ".join(list(row)[:8]) or "nothing"
-        raise Missed(f"there is no {path!r} in the result; it has: {keys}")
+        raise ExtractionError(f"there is no {path!r} in the result; it has: {keys}")
     return row[path]
 
 
@@ -123,7 +127,7 @@ def _tidy(entity: Entity) -> Entity:
     )
 
 
-def _kind(value: object) -> str:
+def _describe_type(value: object) -> str:
     match value:
         case None:
             return "null"

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, Literal
 
-from ..catalog.clean import clean
 from ..catalog.problem import Problem
 from ..catalog.result import Result
+from ..catalog.sanitization import clean
 from ..catalog.tool import Tool
 from ..catalog.validation import Expectations, validate
-from . import rendering
-from .entities import WINDOW, Entity, merge, moment
-from .extraction import Extracted, Extractor, Missed, extract, found
-from .state import State, Unreadable, read
-from .usage import used
+from . import state as rendering
+from .entities import WINDOW, Entity, format_timestamp, merge_entities
+from .extraction import ExtractionError, ExtractionResult, Extractor, extract, extract_or_raise
+from .state import InvalidMemoryState, MemoryState, parse_state, record_use
 
 _log = logging.getLogger(__name__)
 _SUMMARY_CAP = 4_000
@@ -66,25 +65,25 @@ class Memory:
 
     def observe(self, section: str | None, tool: Tool | str, result: Result, *, now: float) -> str:
         """The memory after one more result; a bare name is a tool that nobody knows any more."""
-        state = self._read(section)
+        state = self._read_state(section)
         name = tool if isinstance(tool, str) else tool.name
-        extracted = self._extracted(tool, result)
-        self._count(name, extracted)
-        at = moment(now)
+        extracted = self._extract(tool, result)
+        self._count_result(name, extracted)
+        at = format_timestamp(now)
         entities = (replace(e, timestamp=e.timestamp or at) for e in extracted.entities)
         outcome = "error" if result.is_error else "success"
         is_counted = name not in self._ignored
         return replace(
             state,
-            entities=merge(state.entities, entities, window=self._window),
-            used=used(state.used, name, at=at, outcome=outcome) if is_counted else state.used,
+            entities=merge_entities(state.entities, entities, window=self._window),
+            used=record_use(state.used, name, at=at, outcome=outcome) if is_counted else state.used,
             results=state.results + 1,
             processed=state.processed + (not extracted.problem),
         ).to_json()
 
     def finish(self, section: str | None) -> str:
         """The memory at the end of a turn; results of which none was processed raise a warning."""
-        state = self._read(section)
+        state = self._read_state(section)
         _log.debug("Processed %d of %d tool results.", state.processed, state.results)
         if state.results and not state.processed:
             self._warn_of_silence(state.results)
@@ -92,19 +91,21 @@ class Memory:
 
     def summarise(self, section: str | None, summary: str) -> str:
         """The memory with a summary of the conversation so far."""
-        return replace(self._read(section), summary=clean(summary, cap=_SUMMARY_CAP)).to_json()
+        return replace(
+            self._read_state(section), summary=clean(summary, cap=_SUMMARY_CAP)
+        ).to_json()
 
     # What is asked of it
 
     def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         """The memory as a section of the prompt; `discovered` are the session's loaded tools."""
-        return rendering.render(self._read(section), discovered)
+        return rendering.render_state(self._read_state(section), discovered)
 
-    def state(self, section: str | None) -> State:
+    def state(self, section: str | None) -> MemoryState:
         """The memory as a value; an empty one for a new session."""
-        return self._read(section)
+        return self._read_state(section)
 
-    def know(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
+    def update_tools(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
         """Learn which tools there are, and say what does not fit them."""
         self._tools = {tool.name: tool for tool in tools}
         concerned = [t for t in self._tools.values() if t.extraction or t.name in self._extractors]
@@ -120,7 +121,7 @@ class Memory:
         status: Status = "degraded" if failing or is_silent else "ok"
         probed: dict[str, str] = {}
         for probe in self._probes:
-            verdict, told = self._probe(probe)
+            verdict, told = self._run_probe(probe)
             probed[probe.tool] = told
             status = verdict if verdict == "error" or status == "ok" else status
         return status, {
@@ -135,21 +136,21 @@ class Memory:
 
     # Inside
 
-    def _read(self, section: str | None) -> State:
+    def _read_state(self, section: str | None) -> MemoryState:
         try:
-            return read(section)
-        except Unreadable as error:
-            self._warn("", f"a stored memory cannot be read and starts anew: {error}")
-            return State()
+            return parse_state(section)
+        except InvalidMemoryState as error:
+            self._warn_once("", f"a stored memory cannot be read and starts anew: {error}")
+            return MemoryState()
 
-    def _extracted(self, tool: Tool | str, result: Result) -> Extracted:
+    def _extract(self, tool: Tool | str, result: Result) -> ExtractionResult:
         if isinstance(tool, str):
-            return Extracted(problem="no tool of this name is known")
+            return ExtractionResult(problem="no tool of this name is known")
         if result.is_error:
-            return Extracted()
+            return ExtractionResult()
         return extract(tool, result, self._extractors.get(tool.name))
 
-    def _count(self, name: str, extracted: Extracted) -> None:
+    def _count_result(self, name: str, extracted: ExtractionResult) -> None:
         with self._lock:
             self._results += 1
             self._processed += not extracted.problem
@@ -159,7 +160,7 @@ class Memory:
                 self._failing.pop(name, None)
             is_silent = self._results == _SILENT_AFTER and not self._processed
         if extracted.problem:
-            self._warn(name, extracted.problem)
+            self._warn_once(name, extracted.problem)
         if is_silent:
             self._warn_of_silence(_SILENT_AFTER)
 
@@ -171,26 +172,28 @@ class Memory:
             failing or "no tool is known to fail",
         )
 
-    def _warn(self, name: str, problem: str) -> None:
+    def _warn_once(self, name: str, problem: str) -> None:
         with self._lock:
             is_new = name not in self._told
             self._told.add(name)
         if is_new:
             _log.warning("No entities from %s: %s.", name or "a session", problem)
 
-    def _probe(self, probe: Probe) -> tuple[Status, str]:
+    def _run_probe(self, probe: Probe) -> tuple[Status, str]:
         tool = self._tools.get(probe.tool)
         if tool is None:
             return "degraded", "no such tool is known"
         try:
-            entities = found(tool, Result.of(probe.result), self._extractors.get(probe.tool))
-        except Missed as error:
+            entities = extract_or_raise(
+                tool, Result.of(probe.result), self._extractors.get(probe.tool)
+            )
+        except ExtractionError as error:
             return "degraded", str(error)
         except Exception as error:  # noqa: BLE001 - the report is about exactly such failures
             return "error", f"{type(error).__name__}: {error}"
         is_found = [e.key for e in entities] == [(probe.type, probe.id)]
-        return ("ok", "ok") if is_found else ("degraded", f"found {_told(entities)}")
+        return ("ok", "ok") if is_found else ("degraded", f"found {_describe_entities(entities)}")
 
 
-def _told(entities: Sequence[Entity]) -> str:
+def _describe_entities(entities: Sequence[Entity]) -> str:
     return ", ".join(f"{e.type} {e.id}" for e in entities) or "nothing"

@@ -13,21 +13,21 @@ from .deltas import (
     CallDelta,
     Delta,
     Finish,
+    FinishReason,
     NativeDelta,
-    Reason,
     TextDelta,
     ThoughtDelta,
     Usage,
     UsageDelta,
 )
-from .failures import cut, failed, key, sending
-from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request, transport_to
+from .failures import model_error, resolve_api_key, stream_cut_error, translate_request_errors
+from .messages import Call, CallResult, Message, NativeBlock, Part, Text
+from .model import ModelRequest, default_transport
 
 _SERVICE = "Anthropic"
 _KEY = "ANTHROPIC_API_KEY"
 _BASE = "ANTHROPIC_BASE_URL"
-_REASONS: dict[str, Reason] = {
+_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "tool_use": "calls",
@@ -69,23 +69,25 @@ class AnthropicModel:
         self._sdk: Any = require("anthropic", extra="anthropic")
         self._http: Any = require("httpx2", extra="anthropic")
         self.name = name
-        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
+        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
         self._max_tokens = max_tokens
         self._options = dict(options or {})
         # Retries are ours (see retrying.py), so that every service is retried alike.
         self._client = self._sdk.AsyncAnthropic(
-            api_key=key(_SERVICE, api_key, _KEY),
+            api_key=resolve_api_key(_SERVICE, api_key, _KEY),
             base_url=base_url,
             max_retries=0,
             timeout=timeout_seconds,
         )
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         """Ask, and translate the events of the stream."""
-        reader = _Reader()
+        reader = _AnthropicStreamReader()
         try:
-            with sending(_SERVICE):
-                stream = await self._client.messages.create(**self._body(request), stream=True)
+            with translate_request_errors(_SERVICE):
+                stream = await self._client.messages.create(
+                    **self._request_body(request), stream=True
+                )
             async with stream:
                 async for event in stream:
                     for delta in reader.read(event.type, event):
@@ -93,37 +95,37 @@ class AnthropicModel:
         except self._sdk.APIStatusError as error:
             raise _status_error(error) from error
         except (self._sdk.APIConnectionError, self._http.HTTPError) as error:
-            raise failed(_SERVICE, error.__cause__ or error) from error
+            raise model_error(_SERVICE, error.__cause__ or error) from error
         except ValueError as error:
-            raise failed(_SERVICE, f"the stream is not readable ({error})") from error
+            raise model_error(_SERVICE, f"the stream is not readable ({error})") from error
         if not reader.is_complete:
-            raise cut(_SERVICE)
+            raise stream_cut_error(_SERVICE)
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._client.close()
 
-    def _body(self, request: Request) -> dict[str, Any]:
+    def _request_body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.name,
             "max_tokens": request.max_tokens or self._max_tokens,
-            "messages": dialogue(request.messages, tools=request.tools),
+            "messages": render_messages(request.messages, tools=request.tools),
             "cache_control": {"type": "ephemeral"},
         }
         if request.instructions:
             body["system"] = request.instructions
         if request.tools:
             body["tools"] = [dict(tool) for tool in request.tools]
-            body["tool_choice"] = _choice(request.choice)
+            body["tool_choice"] = _tool_choice(request.choice)
         return body | self._options
 
 
-def _choice(choice: str) -> dict[str, str]:
+def _tool_choice(choice: str) -> dict[str, str]:
     fixed = {"auto": "auto", "none": "none", "required": "any"}
     return {"type": fixed[choice]} if choice in fixed else {"type": "tool", "name": choice}
 
 
-def dialogue(
+def render_messages(
     messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """Messages in Anthropic's form: two roles taking turns, results first in a user's turn.
@@ -135,7 +137,9 @@ def dialogue(
     for message in messages:
         role = "assistant" if message.role == "assistant" else "user"
         blocks = [
-            b for part in message.parts for b in _blocks(part, role=message.role, names=names)
+            b
+            for part in message.parts
+            for b in _content_blocks(part, role=message.role, names=names)
         ]
         if not blocks:
             continue
@@ -148,7 +152,7 @@ def dialogue(
     return turns
 
 
-def _blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, Any]]:
+def _content_blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, Any]]:
     match part:
         case Text(text):
             if not text.strip():
@@ -156,24 +160,29 @@ def _blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, A
             return [_notice(text) if role == "system" else {"type": "text", "text": text}]
         case Call():
             return [
-                {"type": "tool_use", "id": part.id, "name": part.name, "input": part.replayed()}
+                {
+                    "type": "tool_use",
+                    "id": part.id,
+                    "name": part.name,
+                    "input": part.replay_arguments(),
+                }
             ]
         case CallResult():
-            return _result(part, names)
-        case Native(provider, block):
+            return _result_blocks(part, names)
+        case NativeBlock(provider, block):
             return [json.loads(block)] if provider == AnthropicModel.provider else []
 
 
-def _result(part: CallResult, names: frozenset[str]) -> list[dict[str, Any]]:
+def _result_blocks(part: CallResult, names: frozenset[str]) -> list[dict[str, Any]]:
     """The result of a call; beside references to tools go words, since they have room for none."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.id}
     references = _references(part.native, names)
-    content = references or _content(part.result)
+    content = references or _result_content(part.result)
     if content:
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
-    words = part.words if references else ""
+    words = part.extra_text if references else ""
     return [block, _notice(words)] if words else [block]
 
 
@@ -187,11 +196,11 @@ def _references(native: str, names: frozenset[str]) -> list[dict[str, Any]]:
     return [b for b in blocks if b.get("tool_name") in names]
 
 
-def _content(result: Result) -> list[dict[str, Any]]:
-    return [block for item in result.content if (block := _item(item))]
+def _result_content(result: Result) -> list[dict[str, Any]]:
+    return [block for item in result.content if (block := _content_block(item))]
 
 
-def _item(item: Content) -> dict[str, Any] | None:
+def _content_block(item: Content) -> dict[str, Any] | None:
     if item.type == "image" and item.data:
         source = {"type": "base64", "media_type": item.mime, "data": item.data}
         return {"type": "image", "source": source}
@@ -199,57 +208,57 @@ def _item(item: Content) -> dict[str, Any] | None:
     return {"type": "text", "text": text} if text else None
 
 
-def whole(reply: Mapping[str, Any]) -> Iterator[Delta]:
+def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
     """A reply that came in one piece, as its stream would have told it."""
-    reader = _Reader()
+    reader = _AnthropicStreamReader()
     for index, block in enumerate(reply["content"]):
-        yield from reader.begin(index, dict(block))
-        yield from reader.end(index)
+        yield from reader.begin_block(index, dict(block))
+        yield from reader.end_block(index)
 
 
-class _Reader:
+class _AnthropicStreamReader:
     """Follows one stream: which blocks are open, and whether the message came to its end."""
 
     def __init__(self) -> None:
         self.is_complete = False
         self._open: dict[int, dict[str, Any]] = {}
         self._usage = Usage()
-        self._reason: Reason = "stop"
+        self._reason: FinishReason = "stop"
 
     def read(self, kind: str, event: Any) -> list[Delta]:
         match kind:
             case "message_start":
-                return [self._counted(event.message.usage)]
+                return [self._update_usage(event.message.usage)]
             case "content_block_start":
-                return self.begin(event.index, event.content_block.to_dict(warnings=False))
+                return self.begin_block(event.index, event.content_block.to_dict(warnings=False))
             case "content_block_delta":
-                return self._more(event.index, event.delta)
+                return self._read_delta(event.index, event.delta)
             case "content_block_stop":
-                return self.end(event.index)
+                return self.end_block(event.index)
             case "message_delta":
                 self._reason = _REASONS.get(event.delta.stop_reason or "", self._reason)
-                return [self._counted(event.usage)]
+                return [self._update_usage(event.usage)]
             case "message_stop":
                 self.is_complete = True
                 return [Finish(self._reason)]
             case _:
                 return []
 
-    def _counted(self, usage: Any) -> Delta:
+    def _update_usage(self, usage: Any) -> Delta:
         """Later figures are cumulative and may leave out what has not changed."""
         before = self._usage
-        cached = _or(usage.cache_read_input_tokens, before.cached_tokens)
-        written = _or(usage.cache_creation_input_tokens, before.written_tokens)
+        cached = _value_or(usage.cache_read_input_tokens, before.cached_tokens)
+        written = _value_or(usage.cache_creation_input_tokens, before.written_tokens)
         fresh = before.input_tokens - before.cached_tokens - before.written_tokens
         self._usage = Usage(
-            input_tokens=_or(usage.input_tokens, fresh) + cached + written,
-            output_tokens=_or(usage.output_tokens, before.output_tokens),
+            input_tokens=_value_or(usage.input_tokens, fresh) + cached + written,
+            output_tokens=_value_or(usage.output_tokens, before.output_tokens),
             cached_tokens=cached,
             written_tokens=written,
         )
         return UsageDelta(self._usage)
 
-    def begin(self, index: int, block: dict[str, Any]) -> list[Delta]:
+    def begin_block(self, index: int, block: dict[str, Any]) -> list[Delta]:
         self._open[index] = block
         if block["type"] == "text":
             return [TextDelta(block["text"])] if block.get("text") else []
@@ -259,7 +268,7 @@ class _Reader:
         block["_json"] = []
         return []
 
-    def _more(self, index: int, delta: Any) -> list[Delta]:
+    def _read_delta(self, index: int, delta: Any) -> list[Delta]:
         block = self._open.get(index, {})
         match delta.type:
             case "text_delta":
@@ -277,7 +286,7 @@ class _Reader:
                 pass
         return []
 
-    def end(self, index: int) -> list[Delta]:
+    def end_block(self, index: int) -> list[Delta]:
         block = self._open.pop(index, {"type": "text"})
         if block["type"] in ("text", "tool_use"):
             return []
@@ -286,13 +295,13 @@ class _Reader:
         return [NativeDelta(AnthropicModel.provider, json.dumps(block, ensure_ascii=False))]
 
 
-def _or(value: int | None, fallback: int) -> int:
+def _value_or(value: int | None, fallback: int) -> int:
     return fallback if value is None else value
 
 
 def _status_error(error: Any) -> ModelError:
     status = _STATUSES.get(error.type, 500) if error.status_code == 200 else error.status_code
     detail = error.api_message or error.message
-    return failed(
+    return model_error(
         _SERVICE, detail, status=status, variable=_KEY, headers=dict(error.response.headers)
     )

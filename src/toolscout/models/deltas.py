@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..catalog.clean import encodable, encodable_json
-from .messages import Call, Message, Native, Part, Text
+from ..catalog.sanitization import replace_json_surrogates, replace_surrogates
+from .messages import Call, Message, NativeBlock, Part, Text
 
-Reason = Literal["stop", "calls", "length", "refused", "paused"]
+FinishReason = Literal["stop", "calls", "length", "refused", "paused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class UsageDelta:
 class Finish:
     """The reply is complete, and why the model ended it."""
 
-    reason: Reason = "stop"
+    reason: FinishReason = "stop"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +100,26 @@ class Reply:
 
     message: Message
     usage: Usage = field(default_factory=Usage)
-    reason: Reason = "stop"
+    reason: FinishReason = "stop"
 
 
 @dataclass(slots=True)
-class _Draft:
+class _ReplyBuilder:
     parts: list[Part | _OpenText | _OpenCall] = field(
         default_factory=list["Part | _OpenText | _OpenCall"]
     )
     calls: dict[int, _OpenCall] = field(default_factory=dict[int, "_OpenCall"])
     usage: Usage = field(default_factory=Usage)
-    reason: Reason = "stop"
+    reason: FinishReason = "stop"
 
-    def take(self, delta: Delta) -> None:
+    def add(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self._text(text)
+                self._add_text(text)
             case CallDelta():
-                self._call(delta)
+                self._add_call(delta)
             case NativeDelta(provider, block):
-                self.parts.append(Native(provider, encodable_json(block)))
+                self.parts.append(NativeBlock(provider, replace_json_surrogates(block)))
             case UsageDelta(usage):
                 self.usage = usage
             case Finish(reason):
@@ -129,14 +129,14 @@ class _Draft:
             case ThoughtDelta():
                 pass
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if not self.parts or not isinstance(self.parts[-1], _OpenText):
             self.parts.append(_OpenText())
         last = self.parts[-1]
         assert isinstance(last, _OpenText)
         last.pieces.append(text)
 
-    def _call(self, delta: CallDelta) -> None:
+    def _add_call(self, delta: CallDelta) -> None:
         call = self.calls.get(delta.index)
         if call is None:
             call = self.calls[delta.index] = _OpenCall()
@@ -146,9 +146,9 @@ class _Draft:
         call.echo = delta.echo or call.echo
         call.pieces.append(delta.arguments)
 
-    def reply(self) -> Reply:
-        parts = tuple(p.closed() if isinstance(p, _OpenText | _OpenCall) else p for p in self.parts)
-        message = Message("assistant", _with_ids(parts))
+    def build(self) -> Reply:
+        parts = tuple(p.build() if isinstance(p, _OpenText | _OpenCall) else p for p in self.parts)
+        message = Message("assistant", _ensure_ids(parts))
         return Reply(message=message, usage=self.usage, reason=self.reason)
 
 
@@ -156,8 +156,8 @@ class _Draft:
 class _OpenText:
     pieces: list[str] = field(default_factory=list[str])
 
-    def closed(self) -> Text:
-        return Text(encodable("".join(self.pieces)))
+    def build(self) -> Text:
+        return Text(replace_surrogates("".join(self.pieces)))
 
 
 @dataclass(slots=True)
@@ -167,12 +167,12 @@ class _OpenCall:
     echo: str = "{}"
     pieces: list[str] = field(default_factory=list[str])
 
-    def closed(self) -> Call:
-        arguments = encodable_json("".join(self.pieces))
-        return Call(self.id, encodable(self.name), arguments or "{}", self.echo)
+    def build(self) -> Call:
+        arguments = replace_json_surrogates("".join(self.pieces))
+        return Call(self.id, replace_surrogates(self.name), arguments or "{}", self.echo)
 
 
-def _with_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+def _ensure_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Every call gets an id of its own, since some services send none or the same one twice."""
     seen: set[str] = set()
     fixed: list[Part] = []
@@ -190,7 +190,7 @@ def collect(deltas: Iterable[Delta]) -> Reply:
 
     A model can write half a surrogate pair, which no request could carry back: here it is mended.
     """
-    draft = _Draft()
+    draft = _ReplyBuilder()
     for delta in deltas:
-        draft.take(delta)
-    return draft.reply()
+        draft.add(delta)
+    return draft.build()

@@ -19,10 +19,10 @@ _HINTS = {
     422: "The request itself was refused; trying again will not help.",
     429: "Wait, ask less often, or raise the limit of the account.",
 }
-_LONGEST_DETAIL = 500
+_MAX_DETAIL_CHARS = 500
 
 
-def key(service: str, given: str | None, *variables: str) -> str:
+def resolve_api_key(service: str, given: str | None, *variables: str) -> str:
     """The key for a service, given or from the environment, or exactly what to set."""
     for value in (given, *(os.environ.get(name) for name in variables)):
         if value:
@@ -34,7 +34,7 @@ def key(service: str, given: str | None, *variables: str) -> str:
     )
 
 
-def failed(
+def model_error(
     service: str,
     detail: object,
     *,
@@ -45,7 +45,7 @@ def failed(
 ) -> ModelError:
     """A failed request as an error; without a status, the service was not reached or broke off."""
     text = " ".join(str(detail or "no details").split())
-    text = text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
+    text = text if len(text) <= _MAX_DETAIL_CHARS else text[:_MAX_DETAIL_CHARS] + "…"
     is_transient = not is_final and (status is None or status in _TRANSIENT or status >= 500)
     what = f"answered {status}" if status else "could not be reached or broke off"
     fallback = "Try again later." if is_transient else "Trying again will not help."
@@ -55,12 +55,12 @@ def failed(
         hint=hint.format(variable=variable or "the environment"),
         status=status,
         is_transient=is_transient,
-        wait_seconds=wait_seconds(headers or {}),
+        wait_seconds=retry_after_seconds(headers or {}),
     )
 
 
 @contextmanager
-def sending(service: str) -> Generator[None]:
+def translate_request_errors(service: str) -> Generator[None]:
     """What goes wrong before a request is on its way is wrong with the request itself."""
     try:
         yield
@@ -71,7 +71,7 @@ def sending(service: str) -> Generator[None]:
         ) from error
 
 
-def cut(service: str) -> ModelError:
+def stream_cut_error(service: str) -> ModelError:
     """A stream that stopped in the middle of a reply."""
     return ModelError(
         f"{service} closed the stream before the reply was complete.",
@@ -80,19 +80,19 @@ def cut(service: str) -> ModelError:
     )
 
 
-def wait_seconds(headers: Mapping[str, str]) -> float | None:
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """How long a service asks us to wait; None if it does not say, or in a way we cannot read."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return max(0.0, float(milliseconds) / 1000)
         if seconds := headers.get("retry-after"):
-            return max(0.0, _until(seconds, headers.get("date")))
+            return max(0.0, _parse_retry_after(seconds, headers.get("date")))
     except (ValueError, TypeError):
         return None
     return None
 
 
-def _until(value: str, now: str | None) -> float:
+def _parse_retry_after(value: str, now: str | None) -> float:
     """Seconds, or a date seen from the service's own clock, so that ours need not be right."""
     if value.strip().replace(".", "", 1).isdigit():
         return float(value)

@@ -15,22 +15,22 @@ from .deltas import (
     CallDelta,
     Delta,
     Finish,
+    FinishReason,
     NativeDelta,
-    Reason,
     TextDelta,
     ThoughtDelta,
     Usage,
     UsageDelta,
 )
-from .failures import cut, failed, key, sending
-from .messages import Call, CallResult, Message, Native, Part, Text
-from .model import Request, transport_to
-from .pump import pumped
+from .failures import model_error, resolve_api_key, stream_cut_error, translate_request_errors
+from .messages import Call, CallResult, Message, NativeBlock, Part, Text
+from .model import ModelRequest, default_transport
+from .stream_task import stream_in_task
 
 _SERVICE = "Google"
 _KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _BASE = "GOOGLE_GEMINI_BASE_URL"
-_REASONS: dict[str, Reason] = {
+_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "SAFETY": "refused",
@@ -42,7 +42,7 @@ _REASONS: dict[str, Reason] = {
 }
 _DELAY = re.compile(r'"retryDelay": "([0-9.]+)s"')
 # The service could not read its own model's call; asked again, it often can.
-_GARBLED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
+_MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
 
 
 class GoogleModel:
@@ -64,10 +64,10 @@ class GoogleModel:
         self._errors: Any = require("google.genai.errors", extra="google")
         self._http: Any = require("httpx2", extra="google")
         self.name = name
-        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
+        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
         self._options = dict(options or {})
         self._client = sdk.Client(
-            api_key=key(_SERVICE, api_key, *_KEYS),
+            api_key=resolve_api_key(_SERVICE, api_key, *_KEYS),
             vertexai=False,
             http_options={
                 "base_url": base_url,
@@ -76,66 +76,66 @@ class GoogleModel:
             },
         )
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         """Ask, and translate the chunks of the stream."""
-        reader = _Reader()
+        reader = _GeminiStreamReader()
         try:
-            with sending(_SERVICE):
+            with translate_request_errors(_SERVICE):
                 stream: AsyncIterable[Any] = await self._client.aio.models.generate_content_stream(
                     model=self.name,
-                    contents=dialogue(request.messages),
-                    config=self._config(request),
+                    contents=render_messages(request.messages),
+                    config=self._request_config(request),
                 )
-            async with aclosing(pumped(stream)) as chunks:
+            async with aclosing(stream_in_task(stream)) as chunks:
                 async for chunk in chunks:
                     for delta in reader.read(chunk):
                         yield delta
         except self._errors.APIError as error:
             raise _api_error(error) from error
         except (self._http.HTTPError, OSError) as error:
-            raise failed(_SERVICE, error) from error
+            raise model_error(_SERVICE, error) from error
         except ValueError as error:
-            raise failed(_SERVICE, f"the stream is not readable ({error})") from error
+            raise model_error(_SERVICE, f"the stream is not readable ({error})") from error
         yield reader.finish()
 
     async def close(self) -> None:
         """Let go of connections."""
         await self._client.aio.aclose()
 
-    def _config(self, request: Request) -> dict[str, Any]:
+    def _request_config(self, request: ModelRequest) -> dict[str, Any]:
         config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
         if request.instructions:
             config["system_instruction"] = request.instructions
         if request.tools:
-            config["tools"] = _tools(request.tools)
-            config["tool_config"] = {"function_calling_config": _choice(request.choice)}
+            config["tools"] = _group_declarations(request.tools)
+            config["tool_config"] = {"function_calling_config": _tool_choice(request.choice)}
         if request.max_tokens:
             config["max_output_tokens"] = request.max_tokens
         return config | self._options
 
 
-def _tools(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _group_declarations(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Bare declarations are gathered into one tool; whole tools stay as they are."""
     declared = [dict(tool) for tool in tools if "name" in tool]
     whole = [dict(tool) for tool in tools if "name" not in tool]
     return [{"function_declarations": declared}, *whole] if declared else whole
 
 
-def _choice(choice: str) -> dict[str, Any]:
+def _tool_choice(choice: str) -> dict[str, Any]:
     modes = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
     if choice in modes:
         return {"mode": modes[choice]}
     return {"mode": "ANY", "allowed_function_names": [choice]}
 
 
-def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def render_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """Messages in Gemini's form: two roles taking turns, results as function responses."""
     turns: list[dict[str, Any]] = []
     echoes: dict[str, dict[str, Any]] = {}
     for message in messages:
         role = "model" if message.role == "assistant" else "user"
-        echoes |= {call.id: call.echoed() for call in message.calls}
-        parts = [p for part in message.parts if (p := _part(part, message.role, echoes))]
+        echoes |= {call.id: call.echo_fields() for call in message.calls}
+        parts = [p for part in message.parts if (p := _render_part(part, message.role, echoes))]
         if not parts:
             continue
         if turns and turns[-1]["role"] == role:
@@ -145,34 +145,40 @@ def dialogue(messages: Sequence[Message]) -> list[dict[str, Any]]:
     return turns
 
 
-def _part(part: Part, role: str, echoes: Mapping[str, dict[str, Any]]) -> dict[str, Any] | None:
+def _render_part(
+    part: Part, role: str, echoes: Mapping[str, dict[str, Any]]
+) -> dict[str, Any] | None:
     match part:
         case Text(text):
             if not text:
                 return None
             return {"text": f"<notice>{text}</notice>" if role == "system" else text}
         case Call():
-            return _call(part)
+            return _render_call(part)
         case CallResult():
-            return _result(part, echoes.get(part.id, {}))
-        case Native(provider, block):
-            return _signed(json.loads(block)) if provider == GoogleModel.provider else None
+            return _render_result(part, echoes.get(part.id, {}))
+        case NativeBlock(provider, block):
+            return (
+                _decode_signature(json.loads(block)) if provider == GoogleModel.provider else None
+            )
 
 
-def _call(call: Call) -> dict[str, Any]:
-    echo = call.echoed()
-    function = {"name": call.name, "args": call.replayed()}
+def _render_call(call: Call) -> dict[str, Any]:
+    echo = call.echo_fields()
+    function = {"name": call.name, "args": call.replay_arguments()}
     if "id" in echo:
         function["id"] = echo["id"]
-    return _signed({"function_call": function, "thought_signature": echo.get("signature")})
+    return _decode_signature(
+        {"function_call": function, "thought_signature": echo.get("signature")}
+    )
 
 
-def _signed(part: dict[str, Any]) -> dict[str, Any]:
+def _decode_signature(part: dict[str, Any]) -> dict[str, Any]:
     signature = part.pop("thought_signature", None)
     return part | ({"thought_signature": base64.b64decode(signature)} if signature else {})
 
 
-def _result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
+def _render_result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
     label = "error" if part.result.is_error else "output"
     response: dict[str, Any] = {"name": part.name, "response": {label: part.result.text}}
     media = [
@@ -187,15 +193,15 @@ def _result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
     return {"function_response": response}
 
 
-def whole(reply: Any) -> Iterator[Delta]:
+def reply_deltas(reply: Any) -> Iterator[Delta]:
     """A reply that came in one piece: a stream of one chunk."""
     if isinstance(reply, Mapping):
         types: Any = require("google.genai.types", extra="google")
         reply = types.GenerateContentResponse.model_validate(reply)
-    return _Reader().read(reply)
+    return _GeminiStreamReader().read(reply)
 
 
-class _Reader:
+class _GeminiStreamReader:
     """Follows one stream; calls arrive whole, the reason why it ended in the last chunk."""
 
     def __init__(self) -> None:
@@ -208,7 +214,7 @@ class _Reader:
             self._reason = "SAFETY"
         for candidate in (chunk.candidates or ())[:1]:
             for part in (candidate.content and candidate.content.parts) or ():
-                yield from self._part(part)
+                yield from self._read_part(part)
             if candidate.finish_reason:
                 self._reason = candidate.finish_reason.value
                 self._message = candidate.finish_message or ""
@@ -218,8 +224,8 @@ class _Reader:
     def finish(self) -> Delta:
         """The end of the reply, or the error that it has none."""
         if not self._reason:
-            raise cut(_SERVICE)
-        if self._reason in _GARBLED:
+            raise stream_cut_error(_SERVICE)
+        if self._reason in _MALFORMED:
             raise ModelError(
                 f"{_SERVICE} could not read the model's call: {self._message or self._reason}.",
                 hint="Ask again, or simplify the tool's schema.",
@@ -228,10 +234,10 @@ class _Reader:
         reason = _REASONS.get(self._reason, "stop")
         return Finish("calls" if self._calls and reason == "stop" else reason)
 
-    def _part(self, part: Any) -> Iterator[Delta]:
+    def _read_part(self, part: Any) -> Iterator[Delta]:
         signature = base64.b64encode(part.thought_signature or b"").decode()
         if part.function_call:
-            yield self._call(part.function_call, signature)
+            yield self._read_call(part.function_call, signature)
             return
         if part.text and part.thought:
             yield ThoughtDelta(part.text)
@@ -241,7 +247,7 @@ class _Reader:
             block = {"text": "", "thought_signature": signature}
             yield NativeDelta(GoogleModel.provider, json.dumps(block))
 
-    def _call(self, call: Any, signature: str) -> Delta:
+    def _read_call(self, call: Any, signature: str) -> Delta:
         index, self._calls = self._calls, self._calls + 1
         echo = {"id": call.id, "signature": signature}
         return CallDelta(
@@ -266,16 +272,16 @@ def _api_error(error: Any) -> ModelError:
     detail = error.message or error.status
     # A wrong key is answered with 400 here, not 401.
     is_key = "API_KEY_INVALID" in json.dumps(error.details, default=str)
-    return failed(
+    return model_error(
         _SERVICE,
         detail,
         status=401 if is_key else error.code,
         variable=_KEYS[0],
-        headers=_headers(error),
+        headers=_retry_headers(error),
     )
 
 
-def _headers(error: Any) -> dict[str, str]:
+def _retry_headers(error: Any) -> dict[str, str]:
     """The pause Google asks for is in the body, as `RetryInfo`; as headers it reads like others."""
     headers: dict[str, str] = dict(getattr(error.response, "headers", None) or {})
     found = _DELAY.search(json.dumps(error.details, default=str))

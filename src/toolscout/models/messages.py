@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..catalog.result import Result
-from ..disclosure.asking import decoded
+from ..disclosure.search_arguments import decode_json
 from ..errors import StoreError
 
-Role = Literal["system", "user", "assistant", "tool"]
+MessageRole = Literal["system", "user", "assistant", "tool"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +43,17 @@ class Call:
         if not self.arguments.strip():
             return {}
         try:
-            value = decoded(self.arguments)
+            value = decode_json(self.arguments)
         except (ValueError, RecursionError):
             return None
         return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
-    def replayed(self) -> dict[str, Any]:
+    def replay_arguments(self) -> dict[str, Any]:
         """Arguments a provider accepts back: always an object, broken text kept inside it."""
         value = self.values()
         return {"unreadable": self.arguments} if value is None else value
 
-    def echoed(self) -> dict[str, Any]:
+    def echo_fields(self) -> dict[str, Any]:
         """What the provider wants to see again."""
         return json.loads(self.echo)
 
@@ -69,13 +69,13 @@ class CallResult:
     type: Literal["result"] = "result"
 
     @property
-    def words(self) -> str:
+    def extra_text(self) -> str:
         """What is said beside the native form, which stands for the first part of the result."""
         return "\n".join(c.text for c in self.result.content[1:] if c.text)
 
 
 @dataclass(frozen=True, slots=True)
-class Native:
+class NativeBlock:
     """A block only its own provider understands (thinking, hosted search), kept word for word."""
 
     provider: str
@@ -83,14 +83,14 @@ class Native:
     type: Literal["native"] = "native"
 
 
-Part = Text | Call | CallResult | Native
+Part = Text | Call | CallResult | NativeBlock
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
     """One turn of one side."""
 
-    role: Role
+    role: MessageRole
     parts: tuple[Annotated[Part, Field(discriminator="type")], ...]
 
     @property
@@ -109,27 +109,27 @@ class Message:
         return tuple(p for p in self.parts if isinstance(p, CallResult))
 
 
-def user(text: str) -> Message:
+def user_message(text: str) -> Message:
     """Something the user says."""
     return Message("user", (Text(text),))
 
 
-def assistant(*parts: Part) -> Message:
+def assistant_message(*parts: Part) -> Message:
     """Something the model says or asks for."""
     return Message("assistant", parts)
 
 
-def notice(text: str) -> Message:
+def notice_message(text: str) -> Message:
     """Something the program tells the model in the middle of a conversation."""
     return Message("system", (Text(text),))
 
 
-def answered(call: Call, result: Result, *, native: str = "") -> CallResult:
+def build_call_result(call: Call, result: Result, *, native: str = "") -> CallResult:
     """The result of a call, without what only its source understands."""
     return CallResult(call.id, call.name, replace(result, raw=None), native)
 
 
-def returned(*results: CallResult) -> Message:
+def results_message(*results: CallResult) -> Message:
     """The results of one step, together, as every provider wants them."""
     return Message("tool", results)
 
@@ -137,7 +137,7 @@ def returned(*results: CallResult) -> Message:
 _ADAPTER: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
 
-def dump(messages: Iterable[Message]) -> str:
+def dump_messages(messages: Iterable[Message]) -> str:
     """A conversation as JSON text; the same one gives the same bytes."""
     rows = _ADAPTER.dump_python(tuple(messages))
     text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
@@ -145,7 +145,7 @@ def dump(messages: Iterable[Message]) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def load(text: str) -> tuple[Message, ...]:
+def load_messages(text: str) -> tuple[Message, ...]:
     """A conversation from its JSON text."""
     try:
         return _ADAPTER.validate_json(text)
@@ -154,3 +154,22 @@ def load(text: str) -> tuple[Message, ...]:
             f"The kept conversation cannot be read: {error.errors()[0]['msg']}.",
             hint="Start a new session, or remove this one from the store.",
         ) from error
+
+
+CONVERSATION_SECTION = "conversation"
+
+
+def load_history(text: str | None) -> tuple[Message, ...]:
+    """The messages of a conversation so far; none if it is new."""
+    return load_messages(text) if text else ()
+
+
+def append_messages(text: str | None, messages: Sequence[Message]) -> str:
+    """The kept text with some more messages, joined as text so that length costs nothing.
+
+    Whoever else wrote to the conversation meanwhile keeps his place in it.
+    """
+    new = dump_messages(messages)
+    if not text or text == "[]":
+        return new
+    return f"{text[:-1]},{new[1:]}" if messages else text

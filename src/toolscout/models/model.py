@@ -17,7 +17,7 @@ REQUIRED = "required"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class ModelRequest:
     """One request of a model.
 
     `tools` are in the provider's own form, as a view renders them. `choice` is `auto`, `none`,
@@ -49,7 +49,7 @@ class Model(Protocol):
         """How requests travel: native features are used only where nothing stands between."""
         ...
 
-    def stream(self, request: Request) -> AsyncGenerator[Delta]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         """Ask, and give what comes as it comes; a failure is a ModelError."""
         ...
 
@@ -58,7 +58,7 @@ class Model(Protocol):
         ...
 
 
-def transport_to(base_url: str | None, *, variable: str) -> Transport:
+def default_transport(base_url: str | None, *, variable: str) -> Transport:
     """How requests travel if nobody says: at an address of one's own, anything may answer.
 
     The address may also be in the environment, where every SDK looks for it by itself.
@@ -66,6 +66,6 @@ def transport_to(base_url: str | None, *, variable: str) -> Transport:
     return "gateway" if base_url or os.environ.get(variable) else "direct"
 
 
-async def complete(model: Model, request: Request) -> Reply:
+async def complete(model: Model, request: ModelRequest) -> Reply:
     """Ask, and wait for the whole reply."""
     return collect([delta async for delta in model.stream(request)])

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from ..disclosure.target import Transport
 from ..errors import ModelError, require
-from .failures import failed, key
-from .model import transport_to
+from .failures import model_error, resolve_api_key
+from .model import default_transport
 
 _KEY = "OPENAI_API_KEY"
 _BASE = "OPENAI_BASE_URL"
@@ -28,7 +28,7 @@ _STATUSES = {
 _FINAL = frozenset({"insufficient_quota"})
 
 
-class Endpoint:
+class OpenAIEndpoint:
     """A connection to OpenAI, or to anything that speaks like it at another base URL."""
 
     def __init__(
@@ -42,38 +42,38 @@ class Endpoint:
         self.is_elsewhere = bool(elsewhere)
         self.service = urlsplit(elsewhere).netloc if elsewhere else "OpenAI"
         self.client = self.sdk.AsyncOpenAI(
-            api_key=key(self.service, given, _KEY),
+            api_key=resolve_api_key(self.service, given, _KEY),
             base_url=elsewhere,
             max_retries=0,
             timeout=timeout_seconds,
         )
 
     @asynccontextmanager
-    async def failures(self) -> AsyncGenerator[None]:
+    async def translate_errors(self) -> AsyncGenerator[None]:
         """Whatever the SDK raises inside leaves as a ModelError."""
         try:
             yield
         except self.sdk.APIStatusError as error:
-            raise failed(
+            raise model_error(
                 self.service,
-                _said(error),
+                _error_message(error),
                 status=error.status_code,
                 variable=_KEY,
                 headers=dict(error.response.headers),
                 is_final=error.code in _FINAL,
             ) from error
         except (self.sdk.APIConnectionError, self._http.HTTPError) as error:
-            raise failed(self.service, error.__cause__ or error) from error
+            raise model_error(self.service, error.__cause__ or error) from error
         except self.sdk.APIError as error:
-            raise self.broken(error.code or error.type, error.message) from error
+            raise self.stream_error(error.code or error.type, error.message) from error
         except ValueError as error:
-            raise failed(self.service, f"the stream is not readable ({error})") from error
+            raise model_error(self.service, f"the stream is not readable ({error})") from error
 
-    def broken(self, code: str | None, message: str) -> ModelError:
+    def stream_error(self, code: str | None, message: str) -> ModelError:
         """A failure reported inside a stream that had begun well."""
         status = _STATUSES.get(code or "", 500)
         is_final = code in _FINAL
-        return failed(self.service, message, status=status, variable=_KEY, is_final=is_final)
+        return model_error(self.service, message, status=status, variable=_KEY, is_final=is_final)
 
 
 class OpenAIClient:
@@ -93,8 +93,8 @@ class OpenAIClient:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
-        self.transport: Transport = transport or transport_to(base_url, variable=_BASE)
-        self._endpoint = Endpoint(
+        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
+        self._endpoint = OpenAIEndpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )
         self._options = dict(options or {})
@@ -104,7 +104,7 @@ class OpenAIClient:
         await self._endpoint.client.close()
 
 
-def _said(error: Any) -> str:
+def _error_message(error: Any) -> str:
     """The service's own sentence, without the SDK's wrapping."""
     body: object = error.body
     said = cast("dict[str, object]", body).get("message") if isinstance(body, dict) else body

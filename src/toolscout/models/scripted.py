@@ -13,16 +13,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..disclosure.target import Transport
 from ..errors import ConfigError, ModelError
-from .deltas import CallDelta, Delta, Finish, Reason, TextDelta, Usage, UsageDelta
-from .failures import cut, failed
-from .messages import dump
-from .model import Request
+from .deltas import CallDelta, Delta, Finish, FinishReason, TextDelta, Usage, UsageDelta
+from .failures import model_error, stream_cut_error
+from .messages import dump_messages
+from .model import ModelRequest
 
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScriptedCall:
     """A call in a script; arguments given as text are sent as they are, even when broken."""
 
     name: str
@@ -30,7 +30,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScriptedFailure:
     """A failure in a script: a status as the service would answer, or a stream that breaks off."""
 
     status: int | None = None
@@ -43,13 +43,13 @@ class Turn:
     """One reply in a script: words, calls, both, or a failure."""
 
     say: str = ""
-    calls: tuple[Asked, ...] = ()
-    error: Fault | None = None
+    calls: tuple[ScriptedCall, ...] = ()
+    error: ScriptedFailure | None = None
     usage: Usage | None = None
-    reason: Reason | None = None
+    reason: FinishReason | None = None
 
 
-Script = Sequence[Turn | str | Callable[[Request], Turn]]
+Script = Sequence[Turn | str | Callable[[ModelRequest], Turn]]
 """Turns in order; a bare text is said, a function makes its turn from the request it answers."""
 
 _ADAPTER: TypeAdapter[list[str | Turn]] = TypeAdapter(list[str | Turn])
@@ -69,7 +69,7 @@ class ScriptedModel:
         self.name = name
         self.provider = provider
         self.transport: Transport = "direct"
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self._turns = tuple(script)
         self._count = count
 
@@ -89,25 +89,25 @@ class ScriptedModel:
             ) from error
         return cls(turns, name=Path(path).name, count=count)
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
         """The next turn of the script."""
-        turn = self._next(request)
+        turn = self._next_turn(request)
         for piece in _WORDS.findall(turn.say):
             yield TextDelta(piece)
         if turn.error:
-            raise _fault(turn.error)
+            raise _failure_error(turn.error)
         for index, asked in enumerate(turn.calls):
             given = asked.arguments
             text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
             call_id = f"call_{len(self.requests)}_{index}"
             yield CallDelta(index, id=call_id, name=asked.name, arguments=text)
-        yield UsageDelta(turn.usage or self._counted(request, turn))
+        yield UsageDelta(turn.usage or self._count_usage(request, turn))
         yield Finish(turn.reason or ("calls" if turn.calls else "stop"))
 
     async def close(self) -> None:
         """Nothing is held."""
 
-    def _next(self, request: Request) -> Turn:
+    def _next_turn(self, request: ModelRequest) -> Turn:
         place = len(self.requests)
         self.requests.append(request)
         if place >= len(self._turns):
@@ -120,18 +120,18 @@ class ScriptedModel:
             return turn(request)
         return Turn(say=turn) if isinstance(turn, str) else turn
 
-    def _counted(self, request: Request, turn: Turn) -> Usage:
+    def _count_usage(self, request: ModelRequest, turn: Turn) -> Usage:
         if self._count is None:
             return Usage()
         tools = json.dumps([dict(tool) for tool in request.tools], ensure_ascii=False)
         said = turn.say + "".join(f"{c.name}{c.arguments}" for c in turn.calls)
-        asked = (request.instructions, tools, dump(request.messages))
+        asked = (request.instructions, tools, dump_messages(request.messages))
         return Usage(
             input_tokens=sum(self._count(text) for text in asked), output_tokens=self._count(said)
         )
 
 
-def _fault(fault: Fault) -> ModelError:
+def _failure_error(fault: ScriptedFailure) -> ModelError:
     if fault.is_cut:
-        return cut("The script")
-    return failed("The script", fault.message, status=fault.status)
+        return stream_cut_error("The script")
+    return model_error("The script", fault.message, status=fault.status)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ..errors import ConfigError
 from .anthropic import AnthropicModel
-from .chat import ChatModel
 from .google import GoogleModel
 from .model import Model
-from .responses import ResponsesModel
+from .openai_chat import ChatModel
+from .openai_responses import ResponsesModel
 from .scripted import ScriptedModel
 
 _CLIENTS: dict[str, Callable[..., Model]] = {

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, BinaryIO
 
-from .passages import CHUNK, characters
+from .passages import CHUNK, count_characters
 
 re2: Any = import_module("re2")  # it brings no types
 
 PATTERN_CAP = 200
 CONTEXT_LINES = 2
 _LONG_LINE = 2_000
-_AROUND = 200
+_EXCERPT_BYTES = 200
 _WINDOW = 1 << 16
 _WIDEST = 1 << 18
 _OVERLAP = 1 << 12
@@ -38,7 +38,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GrepResult:
     """What a search came to; `stopped` says why it did not reach the end, if it did not."""
 
     lines: tuple[Line, ...] = ()
@@ -69,26 +69,28 @@ def compile_pattern(pattern: str, *, case_sensitive: bool) -> Any:
         raise BadPattern(f"The pattern is not RE2: {text}.") from error
 
 
-def grep(stream: BinaryIO, pattern: Any, *, max_results: int, seconds: float) -> Found:
+def grep(stream: BinaryIO, pattern: Any, *, max_results: int, seconds: float) -> GrepResult:
     """Lines that match, with the lines around them, up to a number and a time."""
     try:
         view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError:
-        return Found()  # an empty file cannot be mapped, and has no lines
+        return GrepResult()  # an empty file cannot be mapped, and has no lines
     with view:
-        scan = _Scan(view, pattern, time.monotonic() + seconds)
-        page = _Page(view)
+        scan = _Scanner(view, pattern, time.monotonic() + seconds)
+        page = _LineCollector(view)
         position = matches = 0
         while (span := scan.find(position)) is not None:
             if matches == max_results:
-                return Found(page.lines(), matches, f"stopped at the first {matches:,} matches")
-            position = page.show(*span)
+                return GrepResult(
+                    page.lines(), matches, f"stopped at the first {matches:,} matches"
+                )
+            position = page.add_match(*span)
             matches += 1
         late = f"stopped after {seconds:g} seconds; a simpler pattern is quicker"
-        return Found(page.lines(), matches, late if scan.is_late else "")
+        return GrepResult(page.lines(), matches, late if scan.is_late else "")
 
 
-class _Scan:
+class _Scanner:
     """Looks for the next match in windows, so that a costly pattern is noticed in time."""
 
     def __init__(self, view: mmap.mmap, pattern: Any, deadline: float) -> None:
@@ -106,14 +108,14 @@ class _Scan:
             began = time.monotonic()
             match = self._pattern.search(self._view, position, stop)
             if match is not None:
-                return None if self._is_after_the_end(match.start(), size) else match.span()
-            self._adapt(began)
+                return None if self._is_past_end(match.start(), size) else match.span()
+            self._adjust_window(began)
             if self.is_late or stop == size:
                 return None
             position = onward
         return None
 
-    def _is_after_the_end(self, begin: int, size: int) -> bool:
+    def _is_past_end(self, begin: int, size: int) -> bool:
         return begin == size and self._view[size - 1 : size] == b"\n"
 
     def _window(self, position: int, size: int) -> tuple[int, int]:
@@ -124,68 +126,70 @@ class _Scan:
         newline = self._view.rfind(b"\n", position, stop)
         return (newline + 1, newline + 1) if newline >= 0 else (stop, stop - _OVERLAP)
 
-    def _adapt(self, began: float) -> None:
+    def _adjust_window(self, began: float) -> None:
         now = time.monotonic()
         self.is_late = now > self._deadline
         is_quick = now - began < _QUICK_SECONDS
         self._width = min(self._width * 2, _WIDEST) if is_quick else _WINDOW
 
 
-class _Page:
+class _LineCollector:
     """Collects the lines to show, and knows where in the file it is."""
 
     def __init__(self, view: mmap.mmap) -> None:
         self._view = view
         self._shown: dict[tuple[int, int], Line] = {}
-        self._line = _Tally(view, lambda piece: piece.count(b"\n"))
-        self._character = _Tally(view, characters)
+        self._line = _PositionCounter(view, lambda piece: piece.count(b"\n"))
+        self._character = _PositionCounter(view, count_characters)
         self._bounds = (0, -1)
 
     def lines(self) -> tuple[Line, ...]:
         """All lines so far, in the file's order."""
         return tuple(self._shown[key] for key in sorted(self._shown))
 
-    def show(self, begin: int, end: int) -> int:
+    def add_match(self, begin: int, end: int) -> int:
         """Show a match and its surroundings; say where to look for the next one."""
-        start, stop = self._line_around(begin)
-        number = self._line.until(start) + 1
+        start, stop = self._line_bounds(begin)
+        number = self._line.count_to(start) + 1
         if stop - start <= _LONG_LINE:
-            self._shown[number, 0] = Line(number, _decoded(self._view[start:stop]), is_match=True)
+            self._shown[number, 0] = Line(
+                number, _decode_line(self._view[start:stop]), is_match=True
+            )
             onward = stop + 1
         else:
-            onward = self._show_part(number, begin, min(end, begin + _AROUND), stop)
-        self._show_around(number, start, stop)
+            onward = self._add_excerpt(number, begin, min(end, begin + _EXCERPT_BYTES), stop)
+        self._add_context(number, start, stop)
         return onward
 
-    def _show_part(self, number: int, begin: int, end: int, stop: int) -> int:
-        left = max(self._bounds[0], begin - _AROUND)
+    def _add_excerpt(self, number: int, begin: int, end: int, stop: int) -> int:
+        left = max(self._bounds[0], begin - _EXCERPT_BYTES)
         while left > self._bounds[0] and self._view[left] & 0xC0 == 0x80:
             left -= 1
-        right = min(stop, end + _AROUND)
-        character = self._character.until(left) + 1
-        text = _decoded(self._view[left:right])
+        right = min(stop, end + _EXCERPT_BYTES)
+        character = self._character.count_to(left) + 1
+        text = _decode_line(self._view[left:right])
         self._shown[number, left + 1] = Line(number, text, is_match=True, character=character)
         return right if right > begin else begin + 1
 
-    def _show_around(self, number: int, start: int, stop: int) -> None:
+    def _add_context(self, number: int, start: int, stop: int) -> None:
         for back in range(1, CONTEXT_LINES + 1):
             if start == 0:
                 break
             end, start = start - 1, self._view.rfind(b"\n", 0, start - 1) + 1
-            self._show_context(number - back, start, end)
+            self._add_context_line(number - back, start, end)
         size = len(self._view)
         for ahead in range(1, CONTEXT_LINES + 1):
             if stop + 1 >= size:
                 break
             start, stop = stop + 1, self._end_of_line(stop + 1)
-            self._show_context(number + ahead, start, stop)
+            self._add_context_line(number + ahead, start, stop)
 
-    def _show_context(self, number: int, start: int, stop: int) -> None:
-        text = _decoded(self._view[start : min(stop, start + 2 * _AROUND)])
-        is_cut = stop - start > 2 * _AROUND
+    def _add_context_line(self, number: int, start: int, stop: int) -> None:
+        text = _decode_line(self._view[start : min(stop, start + 2 * _EXCERPT_BYTES)])
+        is_cut = stop - start > 2 * _EXCERPT_BYTES
         self._shown.setdefault((number, 0), Line(number, text + "…" if is_cut else text))
 
-    def _line_around(self, position: int) -> tuple[int, int]:
+    def _line_bounds(self, position: int) -> tuple[int, int]:
         if not self._bounds[0] <= position <= self._bounds[1]:
             start = self._view.rfind(b"\n", 0, position) + 1
             self._bounds = (start, self._end_of_line(position))
@@ -196,7 +200,7 @@ class _Page:
         return len(self._view) if end < 0 else end
 
 
-class _Tally:
+class _PositionCounter:
     """Counts something from the beginning of a file up to places that only move forward."""
 
     def __init__(self, view: mmap.mmap, count: Callable[[bytes], int]) -> None:
@@ -205,7 +209,7 @@ class _Tally:
         self._at = 0
         self._total = 0
 
-    def until(self, position: int) -> int:
+    def count_to(self, position: int) -> int:
         while self._at < position:
             piece = self._view[self._at : min(position, self._at + CHUNK)]
             self._total += self._count(piece)
@@ -213,5 +217,5 @@ class _Tally:
         return self._total
 
 
-def _decoded(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.removesuffix(b"\r").decode("utf-8", "replace")

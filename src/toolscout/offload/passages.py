@@ -27,13 +27,13 @@ class Passage:
     total: int
 
 
-class _Found(NamedTuple):
+class _ByteRange(NamedTuple):
     first: int | None
     last: int | None
     total: int
 
 
-def passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Passage:
+def read_passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Passage:
     """The characters from `start` to `end`; an end beyond the text is taken as its end."""
     if start < 1:
         raise OutOfRange(f"start is {start}, but characters are counted from 1.")
@@ -48,23 +48,23 @@ def passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Pa
     return Passage(text, start, min(end, found.total), found.total)
 
 
-def characters(data: bytes | memoryview) -> int:
+def count_characters(data: bytes | memoryview) -> int:
     """How many characters begin in this piece of UTF-8."""
-    return int(np.count_nonzero(_leads(data)))
+    return int(np.count_nonzero(_character_starts(data)))
 
 
-def _leads(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _character_starts(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Where characters begin: every byte but the continuation bytes."""
     return (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
 
 
-def _locate(stream: BinaryIO, start: int, end: int, size: int) -> _Found:
+def _locate(stream: BinaryIO, start: int, end: int, size: int) -> _ByteRange:
     """The byte at which `start` begins and the one after `end`, and how many there are in all."""
     first = last = None
     seen = offset = 0
     stream.seek(0, os.SEEK_SET)
     while chunk := stream.read(size):
-        leads = _leads(chunk)
+        leads = _character_starts(chunk)
         here = int(np.count_nonzero(leads))
         if first is None and seen + here >= start:
             first = offset + int(np.flatnonzero(leads)[start - seen - 1])
@@ -72,4 +72,4 @@ def _locate(stream: BinaryIO, start: int, end: int, size: int) -> _Found:
             last = offset + int(np.flatnonzero(leads)[end - seen])
         seen += here
         offset += len(chunk)
-    return _Found(first, last, seen)
+    return _ByteRange(first, last, seen)

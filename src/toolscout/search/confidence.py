@@ -6,21 +6,23 @@ from collections.abc import Sequence
 from math import copysign, exp, log1p, log10
 from operator import mul
 
+from .analyzer import terms
 from .hit import Evidence
-from .rankers.bm25f import Words
-from .rankers.dense import Meaning
-from .rankers.exact import WHOLE, Names
-from .ranking import Fused, Ranking, Request
-from .text import terms
+from .rankers.bm25f import LexicalRanking
+from .rankers.dense import DenseRanking
+from .rankers.exact import WHOLE_SCORE, NameRanking
+from .ranking import FusedRanking, Ranking, RankingRequest
 
 # Fitted by bench/calibrate.py: constant, similarity, meaning, words, coverage, share, named, tools.
 WITH_VECTORS = (-3.489, 2.878, 0.390, 1.265, -0.308, 0.870, -0.029, -0.774)
-WORDS_ALONE = (-3.452, 0.000, 0.000, 1.372, 0.013, 1.759, 2.581, -0.521)
+KEYWORDS_ONLY = (-3.452, 0.000, 0.000, 1.372, 0.013, 1.759, 2.581, -0.521)
 
 _LONGEST_WORD = 64
 
 
-def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evidence:
+def gather_evidence(
+    request: RankingRequest, rankings: Sequence[Ranking], fused: FusedRanking
+) -> Evidence:
     """Gather what speaks for the best hit."""
     best = fused.slots[:1]
     slot = int(best[0])
@@ -28,14 +30,16 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
     meaning = words = coverage = share = 0.0
     for ranking in rankings:
         match ranking:
-            case Meaning():
-                closest, standard = ranking.judged(slot)
+            case DenseRanking():
+                closest, standard = ranking.similarity_and_score(slot)
                 similarity = max(closest, similarity or 0.0)
                 meaning = max(meaning, standard)
-            case Words() if ranking.coverage > coverage:  # foreign words, where they know more
+            case LexicalRanking() if (
+                ranking.coverage > coverage
+            ):  # foreign words, where they know more
                 words = ranking.score(slot)
                 coverage = ranking.coverage
-                share = ranking.share(slot)
+                share = ranking.idf_share(slot)
             case _:
                 pass
     name = set(terms(request.index.tool(slot).local_name))
@@ -45,7 +49,7 @@ def evidence(request: Request, rankings: Sequence[Ranking], fused: Fused) -> Evi
 
 def confidence(found: Evidence) -> float:
     """The chance that the best hit is right, by a logistic model."""
-    weights = WORDS_ALONE if found.similarity is None else WITH_VECTORS
+    weights = KEYWORDS_ONLY if found.similarity is None else WITH_VECTORS
     total = sum(map(mul, weights, features(found)))
     return round(1e4 / (1 + exp(-total))) / 1e4
 
@@ -58,12 +62,12 @@ def features(found: Evidence) -> tuple[float, ...]:
     return (1.0, similarity, found.meaning, words, *known, log10(max(1, found.tools)))
 
 
-def is_worded(request: Request) -> bool:
+def has_words(request: RankingRequest) -> bool:
     """Whether a request says anything that could be a word."""
     return min(map(len, request.terms), default=_LONGEST_WORD + 1) <= _LONGEST_WORD
 
 
-def is_named(rankings: Sequence[Ranking], fused: Fused) -> bool:
+def is_exact_name(rankings: Sequence[Ranking], fused: FusedRanking) -> bool:
     """Whether the request simply is the best hit's name."""
-    names = [r for r in rankings if isinstance(r, Names)]
-    return any(float(r.at(fused.slots[:1])[0]) >= WHOLE for r in names)
+    names = [r for r in rankings if isinstance(r, NameRanking)]
+    return any(float(r.scores_at(fused.slots[:1])[0]) >= WHOLE_SCORE for r in names)

@@ -11,26 +11,26 @@ import numpy as np
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
-from .answer import Method, answer, merged
+from .candidate_filter import Allow, allow_mask
 from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, Floats, is_literate, is_translating
-from .fields import Texts, texts
-from .filling import RETRY_SECONDS, Filler, Progress
+from .embedders.embedder import Embedder, Floats, has_vocabulary, is_cross_lingual
+from .embedding_worker import RETRY_SECONDS, EmbeddingWorker, ProgressCallback
+from .fields import TextRecipe, embedding_texts
 from .fusion import zscore
-from .glossary import Glossary, spoken
+from .glossary import Glossary, common_words
 from .hit import Results
 from .index import Index
+from .pipeline import Pipeline, merge_results, run_query
+from .preprocessing import QueryPreprocessor, prepare_query
 from .query import Mode, parse_all
 from .rankers.bm25f import BM25F
+from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
-from .rankers.foreign import Foreign
 from .ranking import Fusion, Mask, Ranker
-from .scope import Allow, allowed
-from .spellings import Spellings
-from .values import Prepare, prepared
+from .spelling_index import SpellingIndex
 
-__all__ = ["Allow", "Engine", "Status"]
+__all__ = ["Allow", "Engine", "IndexStatus"]
 
 _MASKS = 64
 
@@ -42,30 +42,32 @@ class Snapshot:
     catalog: Catalog
     index: Index
     masks: dict[Allow, Mask] = field(default_factory=dict[Allow, Mask])
-    met: dict[int, tuple[Allow, Mask]] = field(default_factory=dict[int, tuple[Allow, Mask]])
+    masks_by_id: dict[int, tuple[Allow, Mask]] = field(
+        default_factory=dict[int, tuple[Allow, Mask]]
+    )
 
     def mask(self, allow: Allow | None) -> Mask:
         """The slots that a rule allows; rules that can be told apart are worked out once."""
         if allow is None:
             return self.index.alive
         if not (callable(allow) or isinstance(allow, frozenset)):
-            return allowed(self.index, allow)
-        if (again := self.met.get(id(allow))) is not None:
+            return allow_mask(self.index, allow)
+        if (again := self.masks_by_id.get(id(allow))) is not None:
             return again[1]
-        mask = self._worked_out(allow)
-        if len(self.met) >= _MASKS:
-            self.met.clear()
-        self.met[id(allow)] = allow, mask  # the rule is kept, so that its id stays its own
+        mask = self._look_up_mask(allow)
+        if len(self.masks_by_id) >= _MASKS:
+            self.masks_by_id.clear()
+        self.masks_by_id[id(allow)] = allow, mask  # the rule is kept, so that its id stays its own
         return mask
 
-    def _worked_out(self, allow: Allow) -> Mask:
+    def _look_up_mask(self, allow: Allow) -> Mask:
         """The same, for a rule that is not the very one met before: telling takes its while."""
         try:
             known = self.masks.get(allow)
         except TypeError:  # it has no hash
-            return allowed(self.index, allow)
+            return allow_mask(self.index, allow)
         if known is None:
-            known = allowed(self.index, allow)
+            known = allow_mask(self.index, allow)
             if len(self.masks) >= _MASKS:
                 self.masks.clear()
             self.masks[allow] = known
@@ -73,7 +75,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class IndexStatus:
     """How far the index is: tools, vectors by embedder, and what went wrong, if anything."""
 
     tools: int
@@ -101,21 +103,23 @@ class Engine:
         cache: VectorCache | None = None,
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
-        read: Texts = texts,
-        prepare: Prepare = prepared,
+        read: TextRecipe = embedding_texts,
+        prepare: QueryPreprocessor = prepare_query,
         mends: bool = True,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.embedders = tuple(embedders)
         self.cut = cut
-        arms = tuple(rankers or _arms(self.embedders))
-        spellings = Spellings(is_word=_judge(self.embedders))
-        self._method = Method(arms, fusion, spellings, prepare, mends=mends)
-        self._translating = {arm.embedder.id for arm in arms if isinstance(arm, Foreign)}
+        arms = tuple(rankers or _default_rankers(self.embedders))
+        spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
+        self._method = Pipeline(arms, fusion, spellings, prepare, corrects_typos=mends)
+        self._translating = {arm.embedder.id for arm in arms if isinstance(arm, CrossLingual)}
         self._writing = Lock()
         self._now = Snapshot(Catalog(), Index())
-        self._filler = Filler(self, self.embedders, cache, read=read, retry_seconds=retry_seconds)
+        self._filler = EmbeddingWorker(
+            self, self.embedders, cache, read=read, retry_seconds=retry_seconds
+        )
         if catalog is not None:
             self.update(catalog)
 
@@ -125,12 +129,12 @@ class Engine:
         return self._now.catalog
 
     @property
-    def status(self) -> Status:
+    def status(self) -> IndexStatus:
         """How far the index is."""
         now = self._now.index
-        counts = {e.id: now.embedded(e.id) for e in self.embedders}
+        counts = {e.id: now.vector_count(e.id) for e in self.embedders}
         is_filling = self._filler.is_running and any(c < len(now) for c in counts.values())
-        return Status(len(now), counts, is_filling, self._filler.problem)
+        return IndexStatus(len(now), counts, is_filling, self._filler.problem)
 
     def update(self, catalog: Catalog) -> None:
         """Take over a newer snapshot; only what changed is indexed."""
@@ -139,16 +143,16 @@ class Engine:
             change = catalog.diff(now.catalog)
             gone = (*change.removed, *(t.name for t in change.changed))
             try:
-                index = now.index.without(gone).with_tools((*change.added, *change.changed))
+                index = now.index.without_tools(gone).with_tools((*change.added, *change.changed))
             except Exception:  # whatever it has left half done is left behind
-                self._now = Snapshot(now.catalog, now.index.rebuilt())
+                self._now = Snapshot(now.catalog, now.index.compact())
                 raise
-            self._now = Snapshot(catalog, index.rebuilt() if index.is_worn else index)
+            self._now = Snapshot(catalog, index.compact() if index.needs_compaction else index)
         self._filler.start()
 
-    def fill(self, progress: Progress | None = None) -> Status:
+    def fill(self, progress: ProgressCallback | None = None) -> IndexStatus:
         """Wait until every tool has its vectors, or until an embedder fails."""
-        self._filler.finish(progress)
+        self._filler.fill_now(progress)
         return self.status
 
     def close(self) -> None:
@@ -169,30 +173,30 @@ class Engine:
         mask = now.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        each = [answer(self._method, now.index, q, mask, limit=limit) for q in queries]
-        found = merged(each, limit=limit)
+        each = [run_query(self._method, now.index, q, mask, limit=limit) for q in queries]
+        found = merge_results(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
             hits=found.hits,
             confidence=found.confidence,
             answered=found.confidence >= self.cut,
             near=found.near,
-            notes=tuple(dict.fromkeys((*found.notes, *self._notes(now.index, mask)))),
+            notes=tuple(dict.fromkeys((*found.notes, *self._vector_notes(now.index, mask)))),
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
         )
 
-    def lacking(self, embedder: Embedder) -> list[Tool]:
+    def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:
         """The tools that an embedder has made no vector for."""
         now = self._now.index
-        return [now.tool(slot) for slot in now.missing(embedder.id)]
+        return [now.tool(slot) for slot in now.slots_without_vectors(embedder.id)]
 
-    def take(self, embedder: Embedder, tools: Sequence[Tool], vectors: Floats) -> None:
+    def add_vectors(self, embedder: Embedder, tools: Sequence[Tool], vectors: Floats) -> None:
         """Put vectors where their tools are now; a tool that has changed since is passed over."""
         with self._writing:
             now = self._now
-            found = [(i, slot) for i, t in enumerate(tools) if (slot := now.index.holds(t)) >= 0]
+            found = [(i, slot) for i, t in enumerate(tools) if (slot := now.index.slot_of(t)) >= 0]
             if found:
                 rows, slots = zip(*found, strict=True)
                 places = np.array(slots, np.int32)
@@ -201,7 +205,7 @@ class Engine:
                 index = now.index.with_vectors(embedder.id, places, vectors)
                 self._now = replace(now, index=index)
 
-    def unlearnt(self, embedder: Embedder) -> Mapping[str, str]:
+    def words_to_embed(self, embedder: Embedder) -> Mapping[str, str]:
         """The terms whose words an embedder is to learn, each with its word."""
         now = self._now
         known = now.index.glossaries.get(embedder.id)
@@ -209,28 +213,30 @@ class Engine:
         is_wanted = embedder.id in self._translating and size > 0
         if not is_wanted or (known is not None and not known.is_outgrown(size)):
             return {}
-        return spoken(now.catalog)
+        return common_words(now.catalog)
 
-    def learnt(self, embedder: Embedder) -> Mapping[str, Floats]:
+    def word_vectors(self, embedder: Embedder) -> Mapping[str, Floats]:
         """The words that an embedder has learnt, with their vectors."""
         known = self._now.index.glossaries.get(embedder.id)
         return {} if known is None else dict(zip(known.words, known.vectors, strict=True))
 
-    def learn(self, embedder: Embedder, words: Mapping[str, str], vectors: Floats) -> None:
+    def add_word_vectors(
+        self, embedder: Embedder, words: Mapping[str, str], vectors: Floats
+    ) -> None:
         """Take over the vectors of words, each under its term."""
         glossary = Glossary.of(words, vectors, size=len(self._now.index.lexicon.vocabulary))
         with self._writing:
             index = self._now.index.with_glossary(embedder.id, glossary)
             self._now = replace(self._now, index=index)
 
-    def _notes(self, index: Index, mask: Mask) -> Sequence[str]:
+    def _vector_notes(self, index: Index, mask: Mask) -> Sequence[str]:
         """What a reader should know of the vectors; it counts only what the caller may see."""
         if not self.embedders:
             return ()
-        self._filler.remind()
-        if all(index.embedded(e.id) == len(index) for e in self.embedders):
+        self._filler.retry_if_due()
+        if all(index.vector_count(e.id) == len(index) for e in self.embedders):
             return ()
-        lacking = max(int((mask & ~index.filled(e.id)).sum()) for e in self.embedders)
+        lacking = max(int((mask & ~index.vector_mask(e.id)).sum()) for e in self.embedders)
         if not lacking:
             return ()
         if problem := self._filler.problem:
@@ -239,19 +245,19 @@ class Engine:
         return (f"Vectors are still being made for {lacking} of {int(mask.sum())} tools.",)
 
 
-def _judge(embedders: Sequence[Embedder]) -> Callable[[str], bool]:
+def _find_word_checker(embedders: Sequence[Embedder]) -> Callable[[str], bool]:
     """Who tells what is a word: the first embedder that can, else nobody."""
-    judges = [e.is_word for e in embedders if is_literate(e)]
-    return judges[0] if judges else _nobody
+    judges = [e.is_word for e in embedders if has_vocabulary(e)]
+    return judges[0] if judges else _is_never_word
 
 
-def _nobody(_: str) -> bool:
+def _is_never_word(_: str) -> bool:
     return False
 
 
-def _arms(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
+def _default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
     """Names, words, the meaning by each embedder, and what words of other languages mean."""
     yield Exact()
     yield BM25F()
     yield from (Dense(embedder) for embedder in embedders)
-    yield from (Foreign(embedder) for embedder in [*filter(is_translating, embedders)][:1])
+    yield from (CrossLingual(embedder) for embedder in [*filter(is_cross_lingual, embedders)][:1])

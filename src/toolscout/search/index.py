@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..catalog.names import normalised, qualified
+from ..catalog.names import normalise_name, qualify_name
 from ..catalog.tool import Tool
-from .embedders.embedder import unfitting
-from .fields import weigh
+from .embedders.embedder import dimension_error
+from .fields import weigh_terms
 from .glossary import Glossary
-from .lexicon import Lexicon, Lost, Term
-from .postings import Segment, Vocabulary, build, kept, settle
+from .lexicon import Lexicon, RemovedTermStats, Term
+from .postings import Segment, Vocabulary, build_segment, compact_segments, merge_small_segments
 from .vectors import Vectors
 
 Mask = npt.NDArray[np.bool_]
@@ -25,7 +25,7 @@ _CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedTables:
     """What only grows, and so can serve every snapshot at once.
 
     A reader looks at slots that its own snapshot says are alive, so what a writer appends later is
@@ -44,9 +44,9 @@ class Shared:
 class Index:
     """A snapshot: which slots live, their words, their vectors."""
 
-    shared: Shared = field(default_factory=Shared)
+    shared: SharedTables = field(default_factory=SharedTables)
     lexicon: Lexicon = field(default_factory=Lexicon)
-    servers: int = 0
+    server_count: int = 0
     alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -62,7 +62,7 @@ class Index:
         return len(self.alive)
 
     @property
-    def is_worn(self) -> bool:
+    def needs_compaction(self) -> bool:
         """Whether so many slots are dead that building anew pays."""
         return self.size - len(self) > max(_SLACK, len(self) // 3)
 
@@ -72,25 +72,27 @@ class Index:
 
     def slot(self, name: str) -> int | None:
         """The slot of the tool of exactly this name."""
-        return next(iter(self._living(self.shared.names.get(name, ()))), None)
+        return next(iter(self._alive_slots(self.shared.names.get(name, ()))), None)
 
-    def holds(self, tool: Tool) -> int:
+    def slot_of(self, tool: Tool) -> int:
         """The slot of this very tool, or -1 if it has gone or changed."""
         slot = self.slot(tool.name)
         return slot if slot is not None and self.tool(slot) is tool else -1
 
-    def named(self, spelling: str) -> list[int]:
+    def slots_by_name(self, spelling: str) -> list[int]:
         """The living slots whose name is spelled so, in any case style, with or without server."""
-        return self._living(self.shared.spellings.get(normalised(spelling), ()))
+        return self._alive_slots(self.shared.spellings.get(normalise_name(spelling), ()))
 
-    def terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
+    def look_up_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
         """What each of some words is, if an allowed tool has it."""
         is_all = allowed is self.alive
-        return self.lexicon.terms(texts) if is_all else self.lexicon.seen(texts, allowed)
+        return (
+            self.lexicon.look_up(texts) if is_all else self.lexicon.look_up_visible(texts, allowed)
+        )
 
-    def known(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
+    def find_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
         """Those of some words that an allowed tool has."""
-        return [term for term in self.terms(texts, allowed) if term is not None]
+        return [term for term in self.look_up_terms(texts, allowed) if term is not None]
 
     def with_tools(self, tools: Sequence[Tool]) -> Index:
         """Index more tools; the cost follows their number, not the catalog's."""
@@ -102,35 +104,37 @@ class Index:
         for first in range(0, len(tools), _CHUNK):
             some = tools[first : first + _CHUNK]
             for tool in some:
-                self._name(tool)
-            weighed = weigh(some, self.shared.vocabulary)
-            segments.append(build(start + first, len(some), weighed))
-            segments = list(settle(segments))
+                self._assign_slot(tool)
+            weighed = weigh_terms(some, self.shared.vocabulary)
+            segments.append(build_segment(start + first, len(some), weighed))
+            segments = list(merge_small_segments(segments))
         known = self.shared
-        servers = _numbers(known.servers, (t.server for t in tools))
-        categories = _numbers(known.categories, (t.category for t in tools))
+        servers = _assign_numbers(known.servers, (t.server for t in tools))
+        categories = _assign_numbers(known.categories, (t.category for t in tools))
         alive = np.concatenate([self.alive, np.ones(len(tools), np.bool_)])
         server = np.concatenate([self.server, servers])
         return replace(
             self,
-            lexicon=self._words(tuple(segments), self.lexicon.lost, end, len(self) + len(tools)),
-            servers=_different(server[alive]),
+            lexicon=self._make_lexicon(
+                tuple(segments), self.lexicon.removed, end, len(self) + len(tools)
+            ),
+            server_count=_count_distinct(server[alive]),
             alive=alive,
             server=server,
             category=np.concatenate([self.category, categories]),
-            vectors={name: v.sized(end) for name, v in self.vectors.items()},
+            vectors={name: v.resize(end) for name, v in self.vectors.items()},
         )
 
-    def without(self, names: Iterable[str]) -> Index:
+    def without_tools(self, names: Iterable[str]) -> Index:
         """Take tools out; their postings stay until the index is built anew, unseen."""
         gone = [slot for n in dict.fromkeys(names) if (slot := self.slot(n)) is not None]
         if not gone:
             return self
         self.shared.vocabulary.has_lost = True
-        lost, alive = dict(self.lexicon.lost), self.alive.copy()
+        lost, alive = dict(self.lexicon.removed), self.alive.copy()
         for slot in gone:
             alive[slot] = False
-            _, terms, weights, _ = weigh([self.tool(slot)], self.shared.vocabulary)
+            _, terms, weights, _ = weigh_terms([self.tool(slot)], self.shared.vocabulary)
             for number, weight in zip(terms.tolist(), weights.tolist(), strict=True):
                 count, total, squares = lost.get(number, (0, 0.0, 0.0))
                 lost[number] = (count + 1, total + weight, squares + weight * weight)
@@ -138,8 +142,10 @@ class Index:
         vectors = {name: v.drop(dead) for name, v in self.vectors.items()}
         return replace(
             self,
-            lexicon=self._words(self.lexicon.segments, lost, self.size, len(self) - len(gone)),
-            servers=_different(self.server[alive]),
+            lexicon=self._make_lexicon(
+                self.lexicon.segments, lost, self.size, len(self) - len(gone)
+            ),
+            server_count=_count_distinct(self.server[alive]),
             alive=alive,
             vectors=vectors,
         )
@@ -147,72 +153,74 @@ class Index:
     def with_vectors(self, name: str, slots: Ints, vectors: npt.NDArray[np.float32]) -> Index:
         """Fill in vectors of one embedder."""
         width = vectors.shape[1]
-        known = self.vectors.get(name) or Vectors.empty(width).sized(self.size)
+        known = self.vectors.get(name) or Vectors.empty(width).resize(self.size)
         if known.dimensions != width:
-            raise unfitting(name, width, known.dimensions)
+            raise dimension_error(name, width, known.dimensions)
         return replace(self, vectors={**self.vectors, name: known.put(slots, vectors)})
 
     def with_glossary(self, name: str, glossary: Glossary) -> Index:
         """Take over what one embedder knows of the words."""
         return replace(self, glossaries={**self.glossaries, name: glossary})
 
-    def embedded(self, name: str) -> int:
+    def vector_count(self, name: str) -> int:
         """How many tools one embedder has vectors for."""
         known = self.vectors.get(name)
         return 0 if known is None else known.count
 
-    def filled(self, name: str) -> Mask:
+    def vector_mask(self, name: str) -> Mask:
         """The slots that one embedder has vectors for."""
         known = self.vectors.get(name)
         return np.zeros(self.size, np.bool_) if known is None else known.present
 
-    def missing(self, name: str) -> list[int]:
+    def slots_without_vectors(self, name: str) -> list[int]:
         """The living slots that one embedder has no vector for yet."""
-        return np.flatnonzero(self.alive & ~self.filled(name)).tolist()
+        return np.flatnonzero(self.alive & ~self.vector_mask(name)).tolist()
 
-    def rebuilt(self) -> Index:
+    def compact(self) -> Index:
         """The same tools in slots closed up; nothing is read or weighed again."""
         living = np.flatnonzero(self.alive).astype(np.int32)
         old = self.shared
-        segments = (kept(self.lexicon.segments, self.alive),) if len(living) else ()
+        segments = (compact_segments(self.lexicon.segments, self.alive),) if len(living) else ()
         after = Index(
             shared=replace(old, tools=[], names={}, spellings={}),
-            lexicon=self._words(segments, {}, len(living), len(living)),
-            servers=self.servers,
+            lexicon=self._make_lexicon(segments, {}, len(living), len(living)),
+            server_count=self.server_count,
             alive=np.ones(len(living), np.bool_),
             server=self.server[living],
             category=self.category[living],
-            vectors={name: v.kept(living) for name, v in self.vectors.items()},
+            vectors={name: v.compact(living) for name, v in self.vectors.items()},
             glossaries=self.glossaries,
         )
         for slot in living.tolist():
-            after._name(old.tools[slot])
+            after._assign_slot(old.tools[slot])
         return after
 
-    def _living(self, slots: tuple[int, ...]) -> list[int]:
+    def _alive_slots(self, slots: tuple[int, ...]) -> list[int]:
         return [s for s in slots if s < self.size and self.alive[s]]
 
-    def _words(self, segments: tuple[Segment, ...], lost: Lost, size: int, count: int) -> Lexicon:
+    def _make_lexicon(
+        self, segments: tuple[Segment, ...], lost: RemovedTermStats, size: int, count: int
+    ) -> Lexicon:
         return Lexicon(self.shared.vocabulary, segments, lost, size=size, count=count)
 
-    def _name(self, tool: Tool) -> None:
+    def _assign_slot(self, tool: Tool) -> None:
         """Give a tool the next slot, under all it may be called."""
         shared = self.shared
         slot = len(shared.tools)
         shared.tools.append(tool)
         shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
-        for spelling in {normalised(n) for n in _names(tool)}:
+        for spelling in {normalise_name(n) for n in _tool_names(tool)}:
             shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
 
 
-def _names(tool: Tool) -> tuple[str, str, str]:
+def _tool_names(tool: Tool) -> tuple[str, str, str]:
     """What a tool may be called: its name, that without its server, and with it."""
-    return tool.name, tool.local_name, qualified(tool.server, tool.local_name)
+    return tool.name, tool.local_name, qualify_name(tool.server, tool.local_name)
 
 
-def _different(numbers: Ints) -> int:
+def _count_distinct(numbers: Ints) -> int:
     return int(np.count_nonzero(np.bincount(numbers)))
 
 
-def _numbers(known: dict[str, int], names: Iterable[str]) -> Ints:
+def _assign_numbers(known: dict[str, int], names: Iterable[str]) -> Ints:
     return np.array([known.setdefault(name, len(known)) for name in names], np.int32)

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .kernel import Word
-from .postings import Floats, Ints, Posting, Segment, Vocabulary
+from .kernel import PostingList
+from .postings import Floats, Ints, Segment, SegmentPostings, Vocabulary
 
-_SIGHTS = 64
-_FEW = 64
+_MAX_VISIBLE_TERMS = 64
+_MIN_POSTINGS_TO_NARROW = 64
 
 Mask = npt.NDArray[np.bool_]
 
-Lost = Mapping[int, tuple[int, float, float]]
+RemovedTermStats = Mapping[int, tuple[int, float, float]]
 """What dead slots had of each term: how many had it, the sum of its weights, and of the squares."""
 
 
@@ -28,37 +28,37 @@ class Term(NamedTuple):
     So many living `tools` have it; `postings` tell in which fields.
     """
 
-    tools: int
+    document_frequency: int
     text: str
-    word: Word
-    postings: tuple[Posting, ...]
+    posting_list: PostingList
+    segment_postings: tuple[SegmentPostings, ...]
 
-    def within(self, sight: Sight) -> Term | None:
+    def restrict_to(self, sight: VisibleTerms) -> Term | None:
         """The same word to a caller, if a tool in sight has it.
 
         How rare it is stays; who sees little need not read of the many tools out of sight.
         """
-        slots, weights, worth, idf, mean, variance, _ = self.word
+        slots, weights, worth, idf, mean, variance, _ = self.posting_list
         is_seen = sight.mask.take(slots)
-        if len(slots) <= _FEW or not sight.is_narrow:
+        if len(slots) <= _MIN_POSTINGS_TO_NARROW or not sight.is_narrow:
             return self if 1 in is_seen.tobytes() else None
         few = slots.compress(is_seen)
         if not len(few):
             return None
-        word = Word.of(few, weights.compress(is_seen), worth, idf, mean, variance)
-        return Term(self.tools, self.text, word, self.postings)
+        word = PostingList.of(few, weights.compress(is_seen), worth, idf, mean, variance)
+        return Term(self.document_frequency, self.text, word, self.segment_postings)
 
-    def quieter(self, share: float) -> Term:
+    def scale(self, share: float) -> Term:
         """The same word where it counts only for a share."""
         if share == 1:
             return self
-        slots, weights, worth, idf, mean, variance, _ = self.word
+        slots, weights, worth, idf, mean, variance, _ = self.posting_list
         told = share * worth, idf, share * mean, share * share * variance
-        return self._replace(word=Word.of(slots, weights, *told))
+        return self._replace(posting_list=PostingList.of(slots, weights, *told))
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class VisibleTerms:
     """What a caller sees of one snapshot: the `words` of the catalog, if a tool in sight has them.
 
     `slips` are words with the term and the word that each is read as. All are worked out once. It
@@ -67,8 +67,8 @@ class Sight:
 
     mask: Mask
     is_narrow: bool
-    words: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
-    slips: dict[str, tuple[str, str] | None] = field(
+    terms: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
+    corrections: dict[str, tuple[str, str] | None] = field(
         default_factory=dict[str, "tuple[str, str] | None"]
     )
 
@@ -82,71 +82,72 @@ class Lexicon:
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     segments: tuple[Segment, ...] = ()
-    lost: Lost = field(default_factory=dict[int, tuple[int, float, float]])
+    removed: RemovedTermStats = field(default_factory=dict[int, tuple[int, float, float]])
     size: int = 0
     count: int = 0
-    _seen: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
-    _sights: dict[int, Sight] = field(default_factory=dict[int, "Sight"])
+    _cache: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
+    _visible_by_mask: dict[int, VisibleTerms] = field(default_factory=dict[int, "VisibleTerms"])
 
-    def terms(self, texts: Iterable[str]) -> list[Term | None]:
+    def look_up(self, texts: Iterable[str]) -> list[Term | None]:
         """What each of some words is, if living tools have it."""
-        seen, numbers = self._seen, self.vocabulary.numbers
+        seen, numbers = self._cache, self.vocabulary.numbers
         return [seen[t] if t in seen else self.get(t) if t in numbers else None for t in texts]
 
-    def seen(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
+    def look_up_visible(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
         """What each of some words is, if an allowed tool has it; asked for once for a mask."""
-        sight = self.sight(allowed)
-        known, numbers = sight.words, self.vocabulary.numbers
+        sight = self.visible_terms(allowed)
+        known, numbers = sight.terms, self.vocabulary.numbers
         return [
-            known[t] if t in known else self._see(t, sight) if t in numbers else None for t in texts
+            known[t] if t in known else self._get_visible(t, sight) if t in numbers else None
+            for t in texts
         ]
 
-    def sight(self, allowed: Mask) -> Sight:
+    def visible_terms(self, allowed: Mask) -> VisibleTerms:
         """What is remembered of a caller's view."""
-        sight = self._sights.get(id(allowed))
+        sight = self._visible_by_mask.get(id(allowed))
         if sight is None:  # the mask is kept with its answers, so that its id stays its own
-            if len(self._sights) >= _SIGHTS:
-                self._sights.clear()
+            if len(self._visible_by_mask) >= _MAX_VISIBLE_TERMS:
+                self._visible_by_mask.clear()
             is_narrow = 2 * np.count_nonzero(allowed) < len(allowed)
-            sight = self._sights[id(allowed)] = Sight(allowed, bool(is_narrow))
+            sight = self._visible_by_mask[id(allowed)] = VisibleTerms(allowed, bool(is_narrow))
         return sight
 
     def get(self, text: str) -> Term | None:
         """A word, if a living tool has it."""
-        if text in self._seen:
-            return self._seen[text]
+        if text in self._cache:
+            return self._cache[text]
         number = self.vocabulary.numbers.get(text)
         if number is None or not self.count:  # words of strangers are not kept
             return None
-        term = self._seen[text] = self._look_up(text, number)
+        term = self._cache[text] = self._build_term(text, number)
         return term
 
-    def _see(self, text: str, sight: Sight) -> Term | None:
+    def _get_visible(self, text: str, sight: VisibleTerms) -> Term | None:
         term = self.get(text)
         if term is not None:
-            term = sight.words[text] = term.within(sight)
+            term = sight.terms[text] = term.restrict_to(sight)
         return term
 
-    def _look_up(self, text: str, number: int) -> Term | None:
+    def _build_term(self, text: str, number: int) -> Term | None:
         found = [segment.find(number) for segment in self.segments]
         postings = tuple([posting for posting in found if posting is not None])
         if not postings:
             return None
-        count, total, squares = _summed(postings)
-        if number in self.lost:
-            gone, less, fewer = self.lost[number]
+        count, total, squares = _sum_statistics(postings)
+        if number in self.removed:
+            gone, less, fewer = self.removed[number]
             count, total, squares = count - gone, total - less, squares - fewer
         if count <= 0:
             return None
         idf = log(1 + (self.count - count + 0.5) / (count + 0.5))
         mean = total / self.count
         variance = idf * idf * max(0.0, squares / self.count - mean * mean)
-        slots, weights = _joined(postings)
-        word = Word.of(slots, weights, idf, idf, idf * mean, variance)
+        slots, weights = _join_postings(postings)
+        word = PostingList.of(slots, weights, idf, idf, idf * mean, variance)
         return Term(count, text, word, postings)
 
 
-def _summed(postings: Sequence[Posting]) -> tuple[int, float, float]:
+def _sum_statistics(postings: Sequence[SegmentPostings]) -> tuple[int, float, float]:
     """How many tools have a term, the sum of its weights there, and of their squares."""
     if len(postings) == 1:
         _, start, end, total, squares = postings[0]
@@ -155,7 +156,7 @@ def _summed(postings: Sequence[Posting]) -> tuple[int, float, float]:
     return count, sum([p.total for p in postings]), sum([p.squares for p in postings])
 
 
-def _joined(postings: Sequence[Posting]) -> tuple[Ints, Floats]:
+def _join_postings(postings: Sequence[SegmentPostings]) -> tuple[Ints, Floats]:
     """The slots of all segments that have a term, and its weights."""
     if len(postings) == 1:
         return postings[0].slots, postings[0].weights

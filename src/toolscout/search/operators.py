@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Kind = Literal["word", "phrase", "required", "excluded", "server", "category"]
+TokenKind = Literal["word", "phrase", "required", "excluded", "server", "category"]
 
-_APART: tuple[Kind, ...] = ("server", "category", "excluded")
-_SHORT = 6
-_MOST = 100
+_FILTER_KINDS: tuple[TokenKind, ...] = ("server", "category", "excluded")
+_MAX_SHORT_QUERY_WORDS = 6
+_MAX_LEADING_OPERATORS = 100
 _END = r"(?=[,;.!?]*(?:\s|$))"
 _PHRASE = r'"(?=[^"\s,;.!?])[^"\n]*"'
 _VALUE = r"(?=[\w.\-/&@+]*[^\W\d])\w(?:[\w.\-/&@+]*[\w+])?"
@@ -26,32 +26,32 @@ _BARE = re.compile(rf"{_TERM}{_END}")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class QueryToken:
     """One token of a query: what it is, what it names, and where it stands."""
 
-    kind: Kind
+    kind: TokenKind
     values: tuple[str, ...]
     start: int
     end: int
 
 
-def leading(text: str) -> tuple[tuple[Part, ...], str]:
+def split_leading_operators(text: str) -> tuple[tuple[QueryToken, ...], str]:
     """The filters and exclusions in front of a query, and what follows them."""
-    found: list[Part] = []
-    allowed = _APART if "\n" not in text else _APART[:2]
+    found: list[QueryToken] = []
+    allowed = _FILTER_KINDS if "\n" not in text else _FILTER_KINDS[:2]
     position = 0
-    while len(found) < _MOST and (match := _TOKEN.match(text, position)):
-        part = _part(match)
+    while len(found) < _MAX_LEADING_OPERATORS and (match := _TOKEN.match(text, position)):
+        part = _make_token(match)
         if part.kind not in allowed:
             break
         found.append(part)
-        position = _next(text, match.end())
+        position = _skip_spaces(text, match.end())
     return tuple(found), text[position:]
 
 
-def parts(text: str) -> tuple[Part, ...]:
+def tokenize_query(text: str) -> tuple[QueryToken, ...]:
     """Every token of a text, with the signs that only look like operators read as words."""
-    tokens = [_part(match) for match in _TOKEN.finditer(text)]
+    tokens = [_make_token(match) for match in _TOKEN.finditer(text)]
     minus = set(_exclusions(text, tokens))
     return tuple(
         replace(token, kind="word") if token.kind == "excluded" and i not in minus else token
@@ -59,7 +59,7 @@ def parts(text: str) -> tuple[Part, ...]:
     )
 
 
-def phrases(text: str) -> tuple[str, ...]:
+def find_phrases(text: str) -> tuple[str, ...]:
     """The different phrases of a text that has no other operators."""
     if '"' not in text:
         return ()
@@ -67,7 +67,7 @@ def phrases(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, found)))
 
 
-def remaining(text: str, tokens: Iterable[Part]) -> str:
+def strip_operators(text: str, tokens: Iterable[QueryToken]) -> str:
     """The text for ranking: filters and exclusions gone, the terms of `+` without their sign."""
     kept: list[str] = []
     position = 0
@@ -75,17 +75,17 @@ def remaining(text: str, tokens: Iterable[Part]) -> str:
         if token.kind == "required":
             kept.append(text[position : token.start])
             position = token.start + 1
-        elif token.kind in _APART:
+        elif token.kind in _FILTER_KINDS:
             kept.append(text[position : token.start].rstrip() + " ")
-            position = _next(text, token.end)
+            position = _skip_spaces(text, token.end)
     return "".join((*kept, text[position:])).strip()
 
 
-def signed(words: str, required: Iterable[str]) -> str:
+def restore_plus_signs(words: str, required: Iterable[str]) -> str:
     """Words with a plus put back before the terms that are required, in their order."""
-    tokens = iter(parts(words))
+    tokens = iter(tokenize_query(words))
     marks = [
-        next((token.start for token in tokens if _bare(words, token) == term), -1)
+        next((token.start for token in tokens if _term_of(words, token) == term), -1)
         for term in required
     ]
     for mark in sorted(set(marks) - {-1}, reverse=True):
@@ -93,54 +93,56 @@ def signed(words: str, required: Iterable[str]) -> str:
     return words
 
 
-def quoted(value: str) -> str:
+def quote(value: str) -> str:
     """A name or term as the grammar reads it back."""
     plain = len(value) > 2 and re.fullmatch(_VALUE, value) and re.fullmatch(_TERM, value)
     return value if plain else f'"{value}"'
 
 
-def _next(text: str, position: int) -> int:
+def _skip_spaces(text: str, position: int) -> int:
     while position < len(text) and text[position].isspace():
         position += 1
     return position
 
 
-def _bare(words: str, token: Part) -> str:
+def _term_of(words: str, token: QueryToken) -> str:
     if token.kind == "phrase":
         return token.values[0]
     match = _BARE.match(words, token.start) if token.kind == "word" else None
-    return match.group() if match and _is_long(match.group(), "required") else ""
+    return match.group() if match and _is_long_enough(match.group(), "required") else ""
 
 
-def _part(match: re.Match[str]) -> Part:
+def _make_token(match: re.Match[str]) -> QueryToken:
     start, end = match.span()
     if match.lastgroup is None:
-        return Part("word", (match.group(),), start, end)
+        return QueryToken("word", (match.group(),), start, end)
     found = match.groupdict()
     if key := found["key"]:
-        return Part("server" if key == "server" else "category", _names(found["value"]), start, end)
+        return QueryToken(
+            "server" if key == "server" else "category", _split_names(found["value"]), start, end
+        )
     if sign := found["sign"]:
-        kind: Kind = "required" if sign == "+" else "excluded"
-        return _term(kind, found["term"], start, end)
-    return Part("phrase", (found["phrase"][1:-1].strip(),), start, end)
+        kind: TokenKind = "required" if sign == "+" else "excluded"
+        return _make_term_token(kind, found["term"], start, end)
+    return QueryToken("phrase", (found["phrase"][1:-1].strip(),), start, end)
 
 
-def _term(kind: Kind, term: str, start: int, end: int) -> Part:
+def _make_term_token(kind: TokenKind, term: str, start: int, end: int) -> QueryToken:
     """A signed term; too short a one is a flag (`-v`), a grade (`+b`) or a sum, hence a word."""
     if term.startswith('"'):
-        return Part(kind, (term[1:-1].strip(),), start, end)
-    return Part(kind if _is_long(term, kind) else "word", (term,), start, end)
+        return QueryToken(kind, (term[1:-1].strip(),), start, end)
+    return QueryToken(kind if _is_long_enough(term, kind) else "word", (term,), start, end)
 
 
-def _is_long(term: str, kind: Kind) -> bool:
+def _is_long_enough(term: str, kind: TokenKind) -> bool:
     return len(term) >= (2 if kind == "required" else 3) or not term.isascii()
 
 
-def _names(value: str) -> tuple[str, ...]:
+def _split_names(value: str) -> tuple[str, ...]:
     return (value[1:-1].strip(),) if value.startswith('"') else tuple(value.split(","))
 
 
-def _exclusions(text: str, tokens: list[Part]) -> Iterator[int]:
+def _exclusions(text: str, tokens: list[QueryToken]) -> Iterator[int]:
     """The minus signs that surely exclude: at either end of a query, or anywhere in a short one.
 
     In the middle of a sentence a minus is a dash, in a text of several lines perhaps a bullet, and
@@ -151,5 +153,7 @@ def _exclusions(text: str, tokens: list[Part]) -> Iterator[int]:
         return
     first, last = (plain[0], plain[-1]) if plain else (0, 0)
     for i, token in enumerate(tokens):
-        if token.kind == "excluded" and (len(plain) <= _SHORT or not first < i < last):
+        if token.kind == "excluded" and (
+            len(plain) <= _MAX_SHORT_QUERY_WORDS or not first < i < last
+        ):
             yield i

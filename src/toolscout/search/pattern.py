@@ -13,10 +13,10 @@ from typing import Any, Protocol, cast
 
 from ..errors import QueryError
 
-LONGEST = 200
-LARGEST = 4_000
-_MEMORY = 8 << 20
-_BLOCK = 256 << 10
+MAX_PATTERN_CHARS = 200
+MAX_PROGRAM_SIZE = 4_000
+_MAX_MEMORY_BYTES = 8 << 20
+_BLOCK_BYTES = 256 << 10
 
 # RE2 brings no types: its few members used here are declared by `_Machine`.
 _re2: Any = import_module("re2")
@@ -52,15 +52,15 @@ _LOOKS = re.compile(
 _FLAGGED = re.compile(r"\(\?[is]+\)\S")
 
 
-class _Match(Protocol):
+class _Re2Match(Protocol):
     def start(self) -> int: ...
     def group(self) -> bytes: ...
 
 
-class _Machine(Protocol):
+class _Re2Regex(Protocol):
     programsize: int
 
-    def search(self, text: bytes, pos: int = 0) -> _Match | None: ...
+    def search(self, text: bytes, pos: int = 0) -> _Re2Match | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,35 +68,35 @@ class Pattern:
     """A regular expression that looks at each field of a tool as one line, whatever its case."""
 
     source: str
-    machine: _Machine
+    regex: _Re2Regex
 
     @classmethod
     def of(cls, source: str) -> Pattern:
         """Read a pattern, or raise QueryError that says where it fails and what to write."""
         if not source:
             raise QueryError("The pattern is empty", hint="Write what to look for, as in /mail/.")
-        if len(source) > LONGEST:
+        if len(source) > MAX_PATTERN_CHARS:
             raise QueryError(
-                f"The pattern has {len(source)} characters; at most {LONGEST} are read",
-                position=LONGEST,
+                f"The pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are read",
+                position=MAX_PATTERN_CHARS,
                 hint="Shorten it, or ask in plain words.",
             )
-        if (cause := _failure(source)) is not None:
+        if (cause := _compile_error(source)) is not None:
             raise QueryError(
                 f"Invalid regex pattern: {cause}",
-                position=_position(source, cause),
+                position=_error_position(source, cause),
                 hint=next((hint for start, hint in _HINTS if start in cause), _ADVICE),
             )
-        return cls(source, _compiled(source))
+        return cls(source, _compile(source))
 
     def find(self, text: str) -> str | None:
         """What the pattern matches first in one field."""
-        match = self.machine.search(_line(text))
+        match = self.regex.search(_encode_line(text))
         return None if match is None else match.group().decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _TextBlock:
     """A run of tools as one text, a line a field, and where each tool begins."""
 
     first: int
@@ -108,14 +108,14 @@ class _Block:
 class Haystack:
     """The fields of many tools joined, so that a pattern reads them in one pass."""
 
-    blocks: tuple[_Block, ...]
+    blocks: tuple[_TextBlock, ...]
 
     @classmethod
     def of(cls, tools: Iterable[tuple[str, ...]]) -> Haystack:
         """Join the fields (a name, a description) of each tool."""
-        return cls(tuple(_blocks(tools)))
+        return cls(tuple(_make_blocks(tools)))
 
-    def matching(
+    def find_matches(
         self,
         pattern: Pattern,
         *,
@@ -131,7 +131,7 @@ class Haystack:
         found: list[int] = []
         deadline = clock() + budget_seconds
         for block in self.blocks:
-            found += _search(pattern.machine, block)
+            found += _search_block(pattern.regex, block)
             if limit is not None and len(found) >= limit:
                 return found[:limit]
             if clock() > deadline:
@@ -142,37 +142,37 @@ class Haystack:
         return found
 
 
-def looks_like(text: str) -> bool:
+def looks_like_pattern(text: str) -> bool:
     """Whether text with no operator around it was surely meant as a pattern, and is one."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_PATTERN_CHARS:
         return False
     if _FLAGGED.match(text) is None and (_LOOKS.search(text) is None or len(text.split()) != 1):
         return False
-    return _failure(text) is None
+    return _compile_error(text) is None
 
 
-def _blocks(tools: Iterable[tuple[str, ...]]) -> Iterator[_Block]:
+def _make_blocks(tools: Iterable[tuple[str, ...]]) -> Iterator[_TextBlock]:
     first, size = 0, 0
     lines: list[bytes] = []
     starts: list[int] = []
     for index, fields in enumerate(tools):
-        if size >= _BLOCK:
-            yield _Block(first, b"".join(lines), (*starts, size))
+        if size >= _BLOCK_BYTES:
+            yield _TextBlock(first, b"".join(lines), (*starts, size))
             first, size, lines, starts = index, 0, [], []
         starts.append(size)
         for field in fields:
-            line = _line(field)
+            line = _encode_line(field)
             size += len(line) + 1
             lines += (line, b"\n")
     if starts:
-        yield _Block(first, b"".join(lines), (*starts, size))
+        yield _TextBlock(first, b"".join(lines), (*starts, size))
 
 
-def _line(text: str) -> bytes:
+def _encode_line(text: str) -> bytes:
     return text.replace("\n", " ").encode(errors="replace")
 
 
-def _search(machine: _Machine, block: _Block) -> Iterator[int]:
+def _search_block(machine: _Re2Regex, block: _TextBlock) -> Iterator[int]:
     position, end = 0, block.starts[-1]
     while position < end:
         match = machine.search(block.text, position)
@@ -184,38 +184,38 @@ def _search(machine: _Machine, block: _Block) -> Iterator[int]:
 
 
 @lru_cache(maxsize=256)
-def _failure(source: str) -> str | None:
+def _compile_error(source: str) -> str | None:
     """Why a pattern cannot be used, in RE2's words, or nothing."""
-    return _attempt(source)
+    return _try_compile(source)
 
 
-def _attempt(source: str) -> str | None:
+def _try_compile(source: str) -> str | None:
     try:
-        machine = _compiled(source)
+        machine = _compile(source)
     except UnicodeEncodeError:
         return "not valid Unicode text"
     except _re2.error as error:
         cause = str(error.args[0], "utf-8", "replace")
         return _WHOLE.sub(r"\1", cause)
-    return None if machine.programsize <= LARGEST else "pattern too large"
+    return None if machine.programsize <= MAX_PROGRAM_SIZE else "pattern too large"
 
 
-def _compiled(source: str) -> _Machine:
+def _compile(source: str) -> _Re2Regex:
     options = _re2.Options()
     options.case_sensitive = False
     options.never_nl = True
     options.never_capture = True
     options.log_errors = False
-    options.max_mem = _MEMORY
-    return cast("_Machine", _re2.compile(f"(?m){_translated(source)}", options))
+    options.max_mem = _MAX_MEMORY_BYTES
+    return cast("_Re2Regex", _re2.compile(f"(?m){_translate_anchors(source)}", options))
 
 
-def _translated(source: str) -> str:
+def _translate_anchors(source: str) -> str:
     """Anchors of the whole text become anchors of a line, which is what a field is."""
-    return _TOKEN.sub(lambda match: _for_lines(match.group()), source)
+    return _TOKEN.sub(lambda match: _translate_token(match.group()), source)
 
 
-def _for_lines(part: str) -> str:
+def _translate_token(part: str) -> str:
     if part in _ANCHORS:
         return _ANCHORS[part]
     if not part.startswith("(?"):
@@ -225,21 +225,21 @@ def _for_lines(part: str) -> str:
     return f"(?{flags}{part[-1]}" if flags or part[-1] == ":" else "(?:)"
 
 
-def _position(source: str, cause: str) -> int:
+def _error_position(source: str, cause: str) -> int:
     """The index of what RE2 stumbled over; it names the fragment but not the place."""
     kind, _, fragment = cause.partition(": ")
     if kind == "missing )":
-        return _unclosed(source)
+        return _open_group_position(source)
     if kind == "missing ]":
         return max(0, len(source) - len(fragment))
     if not fragment and kind != "unexpected )":
         return len(source) - 1 if kind.startswith("trailing") else 0
-    lengths = (n for n in range(1, len(source) + 1) if _attempt(source[:n]) == cause)
+    lengths = (n for n in range(1, len(source) + 1) if _try_compile(source[:n]) == cause)
     length = next(lengths, len(source))
     return max(0, source.rfind(fragment or ")", 0, length))
 
 
-def _unclosed(source: str) -> int:
+def _open_group_position(source: str) -> int:
     """Where the innermost group that never ends begins."""
     opened: list[int] = []
     for match in _TOKEN.finditer(source):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .text import terms_of
+from .analyzer import terms_of_words
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
@@ -31,7 +31,7 @@ class Segment:
     sums: npt.NDArray[np.float64]
     squares: npt.NDArray[np.float64]
 
-    def find(self, term: int) -> Posting | None:
+    def find(self, term: int) -> SegmentPostings | None:
         """A term's postings here, if it has any."""
         terms, offsets = self.terms, self.offsets
         place = term  # where it stands if the segment has every term up to it
@@ -40,10 +40,10 @@ class Segment:
             if place == len(terms) or terms.item(place) != term:
                 return None
         start, end = offsets.item(place), offsets.item(place + 1)
-        return Posting(self, start, end, self.sums.item(place), self.squares.item(place))
+        return SegmentPostings(self, start, end, self.sums.item(place), self.squares.item(place))
 
 
-class Posting(NamedTuple):
+class SegmentPostings(NamedTuple):
     """A term's postings in one segment: where they stand, and the sums of what they weigh."""
 
     segment: Segment
@@ -65,7 +65,7 @@ class Posting(NamedTuple):
         """What it weighs in each of them."""
         return self.segment.weights[self.start : self.end]
 
-    def place(self, slot: int) -> int | None:
+    def position(self, slot: int) -> int | None:
         """Where a slot stands in the segment, if it has the term."""
         if not self.segment.start <= slot < self.segment.end:
             return None
@@ -73,7 +73,7 @@ class Posting(NamedTuple):
         return place if place < self.end and self.segment.slots[place] == slot else None
 
 
-class Entries(NamedTuple):
+class DocumentTerms(NamedTuple):
     """The terms of some documents, a row each: whose, which, what it weighs, in which fields."""
 
     documents: Ints
@@ -82,18 +82,20 @@ class Entries(NamedTuple):
     fields: Bytes
 
 
-def build(start: int, count: int, entries: Entries) -> Segment:
+def build_segment(start: int, count: int, entries: DocumentTerms) -> Segment:
     """A segment for so many documents, which take the slots from `start` on."""
     slots = (entries.documents + start).astype(np.int32)
-    return _sorted(start, start + count, entries.terms, slots, entries.weights, entries.fields)
+    return _make_segment(
+        start, start + count, entries.terms, slots, entries.weights, entries.fields
+    )
 
 
-def merge(segments: Sequence[Segment]) -> Segment:
+def merge_segments(segments: Sequence[Segment]) -> Segment:
     """One segment out of neighbouring ones."""
     if len(segments) == 1:
         return segments[0]
     terms = np.concatenate([np.repeat(s.terms, np.diff(s.offsets)) for s in segments])
-    return _sorted(
+    return _make_segment(
         segments[0].start,
         segments[-1].end,
         terms,
@@ -103,29 +105,29 @@ def merge(segments: Sequence[Segment]) -> Segment:
     )
 
 
-def kept(segments: Sequence[Segment], alive: npt.NDArray[np.bool_]) -> Segment:
+def compact_segments(segments: Sequence[Segment], alive: npt.NDArray[np.bool_]) -> Segment:
     """One segment of the living alone, their slots closed up."""
-    whole = merge(segments)
+    whole = merge_segments(segments)
     living = alive[whole.slots]
     places = np.cumsum(alive, dtype=np.int32) - 1
     terms = np.repeat(whole.terms, np.diff(whole.offsets))[living]
     slots = places[whole.slots[living]].astype(np.int32)
     weights, fields = whole.weights[living], whole.fields[living]
-    return _sorted(0, int(alive.sum()), terms, slots, weights, fields)
+    return _make_segment(0, int(alive.sum()), terms, slots, weights, fields)
 
 
-def settle(segments: Sequence[Segment], *, ratio: int = 6) -> tuple[Segment, ...]:
+def merge_small_segments(segments: Sequence[Segment], *, ratio: int = 6) -> tuple[Segment, ...]:
     """Merge small neighbours at the end, so that sizes fall geometrically and lookups stay few."""
     kept = list(segments)
     while len(kept) > 1:
         last, before = kept[-1], kept[-2]
         if before.end - before.start > ratio * (last.end - last.start):
             break
-        kept[-2:] = [merge((before, last))]
+        kept[-2:] = [merge_segments((before, last))]
     return tuple(kept)
 
 
-def _sorted(
+def _make_segment(
     start: int, end: int, terms: Ints, slots: Ints, weights: Floats, fields: Bytes
 ) -> Segment:
     if not len(terms):  # a term that no word has keeps the arrays from being empty
@@ -162,20 +164,20 @@ class Vocabulary:
         self.terms: list[str] = []
         self.words: list[str] = []
         self.has_lost = False
-        numbers = _Numbers(self.terms)
+        numbers = _TermNumbers(self.terms)
         self.numbers: Mapping[str, int] = numbers
         """By term; to be asked with `in` or `get`, since whatever else is asked for gets one."""
-        self._met = _Met(self.words, numbers)
+        self._met = _WordTermNumbers(self.words, numbers)
 
     def __len__(self) -> int:
         return len(self.terms)
 
-    def meet(self, words: Iterable[str]) -> list[int]:
+    def add_words(self, words: Iterable[str]) -> list[int]:
         """Take in words as they are written, new or not; the numbers of their terms."""
         return list(chain.from_iterable(map(self._met.__getitem__, words)))
 
 
-class _Numbers(dict[str, int]):
+class _TermNumbers(dict[str, int]):
     """Numbers a term when it is first asked for."""
 
     __slots__ = ("_terms",)
@@ -191,18 +193,18 @@ class _Numbers(dict[str, int]):
         return number
 
 
-class _Met(dict[str, tuple[int, ...]]):
+class _WordTermNumbers(dict[str, tuple[int, ...]]):
     """The numbers of a word's terms, worked out when it is first met."""
 
     __slots__ = ("_numbers", "_words")
 
-    def __init__(self, words: list[str], numbers: _Numbers) -> None:
+    def __init__(self, words: list[str], numbers: _TermNumbers) -> None:
         super().__init__()
         self._words = words
         self._numbers = numbers
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        found = tuple(map(self._numbers.__getitem__, terms_of((word,))))
+        found = tuple(map(self._numbers.__getitem__, terms_of_words((word,))))
         self._words.append(word)
         self[word] = found
         return found

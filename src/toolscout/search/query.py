@@ -15,24 +15,33 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, assert_never
 
-from ..catalog.clean import clean
+from ..catalog.sanitization import clean
 from ..errors import QueryError
-from .operators import Kind, Part, leading, parts, phrases, quoted, remaining, signed
-from .pattern import LONGEST as LONGEST_PATTERN
-from .pattern import Pattern, looks_like
+from .operators import (
+    QueryToken,
+    TokenKind,
+    find_phrases,
+    quote,
+    restore_plus_signs,
+    split_leading_operators,
+    strip_operators,
+    tokenize_query,
+)
+from .pattern import MAX_PATTERN_CHARS as LONGEST_PATTERN
+from .pattern import Pattern, looks_like_pattern
 
 Mode = Literal["auto", "words", "regex"]
 
-LONGEST = 8_000
+MAX_QUERY_CHARS = 8_000
 """How many characters of plain text are read; what is beyond them is left out."""
 
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 """How many names of a selection are read."""
 
-MOST_TERMS = 64
+MAX_TERMS = 64
 """How many different terms or names are read of each kind of operator."""
 
-MOST_QUERIES = 64
+MAX_QUERIES = 64
 """How many different queries are read of a list."""
 
 # Texts of any length meet these patterns, so each looks at a stretch of text only once.
@@ -84,16 +93,16 @@ class Query(NamedTuple):
 
     def render(self) -> str:
         """A text that reads as this query again, operators in one fixed order."""
-        front = [f"server:{quoted(s)}" for s in self.servers]
-        front += [f"category:{quoted(c)}" for c in self.categories]
-        front += [f"-{quoted(e)}" for e in self.excluded]
-        rest = self._form() or signed(self.words, self.required)
+        front = [f"server:{quote(s)}" for s in self.servers]
+        front += [f"category:{quote(c)}" for c in self.categories]
+        front += [f"-{quote(e)}" for e in self.excluded]
+        rest = self._render_form() or restore_plus_signs(self.words, self.required)
         text = " ".join(part for part in (*front, rest) if part)
-        if not self.excluded and any(part.kind == "excluded" for part in parts(text)):
+        if not self.excluded and any(part.kind == "excluded" for part in tokenize_query(text)):
             return "\n".join((*front, rest))  # a minus is a word in a text of several lines
         return text
 
-    def _form(self) -> str:
+    def _render_form(self) -> str:
         if self.select:
             return "select:" + ",".join(f'"{n}"' if " " in n else n for n in self.select)
         if self.pattern is None or self.is_guess:
@@ -105,13 +114,15 @@ class Query(NamedTuple):
 def parse(text: str, *, mode: Mode = "auto") -> Query:
     """Read a query; raise QueryError only for a pattern that is not one."""
     seen = clean(text, cap=len(text) + 1)
-    if mode == "auto" and (_ODD.search(seen) is None or not _has_signs(seen)):
-        words = _cut(seen)
-        return Query(text, words=words, phrases=phrases(words), is_cut=len(seen) > LONGEST)
+    if mode == "auto" and (_ODD.search(seen) is None or not _may_have_operators(seen)):
+        words = _truncate(seen)
+        return Query(
+            text, words=words, phrases=find_phrases(words), is_cut=len(seen) > MAX_QUERY_CHARS
+        )
     try:
-        query = _by_mode(seen, mode)
+        query = _parse_by_mode(seen, mode)
     except QueryError as error:
-        position = _origin(text, seen, error.position)
+        position = _original_position(text, seen, error.position)
         raise QueryError(error.message, position=position, hint=error.hint) from error
     return query._replace(text=text)
 
@@ -125,7 +136,7 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
     for number, text in enumerate(queries, start=1):
         if text in seen:
             continue
-        if len(read) == MOST_QUERIES:
+        if len(read) == MAX_QUERIES:
             break
         seen.add(text)
         try:
@@ -138,72 +149,72 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
     return tuple(read)
 
 
-def _has_signs(seen: str) -> bool:
+def _may_have_operators(seen: str) -> bool:
     return _OPERATORS.search(seen) is not None or _PATTERN.match(seen) is not None
 
 
-def _by_mode(seen: str, mode: Mode) -> Query:
+def _parse_by_mode(seen: str, mode: Mode) -> Query:
     match mode:
         case "regex":
-            return Query("", pattern=_checked(seen)) if seen else Query("")
+            return Query("", pattern=_check_pattern(seen)) if seen else Query("")
         case "words":
-            return Query("", words=_cut(seen), is_cut=len(seen) > LONGEST)
+            return Query("", words=_truncate(seen), is_cut=len(seen) > MAX_QUERY_CHARS)
         case "auto":
-            return _auto(seen)
+            return _parse_auto(seen)
         case _:
             assert_never(mode)
 
 
-def _auto(seen: str) -> Query:
+def _parse_auto(seen: str) -> Query:
     """The form of what follows the leading operators, else of what is left without any."""
-    front, rest = leading(seen)
-    if form := _form(rest, offset=len(seen) - len(rest)):
-        return form if form.is_empty else _narrowed(form, front)  # perhaps it selects nothing
-    text = _cut(seen)
-    tokens = parts(text)
-    rest = remaining(text, (t for t in tokens if t.kind != "required"))
-    if form := _form(rest, offset=max(0, seen.find(rest))):
-        return form if form.is_empty else _narrowed(form, tokens)
-    return _plain(text, tokens, is_cut=len(seen) > LONGEST)
+    front, rest = split_leading_operators(seen)
+    if form := _parse_form(rest, offset=len(seen) - len(rest)):
+        return form if form.is_empty else _add_filters(form, front)  # perhaps it selects nothing
+    text = _truncate(seen)
+    tokens = tokenize_query(text)
+    rest = strip_operators(text, (t for t in tokens if t.kind != "required"))
+    if form := _parse_form(rest, offset=max(0, seen.find(rest))):
+        return form if form.is_empty else _add_filters(form, tokens)
+    return _parse_words(text, tokens, is_cut=len(seen) > MAX_QUERY_CHARS)
 
 
-def _narrowed(query: Query, operators: Sequence[Part]) -> Query:
+def _add_filters(query: Query, operators: Sequence[QueryToken]) -> Query:
     """The query with its filters and exclusions, as many of each kind as are read."""
-    servers = _values(operators, "server")
-    categories = _values(operators, "category")
-    excluded = _values(operators, "excluded")
+    servers = _token_values(operators, "server")
+    categories = _token_values(operators, "category")
+    excluded = _token_values(operators, "excluded")
     return query._replace(
-        servers=servers[:MOST_TERMS],
-        categories=categories[:MOST_TERMS],
-        excluded=excluded[:MOST_TERMS],
-        is_cut=query.is_cut or max(map(len, (servers, categories, excluded))) > MOST_TERMS,
+        servers=servers[:MAX_TERMS],
+        categories=categories[:MAX_TERMS],
+        excluded=excluded[:MAX_TERMS],
+        is_cut=query.is_cut or max(map(len, (servers, categories, excluded))) > MAX_TERMS,
     )
 
 
-def _form(text: str, *, offset: int) -> Query | None:
+def _parse_form(text: str, *, offset: int) -> Query | None:
     """The query, if all of it is a selection or a pattern."""
     if text.startswith("select:"):
-        return _selection(text.removeprefix("select:"))
+        return _parse_selection(text.removeprefix("select:"))
     if text.startswith("re:") and len(text) > 3 and not text[3].isspace():
-        return Query("", pattern=_checked(text[3:], offset=offset + 3))
+        return Query("", pattern=_check_pattern(text[3:], offset=offset + 3))
     if text.startswith("/") and (match := _SLASHED.fullmatch(text)):
-        return Query("", pattern=_checked(match[1], offset=offset + 1))
-    if looks_like(text):
+        return Query("", pattern=_check_pattern(match[1], offset=offset + 1))
+    if looks_like_pattern(text):
         return Query("", words=text, pattern=text, is_guess=True)
     return None
 
 
-def _selection(listed: str) -> Query | None:
+def _parse_selection(listed: str) -> Query | None:
     """Names between commas; after a space they are single words, since `select: …` may be prose."""
     found: list[tuple[str, str]] = _NAMES.findall(listed)
     pairs = [(inner.strip(), bare.replace('"', "").strip()) for inner, bare in found]
     if listed[:1].isspace() and any(len(bare.split()) > 1 for _, bare in pairs):
         return None
     names = _unique(inner or bare for inner, bare in pairs)
-    return Query("", select=names[:MOST_NAMES], is_cut=len(names) > MOST_NAMES)
+    return Query("", select=names[:MAX_NAMES], is_cut=len(names) > MAX_NAMES)
 
 
-def _checked(pattern: str, *, offset: int = 0) -> str:
+def _check_pattern(pattern: str, *, offset: int = 0) -> str:
     try:
         return Pattern.of(pattern).source
     except QueryError as error:
@@ -211,29 +222,29 @@ def _checked(pattern: str, *, offset: int = 0) -> str:
         raise QueryError(error.message, position=position, hint=error.hint) from error
 
 
-def _plain(text: str, tokens: Sequence[Part], *, is_cut: bool) -> Query:
-    words = remaining(text, tokens)
-    required = _values(tokens, "required")
+def _parse_words(text: str, tokens: Sequence[QueryToken], *, is_cut: bool) -> Query:
+    words = strip_operators(text, tokens)
+    required = _token_values(tokens, "required")
     query = Query(
         "",
         words=words,
-        required=required[:MOST_TERMS],
-        phrases=_values(tokens if words == text else parts(words), "phrase"),
-        is_cut=is_cut or len(required) > MOST_TERMS,
+        required=required[:MAX_TERMS],
+        phrases=_token_values(tokens if words == text else tokenize_query(words), "phrase"),
+        is_cut=is_cut or len(required) > MAX_TERMS,
     )
-    return _narrowed(query, tokens)
+    return _add_filters(query, tokens)
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     """The text, or as many whole words of it as are read."""
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_QUERY_CHARS:
         return text
-    head = text[:LONGEST]
+    head = text[:MAX_QUERY_CHARS]
     whole = head.rsplit(maxsplit=1)[0]
-    return whole if len(whole) > LONGEST // 2 else head
+    return whole if len(whole) > MAX_QUERY_CHARS // 2 else head
 
 
-def _values(tokens: Iterable[Part], kind: Kind) -> tuple[str, ...]:
+def _token_values(tokens: Iterable[QueryToken], kind: TokenKind) -> tuple[str, ...]:
     return _unique(value for token in tokens if token.kind == kind for value in token.values)
 
 
@@ -241,7 +252,7 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in values if value))
 
 
-def _origin(text: str, seen: str, place: int) -> int:
+def _original_position(text: str, seen: str, place: int) -> int:
     """Where a character of the cleaned text stands in the text as it was written."""
     position = -1
     for character in seen[: place + 1]:

@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float32]
 _NOISE = np.float32(1e-6)
 
 
-def distinct(slots: Ints) -> Ints:
+def unique_slots(slots: Ints) -> Ints:
     """Each of some slots once, in order."""
     ordered = np.sort(slots)
     is_first = np.ones(len(ordered), np.bool_)
@@ -32,7 +32,7 @@ def distinct(slots: Ints) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RankingRequest:
     """A query over one snapshot, for one caller.
 
     `allowed` says of each slot whether this caller may see it; a ranker never returns another.
@@ -45,17 +45,17 @@ class Request:
     index: Index
     allowed: Mask
     terms: Sequence[str] = ()
-    words: Sequence[Term] = ()
+    known_terms: Sequence[Term] = ()
     clauses: Sequence[str] = ()
-    needs: Sequence[Sequence[str]] = ()
+    clause_terms: Sequence[Sequence[str]] = ()
     limit: int = 5
     depth: int = 300
 
-    def known(self, texts: Iterable[str]) -> list[Term]:
+    def find_terms(self, texts: Iterable[str]) -> list[Term]:
         """Those of some words that a tool in the caller's sight has."""
-        return self.index.known(texts, self.allowed)
+        return self.index.find_terms(texts, self.allowed)
 
-    def leading(self, slots: Ints, scores: Floats, count: int) -> Ints:
+    def top_slots(self, slots: Ints, scores: Floats, count: int) -> Ints:
         """The best of some slots, in no order; of equals at the end the first by name.
 
         Then it does not matter in which order tools came into the catalog.
@@ -92,42 +92,42 @@ class Ranking(Protocol):
         """How much the arm's word counts for this query; low where it is blind."""
         ...
 
-    def at(self, slots: Ints) -> Floats:
+    def scores_at(self, slots: Ints) -> Floats:
         """Scores in standard deviations above the catalog's mean, for any slots."""
         ...
 
-    def why(self, slot: int) -> Reason | None:
+    def explain(self, slot: int) -> Reason | None:
         """What speaks for a slot, if anything does."""
         ...
 
 
-class Parted(Protocol):
+class ClauseRanking(Protocol):
     """A ranking that can also tell how each clause of a request sees the catalog."""
 
-    def parts(self, slots: Ints) -> Floats:
+    def clause_scores(self, slots: Ints) -> Floats:
         """Standardised scores, a row a clause and a column a slot, already weighed by trust."""
         ...
 
 
-def is_parted(ranking: Ranking) -> TypeGuard[Parted]:
+def has_clause_scores(ranking: Ranking) -> TypeGuard[ClauseRanking]:
     """Whether a ranking can tell clauses apart."""
-    return hasattr(ranking, "parts")
+    return hasattr(ranking, "clause_scores")
 
 
 class Ranker(Protocol):
     """One arm of search."""
 
-    def rank(self, request: Request) -> Ranking | None:
+    def rank(self, request: RankingRequest) -> Ranking | None:
         """Its view of a request; none if it has nothing to say."""
         ...
 
 
-class Fused(NamedTuple):
+class FusedRanking(NamedTuple):
     """Slots, best first, and their scores."""
 
     slots: Ints
     scores: Floats
 
 
-Fusion = Callable[[Request, Sequence[Ranking]], Fused]
+Fusion = Callable[[RankingRequest, Sequence[Ranking]], FusedRanking]
 """Makes one order out of several rankings."""

@@ -12,83 +12,91 @@ from rapidfuzz.distance import OSA
 
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
+from .analyzer import (
+    has_camel_case,
+    replace_words,
+    terms,
+    terms_by_word,
+    tokenize,
+    word_forms,
+    word_positions,
+)
 from .index import Index
 from .lexicon import Term
+from .preprocessing import drop_quotations
 from .ranking import Mask
-from .spellings import LONGEST, SHORTEST, Spellings
-from .text import forms, is_humped, places, terms, terms_by_word, with_words, written
-from .values import without_quotations
+from .spelling_index import MAX_WORD_CHARS, MIN_WORD_CHARS, SpellingIndex
 
-_MOST = 16
-_REMEMBERED = 4_096
-_UNREAD = ("", "")
+_MAX_CORRECTIONS = 16
+_CACHE_SIZE = 4_096
+_NOT_CACHED = ("", "")
 
 
-class Repaired(NamedTuple):
+class CorrectedQuery(NamedTuple):
     """The terms of a request's clauses with slips mended, and each slip with the word it is.
 
     `terms` are those of all `needs`, and `words` those that tools in sight have. The request
     `is_foreign` if most of its words are strange: those are not slips, but another language.
     """
 
-    needs: Sequence[list[str]]
+    clause_terms: Sequence[list[str]]
     terms: Sequence[str]
-    words: Sequence[Term]
-    slips: Mapping[str, str]
+    known_terms: Sequence[Term]
+    corrections: Mapping[str, str]
     is_foreign: bool
 
-    def mended(self, text: str) -> str:
+    def apply_to(self, text: str) -> str:
         """A text of the request as it was meant."""
-        return with_words(text, self.slips)
+        return replace_words(text, self.corrections)
 
 
-def repair(
-    index: Index, spellings: Spellings | None, clauses: Sequence[str], allowed: Mask
-) -> Repaired:
+def correct_typos(
+    index: Index, spellings: SpellingIndex | None, clauses: Sequence[str], allowed: Mask
+) -> CorrectedQuery:
     """The terms of a query's clauses with slips mended, and which word was read as which.
 
     Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
     others. What is quoted is a value, and left as it is; so is what is a word elsewhere. Without
     spellings nothing is mended.
     """
-    said = list(map(written, clauses))
+    said = list(map(tokenize, clauses))
     by_word = list(map(terms_by_word, said))
     needs = [list(chain.from_iterable(its)) for its in by_word]
     every = list(chain.from_iterable(needs))
     different = dict.fromkeys(every)
-    found = index.terms(different, allowed)
+    found = index.look_up_terms(different, allowed)
     known = [term for term in found if term is not None]
     if spellings is None or len(known) == len(different):
-        return Repaired(needs, every, known, {}, is_foreign=False)
+        return CorrectedQuery(needs, every, known, {}, is_foreign=False)
     unknown = [text for text, term in zip(different, found, strict=True) if term is None]
     strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
     told = zip(clauses, said, by_word, needs, strict=True)
-    typed = _typed(told, strange) if strange else {}
+    typed = _words_of_terms(told, strange) if strange else {}
     mended: dict[str, str] = {}
     slips: dict[str, str] = {}
-    read = index.lexicon.sight(allowed).slips if typed else {}
-    for term, word in islice(typed.items(), _MOST):
-        meant = read.get(word, _UNREAD)
-        if meant is _UNREAD:  # each is worked out once for a caller's view
-            if len(read) >= _REMEMBERED:
+    read = index.lexicon.visible_terms(allowed).corrections if typed else {}
+    for term, word in islice(typed.items(), _MAX_CORRECTIONS):
+        meant = read.get(word, _NOT_CACHED)
+        if meant is _NOT_CACHED:  # each is worked out once for a caller's view
+            if len(read) >= _CACHE_SIZE:
                 read.clear()  # other threads may be reading
-            meant = read[word] = _meant(index, spellings, word, term, allowed)
+            meant = read[word] = _find_correction(index, spellings, word, term, allowed)
         if meant and not spellings.is_word(word):
             mended[term], slips[word] = meant
     if mended:
         needs = [[mended.get(term, term) for term in need] for need in needs]
         every = list(chain.from_iterable(needs))
-        known = index.known(dict.fromkeys(every), allowed)
-    return Repaired(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
+        known = index.find_terms(dict.fromkeys(every), allowed)
+    return CorrectedQuery(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
 
 
-def unseen(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
+def unknown_terms(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
     """The terms that no tool in a caller's sight has."""
-    found = index.terms(texts, allowed)
+    found = index.look_up_terms(texts, allowed)
     return [text for text, term in zip(texts, found, strict=True) if term is None]
 
 
-def _typed(
+def _words_of_terms(
     clauses: Iterable[tuple[str, Sequence[str], Sequence[tuple[str, ...]], Sequence[str]]],
     strange: AbstractSet[str],
 ) -> dict[str, str]:
@@ -100,9 +108,9 @@ def _typed(
     for clause, words, by_word, need in clauses:
         if strange.isdisjoint(need):
             continue
-        plain = without_quotations(clause)
+        plain = drop_quotations(clause)
         if plain is not clause:
-            words = written(plain)
+            words = tokenize(plain)
             by_word = terms_by_word(words)
         for word, its in zip(words, by_word, strict=True):
             if not its or strange.isdisjoint(its):
@@ -110,35 +118,35 @@ def _typed(
             if word.isalpha() and (word.islower() or word.istitle()):
                 read = [(word.casefold(), its)]
             else:
-                read = [(form, terms(form)) for form in forms((word,))]
+                read = [(form, terms(form)) for form in word_forms((word,))]
             for form, meant in read:
-                if _is_word(form):
+                if _is_correctable(form):
                     found |= {term: form for term in meant if term in strange}
     return found
 
 
-def _meant(
-    index: Index, spellings: Spellings, word: str, term: str, allowed: Mask
+def _find_correction(
+    index: Index, spellings: SpellingIndex, word: str, term: str, allowed: Mask
 ) -> tuple[str, str] | None:
     """The term and the word that a slip is read as.
 
     What was typed is compared with words as tools write them, and only then its term with theirs,
     if it is another than the word: it may be a form that no tool writes.
     """
-    found = spellings.near(index.shared.vocabulary, word)
+    found = spellings.near_words(index.shared.vocabulary, word)
     near = [one for one in found if one[2] != term]  # which is not seen itself
-    for other, known in _ordered(index, word, near, allowed):
-        if _is_written(index, known, other, allowed):
+    for other, known in _order_candidates(index, word, near, allowed):
+        if _occurs_in_tools(index, known, other, allowed):
             return known.text, other
     if term == word:
         return None
-    stems = [(distance, stem, stem) for distance, stem in spellings.near_term(term)]
-    for _, known in _ordered(index, term, stems, allowed):
-        return known.text, _form(index, spellings, word, known, allowed)
+    stems = [(distance, stem, stem) for distance, stem in spellings.near_terms(term)]
+    for _, known in _order_candidates(index, term, stems, allowed):
+        return known.text, _closest_form(index, spellings, word, known, allowed)
     return None
 
 
-def _ordered(
+def _order_candidates(
     index: Index, word: str, offered: Iterable[tuple[int, str, str]], allowed: Mask
 ) -> Iterator[tuple[str, Term]]:
     """What is in the caller's sight, the likeliest first, with what is known of its term.
@@ -152,9 +160,9 @@ def _ordered(
         known = index.lexicon.get(stem)
         if known is None:
             continue
-        count = known.tools
+        count = known.document_frequency
         if allowed is not index.alive:
-            count = int(np.count_nonzero(allowed.take(known.word.slots)))
+            count = int(np.count_nonzero(allowed.take(known.posting_list.slots)))
         if count:
             is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
             found.append(((distance, not is_mixed, not is_even, -count, other), known))
@@ -162,47 +170,51 @@ def _ordered(
     yield from ((rank[-1], known) for rank, known in found)
 
 
-def _form(index: Index, spellings: Spellings, word: str, known: Term, allowed: Mask) -> str:
+def _closest_form(
+    index: Index, spellings: SpellingIndex, word: str, known: Term, allowed: Mask
+) -> str:
     """How tools in the caller's sight write a term, as near as may be to a word."""
     found = sorted(spellings.forms.get(known.text, ()), key=lambda f: (OSA.distance(word, f), f))
-    seen = (form for form in found if _is_written(index, known, form, allowed))
+    seen = (form for form in found if _occurs_in_tools(index, known, form, allowed))
     return next(seen, known.text)
 
 
-def _is_written(index: Index, known: Term, word: str, allowed: Mask) -> bool:
+def _occurs_in_tools(index: Index, known: Term, word: str, allowed: Mask) -> bool:
     """Whether a tool in the caller's sight writes a word just so."""
     if allowed is index.alive and not index.shared.vocabulary.has_lost:
         return True  # whatever was met is still there
-    slots: list[int] = known.word.slots.compress(allowed.take(known.word.slots)).tolist()
-    return any(_says(index.tool(slot), word) for slot in slots) or any(
-        _describes(index.tool(slot).parameters, word) for slot in slots
+    slots: list[int] = known.posting_list.slots.compress(
+        allowed.take(known.posting_list.slots)
+    ).tolist()
+    return any(_occurs_in_texts(index.tool(slot), word) for slot in slots) or any(
+        _occurs_in_parameters(index.tool(slot).parameters, word) for slot in slots
     )
 
 
-def _says(tool: Tool, word: str) -> bool:
+def _occurs_in_texts(tool: Tool, word: str) -> bool:
     """Whether a word stands in what is said of a tool, but for its parameters: they take longer."""
-    if _has(tool.description, word):
+    if _contains_word(tool.description, word):
         return True
     named = (tool.name, tool.title, tool.server, tool.category)
-    return _has(" ".join((*named, *tool.tags, *tool.phrases)), word)
+    return _contains_word(" ".join((*named, *tool.tags, *tool.phrases)), word)
 
 
-def _describes(schema: Schema, word: str) -> bool:
+def _occurs_in_parameters(schema: Schema, word: str) -> bool:
     if schema.text.isascii() and word not in schema.text.lower():  # which is quicker to see
         return False
-    return _has(" ".join(chain.from_iterable(schema.described())), word)
+    return _contains_word(" ".join(chain.from_iterable(schema.descriptions())), word)
 
 
-def _has(text: str, word: str) -> bool:
+def _contains_word(text: str, word: str) -> bool:
     plain = text.lower()
     if not text.isascii():
-        return word in written(plain) or word in forms(written(text))
+        return word in tokenize(plain) or word in word_forms(tokenize(text))
     if word not in plain:
         return False
-    if any(True for _ in places(plain, word)):
+    if any(True for _ in word_positions(plain, word)):
         return True
-    return is_humped(text) and word in forms(written(text))
+    return has_camel_case(text) and word in word_forms(tokenize(text))
 
 
-def _is_word(text: str) -> bool:
-    return SHORTEST <= len(text) <= LONGEST and text.isalpha() and text[0] < "\u2e7f"
+def _is_correctable(text: str) -> bool:
+    return MIN_WORD_CHARS <= len(text) <= MAX_WORD_CHARS and text.isalpha() and text[0] < "\u2e7f"

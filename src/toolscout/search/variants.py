@@ -31,7 +31,7 @@ programme=program programmes=programs
 _FULL = {
     short: full.replace("-", " ") for short, full in (pair.split("=") for pair in _SHORT.split())
 }
-UNSPOKEN = {
+ABBREVIATIONS = {
     short: full for short, full in _FULL.items() if " " in full or set("aeiou").isdisjoint(short)
 }
 """What is spelled rather than spoken, or stands for several words, in full."""
@@ -66,7 +66,7 @@ _KEPT = (
 )
 
 
-def usual(word: str) -> str:
+def canonical_word(word: str) -> str:
     """A word in small letters as it is mostly written, perhaps as two words."""
     if word in _FULL:
         return _FULL[word]

@@ -25,12 +25,12 @@ def one_thread() -> AbstractContextManager[object]:
 
 
 EXACT_UP_TO = 5_000
-SINGLE_UP_TO = 20_000
-LEADING = 96
-ANEW = 4
-_SPARE = 16
-_ROUNDS = 4
-_BLOCK = 512
+FLOAT32_UP_TO = 20_000
+PRINCIPAL_DIRECTIONS = 96
+REFIT_FACTOR = 4
+_OVERSAMPLING = 16
+_POWER_ITERATIONS = 4
+_BLOCK_ROWS = 512
 # How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
 # small to tell by itself is judged by.
 _PRIOR_WEIGHT = 10.0
@@ -71,7 +71,7 @@ class Vectors:
             gram=np.zeros((dimensions, dimensions)),
         )
 
-    def sized(self, size: int) -> Vectors:
+    def resize(self, size: int) -> Vectors:
         """Room for more slots, their vectors still to come."""
         if size <= self.size:
             return self
@@ -80,9 +80,9 @@ class Vectors:
         after = replace(self, size=size, present=present)
         if size > len(self.rows):
             room = size + size // 2 + 64  # pages never written to cost nothing
-            after = replace(after, rows=_grown(self.rows, room))
+            after = replace(after, rows=_grow(self.rows, room))
             if self.lead is not None:
-                after = replace(after, lead=_grown(self.lead, room))
+                after = replace(after, lead=_grow(self.lead, room))
         return after
 
     def put(self, slots: Ints, vectors: Floats) -> Vectors:
@@ -93,7 +93,7 @@ class Vectors:
         with one_thread():
             if self.lead is not None and self.basis is not None:
                 self.lead[slots] = vectors @ self.basis
-            gram = self.gram + _gram(vectors)
+            gram = self.gram + _gram_matrix(vectors)
         after = replace(
             self,
             present=present,
@@ -101,9 +101,9 @@ class Vectors:
             gram=gram,
             count=self.count + len(slots),
         )
-        if after.count > max(EXACT_UP_TO, ANEW * after.fitted):
-            after = after._led()
-        return after._halved() if after.count > SINGLE_UP_TO else after
+        if after.count > max(EXACT_UP_TO, REFIT_FACTOR * after.fitted):
+            after = after._fit_basis()
+        return after._to_half_precision() if after.count > FLOAT32_UP_TO else after
 
     def drop(self, slots: Ints) -> Vectors:
         """Forget slots; their rows stay where they are, unseen."""
@@ -114,7 +114,7 @@ class Vectors:
         present[slots] = False
         gone = self.rows[slots].astype(np.float32)
         with one_thread():
-            gram = self.gram - _gram(gone)
+            gram = self.gram - _gram_matrix(gone)
         return replace(
             self,
             present=present,
@@ -123,9 +123,9 @@ class Vectors:
             count=self.count - len(slots),
         )
 
-    def kept(self, slots: Ints) -> Vectors:
+    def compact(self, slots: Ints) -> Vectors:
         """Some slots alone, closed up; the rest must have been dropped."""
-        after = Vectors.empty(self.dimensions).sized(len(slots))
+        after = Vectors.empty(self.dimensions).resize(len(slots))
         rows = np.zeros(after.rows.shape, self.rows.dtype)
         rows[: len(slots)] = self.rows[slots]
         lead = None if self.lead is None else np.zeros((len(rows), self.lead.shape[1]), np.float32)
@@ -135,7 +135,7 @@ class Vectors:
         fitted = min(self.fitted, self.count)  # what comes later may be of another kind
         return replace(self, size=len(slots), present=present, rows=rows, lead=lead, fitted=fitted)
 
-    def spread(self, queries: Floats) -> tuple[Floats, Floats]:
+    def score_statistics(self, queries: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each query's similarity to the catalog's tools."""
         count = max(self.count, 1)
         mean = queries @ self.total / count
@@ -167,17 +167,17 @@ class Vectors:
             scores = scores[chosen] if len(chosen) < self.size else scores
         return chosen.astype(np.int32), scores
 
-    def _led(self) -> Vectors:
+    def _fit_basis(self) -> Vectors:
         """Work out the leading directions of what there is now."""
         with one_thread():
-            basis = _leading(self.gram)
+            basis = _principal_directions(self.gram)
             lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
-            for start in range(0, self.size, _BLOCK):
-                some = slice(start, min(start + _BLOCK, self.size))
+            for start in range(0, self.size, _BLOCK_ROWS):
+                some = slice(start, min(start + _BLOCK_ROWS, self.size))
                 lead[some] = self.rows[some].astype(np.float32, copy=False) @ basis
         return replace(self, basis=basis, lead=lead, fitted=self.count)
 
-    def _halved(self) -> Vectors:
+    def _to_half_precision(self) -> Vectors:
         """Move to half precision."""
         if self.rows.dtype == np.float16:
             return self
@@ -186,29 +186,31 @@ class Vectors:
         return replace(self, rows=half)
 
 
-def _leading(gram: npt.NDArray[np.float64]) -> Floats:
+def _principal_directions(gram: npt.NDArray[np.float64]) -> Floats:
     """The directions that lead in a sum of squares, nearly: a few rounds, however long vectors are.
 
     All directions would take seconds where an embedder's vectors have thousands of numbers.
     """
-    shape = len(gram), min(len(gram), LEADING + _SPARE)
+    shape = len(gram), min(len(gram), PRINCIPAL_DIRECTIONS + _OVERSAMPLING)
     basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal(shape))
-    for _ in range(_ROUNDS):
+    for _ in range(_POWER_ITERATIONS):
         basis, _ = np.linalg.qr(gram @ basis)
     _, turned = np.linalg.eigh(basis.T @ gram @ basis)
-    return np.ascontiguousarray((basis @ turned)[:, ::-1][:, :LEADING], dtype=np.float32)
+    return np.ascontiguousarray(
+        (basis @ turned)[:, ::-1][:, :PRINCIPAL_DIRECTIONS], dtype=np.float32
+    )
 
 
-def _gram(vectors: Floats) -> npt.NDArray[np.float64]:
+def _gram_matrix(vectors: Floats) -> npt.NDArray[np.float64]:
     """The sum of every vector times itself, in blocks short enough for single precision."""
     total = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for start in range(0, len(vectors), _BLOCK):
-        some = vectors[start : start + _BLOCK]
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+        some = vectors[start : start + _BLOCK_ROWS]
         total += some.T @ some
     return total
 
 
-def _grown(rows: npt.NDArray[np.floating], room: int) -> npt.NDArray[np.floating]:
+def _grow(rows: npt.NDArray[np.floating], room: int) -> npt.NDArray[np.floating]:
     grown = np.zeros((room, rows.shape[1]), rows.dtype)
     grown[: len(rows)] = rows
     return grown

@@ -11,8 +11,8 @@ from ..errors import StoreError
 Clock = Callable[[], float]
 """Seconds since the epoch; passed in, so that the core never looks at a clock by itself."""
 
-CAP = 4096
-KEY_CAP = 512
+DEFAULT_MAX_RECORDS = 4096
+MAX_KEY_CHARS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class StoreLimits:
     """How much is kept and for how long; None means without end."""
 
-    cap: int | None = CAP
+    cap: int | None = DEFAULT_MAX_RECORDS
     ttl_seconds: float | None = None
 
 
@@ -69,12 +69,12 @@ class Store(Protocol):
         ...
 
 
-def checked(key: object, text: str = "") -> None:
+def check_entry(key: object, text: str = "") -> None:
     """Refuse a key or a text that a store cannot hold, and say what would do."""
-    if not (isinstance(key, str) and 0 < len(key) <= KEY_CAP and _is_text(key)):
+    if not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARS and _is_valid_key(key)):
         raise StoreError(
             f"{str(key)[:40]!r} cannot be an id.",
-            hint=f"Use 1 to {KEY_CAP} characters of Unicode text without NUL.",
+            hint=f"Use 1 to {MAX_KEY_CHARS} characters of Unicode text without NUL.",
         )
     if not _is_unicode(text):
         raise StoreError(
@@ -83,7 +83,7 @@ def checked(key: object, text: str = "") -> None:
         )
 
 
-def _is_text(key: str) -> bool:
+def _is_valid_key(key: str) -> bool:
     return "\0" not in key and _is_unicode(key)
 
 

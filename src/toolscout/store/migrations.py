@@ -7,12 +7,12 @@ import sqlite3
 from ..errors import StoreError
 
 # "scou" in ASCII: tells a file of ours from any other SQLite database.
-APPLICATION = 0x73636F75
+APPLICATION_ID = 0x73636F75
 
-Steps = tuple[tuple[str, ...], ...]
+Migrations = tuple[tuple[str, ...], ...]
 """Statements by the version of the file that they lead to."""
 
-STEPS: Steps = (
+MIGRATIONS: Migrations = (
     (
         """CREATE TABLE records (
             sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -29,12 +29,15 @@ STEPS: Steps = (
 )
 
 
-def migrate(connection: sqlite3.Connection, steps: Steps = STEPS) -> None:
+def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> None:
     """Bring a file up to date in one transaction; refuse what is newer or not ours.
 
     A step that was released never changes: what comes later is one more step.
     """
-    if _version(connection) == len(steps) and _pragma(connection, "application_id") == APPLICATION:
+    if (
+        _schema_version(connection) == len(steps)
+        and _read_pragma(connection, "application_id") == APPLICATION_ID
+    ):
         return
     _refuse_foreign(connection, newest=len(steps))
     # Write-ahead mode is a property of the file and cannot change inside a transaction.
@@ -42,10 +45,10 @@ def migrate(connection: sqlite3.Connection, steps: Steps = STEPS) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have done it while this one waited for the lock.
-        for step in steps[_version(connection) :]:
+        for step in steps[_schema_version(connection) :]:
             for statement in step:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(steps)}")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -54,7 +57,7 @@ def migrate(connection: sqlite3.Connection, steps: Steps = STEPS) -> None:
 
 
 def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
-    version = _version(connection)
+    version = _schema_version(connection)
     if version > newest:
         raise StoreError(
             f"The store was written by a newer version (its shape is {version}; this one knows"
@@ -62,17 +65,17 @@ def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
             hint="Upgrade toolscout, or name another file; this one was not touched.",
         )
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and _pragma(connection, "application_id") != APPLICATION:
+    if tables and _read_pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreError(
             "The file is an SQLite database of something else.",
             hint="Name another file for the store; this one was not touched.",
         )
 
 
-def _version(connection: sqlite3.Connection) -> int:
-    return _pragma(connection, "user_version")
+def _schema_version(connection: sqlite3.Connection) -> int:
+    return _read_pragma(connection, "user_version")
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
+def _read_pragma(connection: sqlite3.Connection, name: str) -> int:
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)

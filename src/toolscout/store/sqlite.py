@@ -10,16 +10,80 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from .contract import Clock, Limits, Record, checked
-from .faults import told
+from ..errors import StoreError
+from .contract import Clock, Record, StoreLimits, check_entry
 from .migrations import migrate
 
-_PAUSE_SECONDS = 0.02
+# Key words of the engine's own messages, which are stable, to what happened and what to do.
+_ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
+    (
+        "locked",
+        "is locked by another process",
+        "Try again; if it stays so, end that process or wait longer (busy_timeout_seconds).",
+    ),
+    (
+        "readonly",
+        "is read-only",
+        "Allow writing to the file and its folder, or name another file.",
+    ),
+    (
+        "full",
+        "cannot grow: the disk or its quota is full",
+        "Free some space or lower the number of sessions kept; nothing was half written.",
+    ),
+    (
+        "unable to open",
+        "cannot be opened",
+        "Check that its folder exists, is a folder, and may be written to.",
+    ),
+    (
+        "not a database",
+        "is not a store: it is damaged or another kind of file",
+        "Move it away (keep a copy) and start anew, or name another file.",
+    ),
+    (
+        "malformed",
+        "is damaged",
+        "Move it away (keep a copy) and start anew, or restore it from a backup.",
+    ),
+    (
+        "closed",
+        "is closed",
+        "Open a new store.",
+    ),
+)
+
+
+@contextmanager
+def translate_errors(path: Path) -> Generator[None]:
+    """Turn every failure of the file into one StoreError that names it."""
+    try:
+        yield
+    except StoreError as error:
+        raise StoreError(f"{path}: {error.message}", hint=error.hint) from error
+    except OSError as error:
+        raise StoreError(
+            f"The store {path} cannot be opened: {error.strerror}.",
+            hint="Check that its folder exists, is a folder, and may be written to.",
+        ) from error
+    except sqlite3.Error as error:
+        raise _store_error(path, error) from error
+
+
+def _store_error(path: Path, error: Exception) -> StoreError:
+    text = str(error).lower()
+    for word, what, then in _ERROR_HINTS:
+        if word in text:
+            return StoreError(f"The store {path} {what}.", hint=then)
+    return StoreError(f"The store {path} failed: {error}.", hint="Check the disk, then try again.")
+
+
+_RETRY_PAUSE_SECONDS = 0.02
 _COLUMNS = "key, version, text, created, updated"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class SqliteOptions:
     """How a file is opened: how long to wait for other writers, and how large it may grow."""
 
     busy_timeout_seconds: float = 5.0
@@ -38,29 +102,29 @@ class SqliteStore:
         path: str | Path,
         *,
         space: str = "sessions",
-        limits: Limits | None = None,
-        access: Access | None = None,
+        limits: StoreLimits | None = None,
+        access: SqliteOptions | None = None,
         clock: Clock = time.time,
     ) -> None:
         self.path = Path(path)
         self._space = space
-        self._limits = limits or Limits()
+        self._limits = limits or StoreLimits()
         self._clock = clock
         self._lock = Lock()
-        with told(self.path):
-            self._connection = _connect(self.path, access or Access())
+        with translate_errors(self.path):
+            self._connection = _connect(self.path, access or SqliteOptions())
 
     def get(self, key: str) -> Record | None:
         """What is kept under a key."""
-        checked(key)
-        with self._reading() as sql:
-            return self._current(sql, key)
+        check_entry(key)
+        with self._lock_connection() as sql:
+            return self._select(sql, key)
 
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
         """Write if the version is still the expected one (0: not there yet)."""
-        checked(key, text)
-        with self._writing() as sql:
-            old = self._current(sql, key)
+        check_entry(key, text)
+        with self._transaction() as sql:
+            old = self._select(sql, key)
             if (old.version if old else 0) != expected:
                 return None
             now = self._clock()
@@ -75,27 +139,27 @@ class SqliteStore:
 
     def delete(self, key: str) -> bool:
         """Forget a key; whether there was anything."""
-        checked(key)
-        with self._writing() as sql:
-            was = self._current(sql, key) is not None
+        check_entry(key)
+        with self._transaction() as sql:
+            was = self._select(sql, key) is not None
             sql.execute("DELETE FROM records WHERE space = ? AND key = ?", (self._space, key))
         return was
 
     def expire(self) -> int:
         """Drop what is too old, and say how many that were."""
-        with self._writing() as sql:
+        with self._transaction() as sql:
             return sql.execute(
                 "DELETE FROM records WHERE space = ? AND updated <= ?",
-                (self._space, self._horizon()),
+                (self._space, self._expiry_cutoff()),
             ).rowcount
 
     def list(self, *, limit: int = 100) -> tuple[Record, ...]:
         """What is kept, last written first."""
-        with self._reading() as sql:
+        with self._lock_connection() as sql:
             rows = sql.execute(
                 f"SELECT {_COLUMNS} FROM records WHERE space = ? AND updated > ?"  # noqa: S608 - a constant
                 " ORDER BY updated DESC, sequence DESC LIMIT ?",
-                (self._space, self._horizon(), limit),
+                (self._space, self._expiry_cutoff(), limit),
             ).fetchall()
         return tuple(Record(*row) for row in rows)
 
@@ -104,10 +168,10 @@ class SqliteStore:
         with self._lock:
             self._connection.close()
 
-    def _current(self, sql: sqlite3.Connection, key: str) -> Record | None:
+    def _select(self, sql: sqlite3.Connection, key: str) -> Record | None:
         row = sql.execute(
             f"SELECT {_COLUMNS} FROM records WHERE space = ? AND key = ? AND updated > ?",  # noqa: S608 - a constant
-            (self._space, key, self._horizon()),
+            (self._space, key, self._expiry_cutoff()),
         ).fetchone()
         return Record(*row) if row else None
 
@@ -120,20 +184,20 @@ class SqliteStore:
             (self._space, self._limits.cap),
         )
 
-    def _horizon(self) -> float:
+    def _expiry_cutoff(self) -> float:
         """The time up to which records are too old."""
         ttl = self._limits.ttl_seconds
         return float("-inf") if ttl is None else self._clock() - ttl
 
     @contextmanager
-    def _reading(self) -> Generator[sqlite3.Connection]:
-        with self._lock, told(self.path):
+    def _lock_connection(self) -> Generator[sqlite3.Connection]:
+        with self._lock, translate_errors(self.path):
             yield self._connection
 
     @contextmanager
-    def _writing(self) -> Generator[sqlite3.Connection]:
+    def _transaction(self) -> Generator[sqlite3.Connection]:
         """One transaction, whole or not at all; the write lock is taken at once."""
-        with self._lock, told(self.path):
+        with self._lock, translate_errors(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -144,7 +208,7 @@ class SqliteStore:
             self._connection.execute("COMMIT")
 
 
-def _connect(path: Path, access: Access) -> sqlite3.Connection:
+def _connect(path: Path, access: SqliteOptions) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
     # What a conversation did is nobody else's business; SQLite gives its side files the same mode.
     if not path.exists():
@@ -156,7 +220,7 @@ def _connect(path: Path, access: Access) -> sqlite3.Connection:
         check_same_thread=False,
     )
     try:
-        _prepare(connection, patience_seconds=access.busy_timeout_seconds)
+        _migrate_with_retry(connection, patience_seconds=access.busy_timeout_seconds)
         connection.execute("PRAGMA synchronous = NORMAL")
         if access.max_bytes is not None:
             (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -167,7 +231,7 @@ def _connect(path: Path, access: Access) -> sqlite3.Connection:
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, *, patience_seconds: float) -> None:
+def _migrate_with_retry(connection: sqlite3.Connection, *, patience_seconds: float) -> None:
     """Bring the file into form; two that make it at once must not trip over each other.
 
     SQLite does not wait for another process where both want to change the journal's mode.
@@ -180,4 +244,4 @@ def _prepare(connection: sqlite3.Connection, *, patience_seconds: float) -> None
             is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
             if not is_busy or time.monotonic() >= given_up:
                 raise
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(_RETRY_PAUSE_SECONDS)

@@ -1,17 +1,18 @@
-"""Events as structured log records: one line each, readable by people and by machines."""
+"""Events as log records: structured ones for machines, plain lines for a terminal."""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..catalog.sanitization import clean_line
 from ..events import Event
-from .shape import shape
+from .redaction import shape
 
-_PRIVATE = frozenset({"arguments", "queries", "text"})
-_WARNINGS = frozenset(
+_PRIVATE_FACTS = frozenset({"arguments", "queries", "text"})
+_WARNING_KINDS = frozenset(
     {
         "feature_failed",
         "model_failed",
@@ -23,14 +24,14 @@ _WARNINGS = frozenset(
         "tool_refused",
     }
 )
-_DETAILS = frozenset({"search_arm", "step_start"})
+_DEBUG_KINDS = frozenset({"search_arm", "step_start"})
 
 
-def level_of(kind: str) -> int:
+def log_level(kind: str) -> int:
     """What went wrong warns, what only helps to develop is for debugging, the rest informs."""
-    if kind in _WARNINGS:
+    if kind in _WARNING_KINDS:
         return logging.WARNING
-    return logging.DEBUG if kind in _DETAILS else logging.INFO
+    return logging.DEBUG if kind in _DEBUG_KINDS else logging.INFO
 
 
 class Logs:
@@ -46,17 +47,19 @@ class Logs:
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
-        level = level_of(event.kind)
+        level = log_level(event.kind)
         if not self._logger.isEnabledFor(level):
             return
-        row = {"kind": event.kind, "session": event.session, **self._shown(event.facts)}
-        text = " ".join(f"{k}={_plain(v)}" for k, v in row.items() if k != "kind" and v != "")
+        row = {"kind": event.kind, "session": event.session, **self._redact_facts(event.facts)}
+        text = " ".join(
+            f"{k}={_format_value(v)}" for k, v in row.items() if k != "kind" and v != ""
+        )
         self._logger.log(level, "%s %s", event.kind, text, extra={"event": row})
 
-    def _shown(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _redact_facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         if self._with_content:
             return dict(facts)
-        return {k: shape(v) if k in _PRIVATE else v for k, v in facts.items()}
+        return {k: shape(v) if k in _PRIVATE_FACTS else v for k, v in facts.items()}
 
 
 class JsonLines(logging.Formatter):
@@ -76,5 +79,66 @@ class JsonLines(logging.Formatter):
         return json.dumps(row, ensure_ascii=False, default=str)
 
 
-def _plain(value: object) -> str:
+def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+log = logging.getLogger("toolscout")
+Facts = Mapping[str, Any]
+_LONGEST = 300
+
+
+def log_event(event: Event) -> None:
+    """A sink that logs what is worth a line."""
+    if line := render_event(event):
+        log.info("%s", line)
+
+
+def render_event(event: Event) -> str:
+    """An event in one line; nothing for those that only detail another."""
+    says = _RENDERERS.get(event.kind)
+    return clean_line(says(event.facts), cap=_LONGEST) if says else ""
+
+
+def _render_call(facts: Facts) -> str:
+    outcome = f"failed ({facts.get('code') or 'error'})" if facts.get("is_error") else "ok"
+    return f"call: {facts['tool']}: {outcome}, {facts.get('took_ms', 0):.0f} ms"
+
+
+def _render_search(facts: Facts) -> str:
+    found = len(facts.get("names", ()))
+    outcome = "refused" if facts.get("is_error") else f"{found} tools"
+    return f"{facts['tool']}: {outcome}, {facts.get('took_ms', 0):.0f} ms"
+
+
+def _render_catalog_change(facts: Facts) -> str:
+    counts = (facts.get(key, 0) for key in ("added", "changed", "removed"))
+    return "tools: {} came, {} changed, {} went".format(*counts)
+
+
+def _render_config_change(facts: Facts) -> str:
+    waiting = ", ".join(facts.get("waiting", ()))
+    return "configuration: read again" + (f"; after a restart: {waiting}" if waiting else "")
+
+
+# What a refusal or a failed feature says of arguments may quote them: only its code is told.
+_RENDERERS: Mapping[str, Callable[[Facts], str]] = {
+    "tool_call": _render_call,
+    "tool_discovery_result": _render_search,
+    "tool_refused": lambda f: f"refused: {f['tool']} ({f.get('code') or 'not in view'})",
+    "tool_not_found": lambda f: f"refused: {f['tool']} (unknown_tool)",
+    "approval": lambda f: f"approval: {f['tool']}: {'yes' if f.get('approved') else 'no'}",
+    "tool_held": lambda f: f"held: {f['tool']} of {f['server']} ({f.get('standing', '')})",
+    "offload": lambda f: f"kept aside: {f['tool']}, {f.get('before', 0):,} characters",
+    "catalog_changed": _render_catalog_change,
+    "config_applied": _render_config_change,
+    "upstream_configured": lambda f: f"server {f['server']}: configured",
+    "upstream_removed": lambda f: f"server {f['server']}: removed",
+    "upstream_ready": lambda f: f"server {f['server']}: awake",
+    "upstream_asleep": lambda f: f"server {f['server']}: asleep",
+    "upstream_lost": lambda f: f"server {f['server']}: lost. {f.get('reason', '')}",
+    "upstream_failed": lambda f: f"server {f['server']}: failed: {f.get('reason', '')}",
+    "source_failed": lambda f: f"source {f.get('source', '')}: {f.get('why', '')}",
+    "store_failed": lambda f: f"store: {f.get('why', '')}",
+    "feature_failed": lambda f: f"{f.get('feature', '')} failed beside a call of {f['tool']}",
+}

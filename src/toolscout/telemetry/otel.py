@@ -1,4 +1,4 @@
-"""Events as OpenTelemetry spans and metrics, in the words of its GenAI conventions."""
+"""Events as OpenTelemetry spans and metrics, following the GenAI conventions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,73 @@ from typing import Any, cast
 
 from ..errors import require
 from ..events import Event
-from .meters import Meters
-from .tally import Tally, kind_of
+from .metrics import DiscoveryMetrics, run_kind
+
+_TOKEN_BOUNDS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
+_SECOND_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96]
+_MS_BOUNDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1000]
+
+
+class Meters:
+    """Every instrument of one meter, and what is recorded with it."""
+
+    def __init__(self, meter: Any) -> None:
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS,
+        )
+        self._duration = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            explicit_bucket_boundaries_advisory=_SECOND_BOUNDS,
+        )
+        self._latency = meter.create_histogram(
+            "toolscout.discovery.duration",
+            unit="ms",
+            explicit_bucket_boundaries_advisory=_MS_BOUNDS,
+        )
+        self._per_run = meter.create_histogram(
+            "toolscout.run.tokens",
+            unit="{token}",
+            explicit_bucket_boundaries_advisory=_TOKEN_BOUNDS,
+        )
+        self._searches = meter.create_counter("toolscout.discovery.searches", unit="{search}")
+        self._misses = meter.create_counter("toolscout.discovery.misses", unit="{search}")
+        self.hits = meter.create_counter("toolscout.discovery.hits", unit="{search}")
+        self._calls = meter.create_counter("toolscout.tool.calls", unit="{call}")
+
+    def record_model_call(self, facts: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+        """One request of a model."""
+        for kind, fact in (("input", "input_tokens"), ("output", "output_tokens")):
+            if fact in facts:
+                self._tokens.record(facts[fact], {**attributes, "gen_ai.token.type": kind})
+        self._duration.record(float(facts.get("took_ms", 0.0)) / 1000, dict(attributes))
+
+    def record_run(self, facts: Mapping[str, Any], kind: str) -> None:
+        """A whole run, by its kind."""
+        spent = int(facts.get("input_tokens", 0)) + int(facts.get("output_tokens", 0))
+        self._per_run.record(spent, {"toolscout.request_type": kind})
+
+    def record_search(self, facts: Mapping[str, Any]) -> None:
+        """One search."""
+        self._searches.add(1)
+        if not facts.get("names"):
+            self._misses.add(1)
+        self.record_latency("all", float(facts.get("took_ms", 0.0)))
+
+    def record_latency(self, name: str, milliseconds: float) -> None:
+        """How long one arm of the search took, or `all` of it."""
+        self._latency.record(milliseconds, {"toolscout.arm": name})
+
+    def record_tool_call(self, facts: Mapping[str, Any]) -> None:
+        """One call of a tool."""
+        attributes = {"gen_ai.tool.name": facts.get("tool"), "error.type": facts.get("code")}
+        self._calls.add(1, {k: v for k, v in attributes.items() if v})
+
 
 _NAME = "toolscout"
-_RUNS = 4096
+_MAX_RUNS = 4096
 # What the conventions call our providers.
 _PROVIDERS = {
     "anthropic": "anthropic",
@@ -43,7 +105,7 @@ class OpenTelemetry:
         self._tracer = self._trace.get_tracer(_NAME, tracer_provider=tracer_provider)
         self._meters = Meters(metrics.get_meter(_NAME, meter_provider=meter_provider))
         self._now_ns = now_ns
-        self._tally = Tally()
+        self._tally = DiscoveryMetrics()
         self._lock = Lock()
         self._runs: OrderedDict[str, list[Any]] = OrderedDict()
 
@@ -51,30 +113,30 @@ class OpenTelemetry:
         """Record one event: as a span, or as a note on the span of its run."""
         match event.kind:
             case "run_start":
-                self._run_start(event)
+                self._start_run(event)
             case "run_end":
-                self._run_end(event)
+                self._end_run(event)
             case "model_call":
-                self._model_call(event)
+                self._record_model_call(event)
             case "tool_call":
-                self._tool_call(event)
+                self._record_tool_call(event)
             case "tool_discovery_result":
-                self._discovery(event)
+                self._record_discovery(event)
             case "search_arm":
-                self._meters.arm(str(event.facts["arm"]), float(event.facts["took_ms"]))
+                self._meters.record_latency(str(event.facts["arm"]), float(event.facts["took_ms"]))
             case _:
-                self._noted(event)
+                self._add_span_event(event)
 
-    def _run_start(self, event: Event) -> None:
+    def _start_run(self, event: Event) -> None:
         facts = event.facts
         span = self._tracer.start_span(
             "invoke_agent",
             start_time=self._now_ns(),
-            attributes=_given(
+            attributes=_drop_empty(
                 {
                     "gen_ai.operation.name": "invoke_agent",
                     "gen_ai.conversation.id": event.session,
-                    "gen_ai.provider.name": _provider(facts),
+                    "gen_ai.provider.name": _provider_name(facts),
                     "gen_ai.request.model": facts.get("model"),
                     "toolscout.profile": facts.get("profile"),
                     "toolscout.tool_search": facts.get("tool_search"),
@@ -84,18 +146,18 @@ class OpenTelemetry:
         with self._lock:
             # Two runs of one conversation may overlap; what happens is then the newer one's.
             self._runs.setdefault(event.session, []).append(span)
-            while len(self._runs) > _RUNS:
+            while len(self._runs) > _MAX_RUNS:
                 for lost in self._runs.popitem(last=False)[1]:
                     lost.end(end_time=self._now_ns())
 
-    def _run_end(self, event: Event) -> None:
+    def _end_run(self, event: Event) -> None:
         facts = event.facts
-        kind = kind_of(int(facts.get("searches", 0)))
-        self._meters.run(facts, kind)
-        span = self._ended(event.session)
+        kind = run_kind(int(facts.get("searches", 0)))
+        self._meters.record_run(facts, kind)
+        span = self._pop_run_span(event.session)
         if span is None:
             return
-        _put(
+        _set_attributes(
             span,
             {
                 "gen_ai.usage.input_tokens": facts.get("input_tokens"),
@@ -107,18 +169,18 @@ class OpenTelemetry:
                 "toolscout.request_type": kind,
             },
         )
-        self._failed(span, facts.get("error"))
+        self._mark_failed(span, facts.get("error"))
         span.end(end_time=self._now_ns())
 
-    def _model_call(self, event: Event) -> None:
+    def _record_model_call(self, event: Event) -> None:
         facts = event.facts
         attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _provider(facts),
+            "gen_ai.provider.name": _provider_name(facts),
             "gen_ai.request.model": facts.get("model"),
         }
-        self._meters.model(facts, _given(attributes))
-        self._span(
+        self._meters.record_model_call(facts, _drop_empty(attributes))
+        self._record_span(
             f"chat {facts.get('model', '')}".strip(),
             event,
             {
@@ -127,19 +189,19 @@ class OpenTelemetry:
                 "gen_ai.usage.output_tokens": facts.get("output_tokens"),
                 "gen_ai.usage.cache_read.input_tokens": facts.get("cached_tokens"),
                 "gen_ai.usage.cache_creation.input_tokens": facts.get("written_tokens"),
-                "gen_ai.response.finish_reasons": _listed(facts.get("reason")),
+                "gen_ai.response.finish_reasons": _as_list(facts.get("reason")),
                 "toolscout.step": facts.get("step"),
                 "toolscout.tool_search": facts.get("tool_search"),
             },
             error=facts.get("error"),
         )
 
-    def _tool_call(self, event: Event) -> None:
+    def _record_tool_call(self, event: Event) -> None:
         facts = event.facts
         tool = str(facts.get("tool", ""))
-        self._meters.call(facts)
+        self._meters.record_tool_call(facts)
         with self._lock:
-            hits = self._tally.hit(event.session, tool)
+            hits = self._tally.take_hits(event.session, tool)
         self._meters.hits.add(hits)
         failure = facts.get("code") or "tool_error" if facts.get("is_error") else None
         attributes = {
@@ -148,14 +210,14 @@ class OpenTelemetry:
             "gen_ai.tool.type": "function",
             "toolscout.server": facts.get("server"),
         }
-        self._span(f"execute_tool {tool}", event, attributes, error=failure)
+        self._record_span(f"execute_tool {tool}", event, attributes, error=failure)
 
-    def _discovery(self, event: Event) -> None:
+    def _record_discovery(self, event: Event) -> None:
         facts = event.facts
         tool = str(facts.get("tool", ""))
         with self._lock:
             self._tally(event)
-        self._meters.discovery(facts)
+        self._meters.record_search(facts)
         names = cast("tuple[str, ...]", facts.get("names") or ())
         attributes = {
             "gen_ai.operation.name": "execute_tool",
@@ -166,37 +228,37 @@ class OpenTelemetry:
             "toolscout.rules_tokens": facts.get("rules_tokens"),
         }
         failure = "invalid_search" if facts.get("is_error") else None
-        self._span(f"execute_tool {tool}", event, attributes, error=failure)
+        self._record_span(f"execute_tool {tool}", event, attributes, error=failure)
 
-    def _noted(self, event: Event) -> None:
+    def _add_span_event(self, event: Event) -> None:
         """What has no length of its own becomes an event of its run's span."""
-        span = self._run_of(event.session)
+        span = self._run_span(event.session)
         if span is not None:
-            facts = {f"toolscout.{k}": _attribute(v) for k, v in event.facts.items()}
-            span.add_event(event.kind, _given(facts), timestamp=self._now_ns())
+            facts = {f"toolscout.{k}": _attribute_value(v) for k, v in event.facts.items()}
+            span.add_event(event.kind, _drop_empty(facts), timestamp=self._now_ns())
 
-    def _span(
+    def _record_span(
         self, name: str, event: Event, attributes: Mapping[str, Any], *, error: object = None
     ) -> None:
         """A span that has just ended, as long as the event says it took."""
         end = self._now_ns()
         start = end - int(float(event.facts.get("took_ms", 0.0)) * 1_000_000)
-        parent = self._run_of(event.session)
+        parent = self._run_span(event.session)
         context = self._trace.set_span_in_context(parent) if parent is not None else None
         span = self._tracer.start_span(
             name,
             context=context,
             start_time=start,
-            attributes=_given({"gen_ai.conversation.id": event.session, **attributes}),
+            attributes=_drop_empty({"gen_ai.conversation.id": event.session, **attributes}),
         )
-        self._failed(span, error)
+        self._mark_failed(span, error)
         span.end(end_time=end)
 
-    def _run_of(self, session: str) -> Any:
+    def _run_span(self, session: str) -> Any:
         with self._lock:
             return next(reversed(self._runs.get(session, [])), None)
 
-    def _ended(self, session: str) -> Any:
+    def _pop_run_span(self, session: str) -> Any:
         with self._lock:
             spans = self._runs.get(session, [])
             span = spans.pop(0) if spans else None
@@ -204,22 +266,22 @@ class OpenTelemetry:
                 self._runs.pop(session, None)
             return span
 
-    def _failed(self, span: Any, error: object) -> None:
+    def _mark_failed(self, span: Any, error: object) -> None:
         if error:
             span.set_attribute("error.type", str(error))
             span.set_status(self._trace.StatusCode.ERROR)
 
 
-def _provider(facts: Mapping[str, Any]) -> str:
+def _provider_name(facts: Mapping[str, Any]) -> str:
     name = str(facts.get("provider", ""))
     return _PROVIDERS.get(name, name)
 
 
-def _listed(value: object) -> list[str] | None:
+def _as_list(value: object) -> list[str] | None:
     return [str(value)] if value else None
 
 
-def _attribute(value: object) -> Any:
+def _attribute_value(value: object) -> Any:
     if isinstance(value, str | bool | int | float):
         return value
     return (
@@ -229,9 +291,9 @@ def _attribute(value: object) -> Any:
     )
 
 
-def _given(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _drop_empty(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if v is not None and v != ""}
 
 
-def _put(span: Any, attributes: Mapping[str, Any]) -> None:
-    span.set_attributes(_given(attributes))
+def _set_attributes(span: Any, attributes: Mapping[str, Any]) -> None:
+    span.set_attributes(_drop_empty(attributes))

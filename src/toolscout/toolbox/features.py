@@ -16,7 +16,7 @@ MEMORY = "memory"
 INTRODUCTIONS = "introductions"
 
 
-class Guides(Protocol):
+class RulesFeature(Protocol):
     """Has rules of use for tools, to be given once a conversation."""
 
     def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
@@ -24,7 +24,7 @@ class Guides(Protocol):
         ...
 
 
-class Remembers(Protocol):
+class MemoryFeature(Protocol):
     """Takes out of results what is worth remembering, into a section of the session."""
 
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
@@ -36,7 +36,7 @@ class Remembers(Protocol):
         ...
 
 
-class Keeps(Protocol):
+class OffloadFeature(Protocol):
     """Keeps large results aside and gives back what fits."""
 
     async def keep(self, session: str, tool: Tool, result: Result) -> Result:
@@ -45,7 +45,7 @@ class Keeps(Protocol):
 
 
 @runtime_checkable
-class Fits(Protocol):
+class TurnBudgetFeature(Protocol):
     """Sees to it that all results of one turn fit together."""
 
     async def keep_turn(
@@ -56,7 +56,7 @@ class Fits(Protocol):
 
 
 @runtime_checkable
-class Offers(Protocol):
+class ToolFeature(Protocol):
     """Has tools of its own: always in view, never filtered, told which conversation asks."""
 
     def tools(self) -> Sequence[Tool]:
@@ -69,7 +69,7 @@ class Offers(Protocol):
 
 
 @runtime_checkable
-class Introduces(Protocol):
+class InstructionsFeature(Protocol):
     """Has something to say to every model from the start."""
 
     def introduction(self) -> str:
@@ -78,25 +78,25 @@ class Introduces(Protocol):
 
 
 @runtime_checkable
-class Hides(Protocol):
+class AliasFeature(Protocol):
     """Answers to further names that no model is told of."""
 
-    def hidden_tools(self) -> Sequence[Tool]:
+    def alias_tools(self) -> Sequence[Tool]:
         """The tools behind them."""
         ...
 
 
 @runtime_checkable
-class Knows(Protocol):
+class CatalogListener(Protocol):
     """Wants to know which tools there are, and says what of its own does not fit them."""
 
-    def know(self, tools: Iterable[Tool]) -> Sequence[Problem]:
+    def update_tools(self, tools: Iterable[Tool]) -> Sequence[Problem]:
         """Learn of the tools; the problems are for whoever runs the toolbox."""
         ...
 
 
 @runtime_checkable
-class LooksBack(Protocol):
+class TurnListener(Protocol):
     """Wants to know when a turn of the conversation is over."""
 
     def finish(self, section: str | None) -> str:
@@ -105,7 +105,7 @@ class LooksBack(Protocol):
 
 
 @runtime_checkable
-class Forgets(Protocol):
+class SessionScopedFeature(Protocol):
     """Keeps something of a conversation that must go when the conversation does."""
 
     async def forget(self, session: str) -> int:
@@ -117,21 +117,21 @@ class Forgets(Protocol):
 class Features:
     """What goes along with the calls of a toolbox; each may be missing."""
 
-    rules: Guides | None = None
-    memory: Remembers | None = None
-    offload: Keeps | None = None
-    others: tuple[Offers, ...] = ()
+    rules: RulesFeature | None = None
+    memory: MemoryFeature | None = None
+    offload: OffloadFeature | None = None
+    others: tuple[ToolFeature, ...] = ()
 
     @property
-    def named(self) -> Mapping[str, object]:
+    def by_name(self) -> Mapping[str, object]:
         """The features that have a place of their own, by its name."""
         places = {"rules": self.rules, "memory": self.memory, "offload": self.offload}
         return {name: feature for name, feature in places.items() if feature is not None}
 
     @property
-    def reporting(self) -> Mapping[str, object]:
+    def by_report_name(self) -> Mapping[str, object]:
         """Every feature by the name it reports under: its place, else its kind."""
-        placed = dict(self.named)
+        placed = dict(self.by_name)
         for feature in self.others:
             if all(feature is not known for known in placed.values()):
                 kind = type(feature).__name__.lower()
@@ -142,32 +142,32 @@ class Features:
     @property
     def all(self) -> tuple[object, ...]:
         """Every feature there is."""
-        return (*self.named.values(), *self.others)
+        return (*self.by_name.values(), *self.others)
 
     async def forget(self, session: str) -> None:
         """Let every feature drop what it keeps of a conversation that is over."""
         for feature in self.all:
-            if isinstance(feature, Forgets):
+            if isinstance(feature, SessionScopedFeature):
                 await feature.forget(session)
 
     @property
     def introduction(self) -> str:
         """What features say to every model from the start."""
-        told = (f.introduction() for f in self.all if isinstance(f, Introduces))
+        told = (f.introduction() for f in self.all if isinstance(f, InstructionsFeature))
         return "\n\n".join(text for text in told if text)
 
     @cached_property
-    def offered(self) -> Mapping[str, tuple[Offers, Tool]]:
+    def visible_tools(self) -> Mapping[str, tuple[ToolFeature, Tool]]:
         """The tools that features add to what a model sees, and who answers them."""
-        return {t.name: (f, t) for f in self.all if isinstance(f, Offers) for t in f.tools()}
+        return {t.name: (f, t) for f in self.all if isinstance(f, ToolFeature) for t in f.tools()}
 
     @cached_property
-    def answered(self) -> Mapping[str, tuple[Offers, Tool]]:
+    def callable_tools(self) -> Mapping[str, tuple[ToolFeature, Tool]]:
         """Those and the ones that are answered although no model is told of them."""
         hidden = {
             t.name: (f, t)
             for f in self.all
-            if isinstance(f, Offers) and isinstance(f, Hides)
-            for t in f.hidden_tools()
+            if isinstance(f, ToolFeature) and isinstance(f, AliasFeature)
+            for t in f.alias_tools()
         }
-        return {**hidden, **self.offered}
+        return {**hidden, **self.visible_tools}

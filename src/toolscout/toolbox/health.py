@@ -11,13 +11,13 @@ from ..errors import ToolscoutError
 from ..search.engine import Engine
 from ..store.contract import Store
 from .features import Features
-from .live import Live
+from .live_catalog import LiveCatalog
 
 Status = Literal["ok", "degraded", "error"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComponentHealth:
     """One part: its status, and the facts behind it."""
 
     status: Status = "ok"
@@ -28,7 +28,7 @@ class Part:
 class Health:
     """Every part by name; the whole is as well as its worst part."""
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, ComponentHealth]
 
     @property
     def status(self) -> Status:
@@ -36,14 +36,14 @@ class Health:
         held = {part.status for part in self.parts.values()}
         return "error" if "error" in held else "degraded" if "degraded" in held else "ok"
 
-    def row(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The same as plain JSON."""
         parts = {n: {"status": p.status, **p.facts} for n, p in self.parts.items()}
         return {"status": self.status, "parts": parts}
 
 
 @runtime_checkable
-class Reports(Protocol):
+class HealthReporter(Protocol):
     """A feature that can say how it is."""
 
     def health(self) -> tuple[Status, Mapping[str, Any]]:
@@ -51,8 +51,8 @@ class Reports(Protocol):
         ...
 
 
-async def examine(
-    live: Live,
+async def check_health(
+    live: LiveCatalog,
     features: Features,
     store: Callable[[], Awaitable[Store]],
     *,
@@ -61,54 +61,54 @@ async def examine(
 ) -> Health:
     """Look at every part; one that cannot be looked at is an error and hides no other."""
     parts = {
-        "catalog": _catalog(live, problems),
-        "index": _index(live.engine),
-        "store": await _store(store),
+        "catalog": _catalog_health(live, problems),
+        "index": _index_health(live.engine),
+        "store": await _store_health(store),
     }
-    for name, feature in features.reporting.items():
-        parts[name] = _with(_reported(feature), complaints.get(name, ()))
+    for name, feature in features.by_report_name.items():
+        parts[name] = _add_problems(_feature_health(feature), complaints.get(name, ()))
     return Health(parts)
 
 
-def _with(part: Part, problems: Sequence[str]) -> Part:
+def _add_problems(part: ComponentHealth, problems: Sequence[str]) -> ComponentHealth:
     """A part, and what its feature said of the catalog."""
     if not problems:
         return part
     worst: Status = "error" if part.status == "error" else "degraded"
-    return Part(worst, {**part.facts, "problems": [*problems]})
+    return ComponentHealth(worst, {**part.facts, "problems": [*problems]})
 
 
-def _catalog(live: Live, problems: Mapping[str, str]) -> Part:
+def _catalog_health(live: LiveCatalog, problems: Mapping[str, str]) -> ComponentHealth:
     facts = {
         "tools": len(live.catalog),
         "sources": len(live.sources),
         "problems": {**problems},
     }
-    return Part("degraded" if problems else "ok", facts)
+    return ComponentHealth("degraded" if problems else "ok", facts)
 
 
-def _index(engine: Engine) -> Part:
+def _index_health(engine: Engine) -> ComponentHealth:
     status = engine.status
     facts = {"tools": status.tools, "vectors": status.vectors, "is_filling": status.is_filling}
     if status.problem:
-        return Part("degraded", {**facts, "why": status.problem})
-    return Part(facts=facts)
+        return ComponentHealth("degraded", {**facts, "why": status.problem})
+    return ComponentHealth(facts=facts)
 
 
-async def _store(store: Callable[[], Awaitable[Store]]) -> Part:
+async def _store_health(store: Callable[[], Awaitable[Store]]) -> ComponentHealth:
     try:
         opened = await store()
         await asyncio.to_thread(opened.list, limit=1)
     except ToolscoutError as error:
-        return Part("error", {"why": str(error)})
-    return Part()
+        return ComponentHealth("error", {"why": str(error)})
+    return ComponentHealth()
 
 
-def _reported(part: object) -> Part:
-    if not isinstance(part, Reports):
-        return Part()
+def _feature_health(part: object) -> ComponentHealth:
+    if not isinstance(part, HealthReporter):
+        return ComponentHealth()
     try:
         status, facts = part.health()
     except Exception as error:  # noqa: BLE001 - the report must come through
-        return Part("error", {"why": repr(error)})
-    return Part(status, facts)
+        return ComponentHealth("error", {"why": repr(error)})
+    return ComponentHealth(status, facts)

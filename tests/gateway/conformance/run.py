@@ -32,7 +32,7 @@ REASONS = {
     "server-sse-polling": "The scenario asks as a client of 2025-03-26. The event that opens a "
     "stream, with the time to come back, goes to clients from 2025-11-25 on alone, since older "
     "ones cannot read an event without data: that is the SDK's rule. For both, a stream that "
-    "breaks off is resumed from the last event they had (`tests/gateway/test_resuming.py`).",
+    "breaks off is resumed from the last event they had (`tests/gateway/test_event_store.py`).",
     "tasks": "The tasks extension is not offered: calls are passed on and answered, never queued.",
 }
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from ...errors import ConfigError
+from ..designs.cms import CMS
+from ..designs.cortex import CORTEX
+from ..designs.everruns import EVERRUNS
+from ..designs.mcpagent import MCPAGENT
+from ..designs.solaris import SOLARIS
 from ..profile import Profile
-from .cms import CMS
-from .cortex import CORTEX
-from .default import COMPACT, DEFAULT
-from .everruns import EVERRUNS
-from .everything import EVERYTHING
-from .mcpagent import MCPAGENT
-from .solaris import SOLARIS
+from .default import COMPACT, DEFAULT, EVERYTHING
 
 __all__ = [
     "BUILT_IN",
@@ -22,13 +21,13 @@ __all__ = [
     "EVERYTHING",
     "MCPAGENT",
     "SOLARIS",
-    "names",
-    "profile",
-    "recommended",
-    "register",
+    "get_profile",
+    "profile_names",
+    "recommend_profile",
+    "register_profile",
 ]
 
-WORTHWHILE = 30
+MIN_TOOLS_FOR_SEARCH = 30
 """From so many tools on, searching for them costs less than showing them all."""
 
 BUILT_IN: tuple[Profile, ...] = (
@@ -46,7 +45,7 @@ BUILT_IN: tuple[Profile, ...] = (
 _PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
 
 
-def profile(name: str) -> Profile:
+def get_profile(name: str) -> Profile:
     """The profile of this name."""
     try:
         return _PROFILES[name]
@@ -57,7 +56,7 @@ def profile(name: str) -> Profile:
         ) from None
 
 
-def register(own: Profile) -> Profile:
+def register_profile(own: Profile) -> Profile:
     """Make a profile known by its name; the built-in ones cannot be replaced."""
     if any(own.name == p.name for p in BUILT_IN):
         raise ConfigError(
@@ -68,11 +67,11 @@ def register(own: Profile) -> Profile:
     return own
 
 
-def names() -> tuple[str, ...]:
+def profile_names() -> tuple[str, ...]:
     """The names that `profile` knows."""
     return tuple(_PROFILES)
 
 
-def recommended(tools: int) -> Profile:
+def recommend_profile(tools: int) -> Profile:
     """A sensible profile for a catalog of so many tools: all of them at once, or a search."""
-    return EVERYTHING if tools < WORTHWHILE else DEFAULT
+    return EVERYTHING if tools < MIN_TOOLS_FOR_SEARCH else DEFAULT

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..loading import best
-from ..matching.hybrid import Hybrid
-from ..metatools import BRIDGE, metatool, parameters
-from ..policy import Policy
-from ..profile import Advice, Limits, Profile
-from ..prompts import rostered
-from ..replies.definitions import compactly, plainly
-from ..replies.scout import Scout
+from ..designs.mcpagent import render_brief
+from ..matcher import HybridMatcher, load_best
+from ..metatools import CALL_TOOL, metatool, object_schema
+from ..profile import DisclosureLimits, HintTemplate, Profile
+from ..prompts import roster_prompt
+from ..reply import DefaultReply, describe_compact, describe_full
+from ..scope import Policy
 
 _QUERY = {
     "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
@@ -27,7 +26,7 @@ _SEARCH = metatool(
     "Finds tools by what they do. Every tool that exists can be had through it, so use it before "
     "you decide that something cannot be done. The best match comes ready to call, others as "
     "one-line signatures; it says so when nothing fits.",
-    parameters(
+    object_schema(
         "query",
         query=_QUERY,
         limit={"type": "integer", "description": "How many tools to return, 5 if left out."},
@@ -38,7 +37,7 @@ _DESCRIBE = metatool(
     "describe",
     "describe_tools",
     "Gives the full parameter schemas of tools you know by name.",
-    parameters(
+    object_schema(
         "names",
         names={"type": "array", "items": {"type": "string"}, "description": "Exact tool names."},
     ),
@@ -49,22 +48,22 @@ _UNLOAD = metatool(
     "unload",
     "unload_tools",
     "Takes tools out of your list that you no longer need.",
-    parameters("names", names={"type": "array", "items": {"type": "string"}}),
+    object_schema("names", names={"type": "array", "items": {"type": "string"}}),
     shown=(),
 )
 
 DEFAULT = Profile(
     name="default",
     summary="One search tool and a roster of what exists; the best hit comes ready to call.",
-    metatools=(_SEARCH, _DESCRIBE, BRIDGE, _UNLOAD),
+    metatools=(_SEARCH, _DESCRIBE, CALL_TOOL, _UNLOAD),
     policy=Policy(rule="all", threshold=15, share=0.10),
-    matcher=Hybrid(),
-    loading=best,
-    reply=Scout(),
-    describe=plainly,
-    prompt=rostered,
-    limits=Limits(hits=5, most=20),
-    advice=Advice(message="No tool fits {query}."),
+    matcher=HybridMatcher(),
+    loading=load_best,
+    reply=DefaultReply(),
+    describe=describe_full,
+    prompt=roster_prompt,
+    limits=DisclosureLimits(hits=5, most=20),
+    advice=HintTemplate(message="No tool fits {query}."),
     on_empty="error",
     on_unloaded="execute",
     surface="auto",
@@ -75,6 +74,16 @@ COMPACT = replace(
     DEFAULT,
     name="compact",
     summary="The default with schemas as outlines: a line an argument instead of JSON.",
-    reply=Scout(describe=compactly),
-    describe=compactly,
+    reply=DefaultReply(describe=describe_compact),
+    describe=describe_compact,
+)
+
+
+EVERYTHING = Profile(
+    name="everything",
+    summary="All tools in view, no discovery tools.",
+    metatools=(),
+    matcher=HybridMatcher(),
+    reply=render_brief,
+    policy=Policy(rule="none"),
 )

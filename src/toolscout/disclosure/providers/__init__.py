@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from ...errors import ConfigError
 from .anthropic import ANTHROPIC
-from .chat import CHAT
 from .gemini import GEMINI
 from .mcp import MCP
+from .openai import CHAT, RESPONSES
 from .plain import PLAIN
 from .provider import Provider
-from .responses import RESPONSES
 
-__all__ = ["ANTHROPIC", "CHAT", "GEMINI", "MCP", "PLAIN", "PROVIDERS", "RESPONSES", "provider"]
+__all__ = ["ANTHROPIC", "CHAT", "GEMINI", "MCP", "PLAIN", "PROVIDERS", "RESPONSES", "get_provider"]
 
 PROVIDERS: dict[str, Provider] = {
     p.name: p for p in (PLAIN, CHAT, RESPONSES, ANTHROPIC, GEMINI, MCP)
 }
-_ALSO = {"openai": RESPONSES, "google": GEMINI, "claude": ANTHROPIC}
+_ALIASES = {"openai": RESPONSES, "google": GEMINI, "claude": ANTHROPIC}
 
 
-def provider(name: str) -> Provider:
+def get_provider(name: str) -> Provider:
     """The provider of this name."""
-    found = PROVIDERS.get(name) or _ALSO.get(name)
+    found = PROVIDERS.get(name) or _ALIASES.get(name)
     if found is None:
         raise ConfigError(
             f"There is no provider {name!r}.",
-            hint=f"Choose from: {', '.join((*PROVIDERS, *_ALSO))}.",
+            hint=f"Choose from: {', '.join((*PROVIDERS, *_ALIASES))}.",
         )
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .provider import Definition, Dialect, Provider, Strict
+from .provider import Definition, Dialect, Provider, StrictMode
 
 
 def _define(definition: Definition) -> dict[str, Any]:
@@ -29,7 +29,7 @@ ANTHROPIC = Provider(
         rejected=frozenset({"$schema", "$id", "$comment"}),
         keys=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
     ),
-    strict=Strict(
+    strict=StrictMode(
         all_required=False,
         may_recur=False,
         most_least=1,

@@ -30,7 +30,7 @@ class Dialect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strict:
+class StrictMode:
     """What a schema must be for the provider to hold a model to it word for word.
 
     With `all_required` what is optional becomes nullable; `formats` are those it knows,
@@ -74,8 +74,8 @@ class Provider:
     name_limit: int | None = 64
     most_tools: int | None = None
     dialect: Dialect = Dialect()
-    strict: Strict | None = None
+    strict: StrictMode | None = None
 
-    def wire(self, name: str) -> str:
+    def to_wire_name(self, name: str) -> str:
         """The name a tool has in requests."""
         return name if self.name_limit is None else wire_name(name, limit=self.name_limit)

@@ -8,14 +8,16 @@ from typing import Any, cast
 from ...catalog.names import wire_name
 
 Node = dict[str, Any]
-DEFINITIONS = "#/$defs/"
-MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+DEFINITIONS_PREFIX = "#/$defs/"
+SCHEMA_MAP_KEYWORDS = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 """Keywords that hold schemas by name."""
 
-LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+SCHEMA_LIST_KEYWORDS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 """Keywords that hold several schemas."""
 
-SCHEMAS = frozenset(
+SCHEMA_KEYWORDS = frozenset(
     {
         "items",
         "additionalProperties",
@@ -32,20 +34,20 @@ SCHEMAS = frozenset(
 """Keywords that hold one schema."""
 
 
-def mapped(node: Node, change: Callable[[Any], Any]) -> Node:
+def map_subschemas(node: Node, change: Callable[[Any], Any]) -> Node:
     """The same with every schema right inside it changed."""
     found: Node = {}
     for key, value in node.items():
-        if key in MAPS and isinstance(value, dict):
+        if key in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
             found[key] = {k: change(v) for k, v in cast("Node", value).items()}
-        elif key in LISTS and isinstance(value, list):
+        elif key in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
             found[key] = [change(v) for v in cast("list[Any]", value)]
         else:
-            found[key] = change(value) if key in SCHEMAS else value
+            found[key] = change(value) if key in SCHEMA_KEYWORDS else value
     return found
 
 
-def target(reference: object, whole: Node) -> object:
+def resolve_reference(reference: object, whole: Node) -> object:
     """What a reference leads to inside the schema; None where that is nothing."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return whole if reference == "#" else None
@@ -59,19 +61,19 @@ def target(reference: object, whole: Node) -> object:
     return found
 
 
-def references(schema: object) -> Iterator[str]:
+def find_references(schema: object) -> Iterator[str]:
     """Every reference in a schema."""
     inner: list[object] = []
     if isinstance(schema, dict):
         node = cast("Node", schema)
         if isinstance(node.get("$ref"), str):
             yield node["$ref"]
-        mapped(node, inner.append)
+        map_subschemas(node, inner.append)
     for one in inner:
-        yield from references(one)
+        yield from find_references(one)
 
 
-def led(schema: Any, change: Callable[[str], str | None]) -> Any:
+def rewrite_references(schema: Any, change: Callable[[str], str | None]) -> Any:
     """The same with every reference led elsewhere, or nowhere."""
     if not isinstance(schema, dict):
         return schema
@@ -80,27 +82,33 @@ def led(schema: Any, change: Callable[[str], str | None]) -> Any:
     if isinstance(reference, str) and (new := change(reference)) != reference:
         rest = {k: v for k, v in node.items() if k != "$ref"}
         node = rest if new is None else {"$ref": new, **rest}
-    return mapped(node, lambda inner: led(inner, change))
+    return map_subschemas(node, lambda inner: rewrite_references(inner, change))
 
 
-def linked(schema: Node) -> Node:
+def drop_dangling_references(schema: Node) -> Node:
     """The same without references that lead nowhere."""
-    return led(schema, lambda r: r if isinstance(target(r, schema), dict | bool) else None)
+    return rewrite_references(
+        schema, lambda r: r if isinstance(resolve_reference(r, schema), dict | bool) else None
+    )
 
 
-def defined(schema: Node) -> Node:
+def move_to_definitions(schema: Node) -> Node:
     """The same with references to definitions alone: what others lead to becomes one."""
     found: Node = {}
 
-    def moved(reference: str) -> str | None:
-        there = target(reference, schema)
-        if reference.startswith(DEFINITIONS) or not isinstance(there, dict) or there is schema:
-            return reference if reference.startswith(DEFINITIONS) else None
+    def move(reference: str) -> str | None:
+        there = resolve_reference(reference, schema)
+        if (
+            reference.startswith(DEFINITIONS_PREFIX)
+            or not isinstance(there, dict)
+            or there is schema
+        ):
+            return reference if reference.startswith(DEFINITIONS_PREFIX) else None
         name = wire_name(reference.removeprefix("#/"))
         if name not in found:
             found[name] = {}
-            found[name] = led(there, moved)
-        return f"{DEFINITIONS}{name}"
+            found[name] = rewrite_references(there, move)
+        return f"{DEFINITIONS_PREFIX}{name}"
 
-    now = led(schema, moved)
+    now = rewrite_references(schema, move)
     return {**now, "$defs": {**now.get("$defs", {}), **found}} if found else now

@@ -18,49 +18,51 @@ _OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)\Z")
 _ADDRESS = re.compile(r"@(?=https?://)")
 
 
-def load(spec: str) -> tuple[Embedder, ...]:
+def load_embedders(spec: str) -> tuple[Embedder, ...]:
     """The embedders that a setting names; several are joined by `+`."""
-    return tuple(e for part in _JOINT.split(spec) if (e := _one(part.strip())) is not None)
+    return tuple(
+        e for part in _JOINT.split(spec) if (e := _load_embedder(part.strip())) is not None
+    )
 
 
-def _one(spec: str) -> Embedder | None:
+def _load_embedder(spec: str) -> Embedder | None:
     kind, _, rest = spec.partition(":")
     match kind:
         case "none" | "" if not rest:
             return None
         case "use" if not rest:
-            from .use import bundled
+            from .universal_encoder import default_encoder
 
-            return bundled()
+            return default_encoder()
         case "onnx" if rest:
-            return _onnx(rest)
+            return _load_onnx(rest)
         case "openai" if rest:
-            return _endpoint(rest)
+            return _load_endpoint(rest)
         case _:
             raise ConfigError(f"There is no embedder {spec!r}.", hint=f"Choose from: {KINDS}.")
 
 
-def _onnx(rest: str) -> Embedder:
+def _load_onnx(rest: str) -> Embedder:
     from .onnx import OnnxEncoder
 
-    path, options = _options(rest)
-    return OnnxEncoder(path, prompts=_prompts(options), is_latin_only="latin" in options)
+    path, options = _split_options(rest)
+    return OnnxEncoder(path, prompts=_make_prompts(options), is_latin_only="latin" in options)
 
 
-def _endpoint(rest: str) -> Embedder:
+def _load_endpoint(rest: str) -> Embedder:
     from .endpoint import EmbeddingsEndpoint
 
-    place, options = _options(rest)
+    place, options = _split_options(rest)
     model, *address = _ADDRESS.split(place, maxsplit=1)
     return EmbeddingsEndpoint(
         model,
         base_url=address[0] if address else None,
-        prompts=_prompts(options),
+        prompts=_make_prompts(options),
         is_latin_only="latin" in options,
     )
 
 
-def _options(rest: str) -> tuple[str, dict[str, str]]:
+def _split_options(rest: str) -> tuple[str, dict[str, str]]:
     """A place, and the options written behind it; a question mark that begins none is its own."""
     found = _OPTIONS.search(rest)
     if found is None:
@@ -69,5 +71,5 @@ def _options(rest: str) -> tuple[str, dict[str, str]]:
     return rest[: found.start()], {name: unquote(value) for name, _, value in pairs}
 
 
-def _prompts(options: dict[str, str]) -> Prompts:
+def _make_prompts(options: dict[str, str]) -> Prompts:
     return Prompts(options.get("query"), options.get("passage"))

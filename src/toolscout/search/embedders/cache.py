@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
-_AT_ONCE = 500
+_KEYS_PER_QUERY = 500
 _TRIES = 3
 
 
-def key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
+def vector_key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
     """What a vector is kept under: the model, and all of the text with its shares."""
     parts = "\0".join(f"{share:g}\1{text}" for text, share in texts)
     return hashlib.blake2b(f"{model}\0{parts}".encode(errors="replace"), digest_size=16).digest()
@@ -42,20 +42,20 @@ class VectorCache:
         """The vectors that are known, by key."""
         found: dict[bytes, Floats] = {}
         ordered = sorted(keys)  # as the file has them, so that each page is read once
-        with self._lock, self._tolerant() as connection:
+        with self._lock, self._use_connection() as connection:
             if connection is None:
                 return {}
-            for start in range(0, len(ordered), _AT_ONCE):
-                some = ordered[start : start + _AT_ONCE]
+            for start in range(0, len(ordered), _KEYS_PER_QUERY):
+                some = ordered[start : start + _KEYS_PER_QUERY]
                 marks = ",".join("?" * len(some))  # marks, never values
                 wanted = f"SELECT key, vector FROM vectors WHERE key IN ({marks})"  # noqa: S608
-                found |= _vectors(connection.execute(wanted, some).fetchall())
+                found |= _decode_rows(connection.execute(wanted, some).fetchall())
         return found
 
     def put(self, vectors: Iterable[tuple[bytes, Floats]]) -> None:
         """Keep vectors for next time; failing to is no failure of the search."""
         rows = [(k, v.astype(np.float16).tobytes()) for k, v in vectors]
-        with self._lock, self._tolerant() as connection:
+        with self._lock, self._use_connection() as connection:
             if connection is not None:
                 with connection:
                     connection.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", rows)
@@ -66,20 +66,20 @@ class VectorCache:
             self._disconnect()
 
     @contextmanager
-    def _tolerant(self) -> Generator[sqlite3.Connection | None]:
+    def _use_connection(self) -> Generator[sqlite3.Connection | None]:
         """The open file, or nothing once it has proved useless; failures inside are noted."""
         connection = None
         try:
             if self._tries_left > 0:
                 connection = self._open()
         except (sqlite3.Error, OSError) as error:
-            self._fail(error)
+            self._record_failure(error)
         try:
             yield connection
         except (sqlite3.Error, OSError) as error:
-            self._fail(error)
+            self._record_failure(error)
 
-    def _fail(self, error: Exception) -> None:
+    def _record_failure(self, error: Exception) -> None:
         self.problem = f"The vector cache {self.path.name} cannot be used: {error}"
         self._tries_left -= 1 if _is_busy(error) else _TRIES
         self._disconnect()
@@ -105,7 +105,7 @@ class VectorCache:
             self._connection = None
 
 
-def _vectors(rows: Sequence[tuple[bytes, object]]) -> dict[bytes, Floats]:
+def _decode_rows(rows: Sequence[tuple[bytes, object]]) -> dict[bytes, Floats]:
     """Vectors as they were kept; whatever else stands there is as good as nothing."""
     sound = [(k, v) for k, v in rows if isinstance(v, bytes) and v and not len(v) % 2]
     numbers = np.frombuffer(b"".join([v for _, v in sound]), np.float16).astype(np.float32)

@@ -38,7 +38,7 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class Asking(Protocol):
+class QueryEncoder(Protocol):
     """An embedder that takes questions otherwise than the texts they are compared with."""
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
@@ -46,21 +46,21 @@ class Asking(Protocol):
         ...
 
 
-class Translating(Embedder, Protocol):
+class CrossLingualEmbedder(Embedder, Protocol):
     """An embedder to which a word and its translations are nearly the same."""
 
     @property
-    def least_likeness(self) -> float:
+    def translation_threshold(self) -> float:
         """The cosine from which on two words may mean the same."""
         ...
 
 
-def is_translating(embedder: Embedder) -> TypeGuard[Translating]:
+def is_cross_lingual(embedder: Embedder) -> TypeGuard[CrossLingualEmbedder]:
     """Whether an embedder knows words well enough; nothing else of it is looked at."""
-    return hasattr(embedder, "least_likeness")
+    return hasattr(embedder, "translation_threshold")
 
 
-class Literate(Embedder, Protocol):
+class VocabularyEmbedder(Embedder, Protocol):
     """An embedder that can tell what of a text it knows."""
 
     def legibility(self, text: str) -> float:
@@ -72,14 +72,14 @@ class Literate(Embedder, Protocol):
         ...
 
 
-def is_literate(embedder: Embedder) -> TypeGuard[Literate]:
+def has_vocabulary(embedder: Embedder) -> TypeGuard[VocabularyEmbedder]:
     """Whether an embedder can tell what it knows; nothing else of it is looked at."""
     return hasattr(embedder, "legibility") and hasattr(embedder, "is_word")
 
 
 def legibility(embedder: Embedder, text: str) -> float:
     """How well an embedder reads a text; whoever cannot tell is trusted with all of it."""
-    return embedder.legibility(text) if is_literate(embedder) else 1.0
+    return embedder.legibility(text) if has_vocabulary(embedder) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Prompts:
     passage: str | None = None
 
 
-def encoded(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = False) -> Floats:
+def encode_texts(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = False) -> Floats:
     """Vectors that can be relied on: a row a text, numbers throughout; anything else is an error.
 
     An embedder may be anybody's code, and however it fails, the search goes on without it.
@@ -98,7 +98,7 @@ def encoded(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = Fal
     # Lone surrogates are in no encoding that a model or a wire could take.
     texts = [t if t.isascii() else t.encode(errors="replace").decode() for t in texts]
     try:
-        if are_queries and isinstance(embedder, Asking):
+        if are_queries and isinstance(embedder, QueryEncoder):
             rows = embedder.encode_queries(texts)
         else:
             rows = embedder.encode(texts)
@@ -116,13 +116,13 @@ def encoded(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = Fal
     return rows
 
 
-def unit(rows: Floats) -> Floats:
+def normalize_rows(rows: Floats) -> Floats:
     """The rows scaled to length one; a row of zeros, which points nowhere, stays."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
-def unfitting(name: str, width: int, known: int) -> EmbedderError:
+def dimension_error(name: str, width: int, known: int) -> EmbedderError:
     """An embedder that sends vectors of another length than before is another model by now."""
     return EmbedderError(
         f"The embedder {name} sends vectors of {width} numbers where it sent {known}.",

@@ -15,19 +15,19 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 
 from ...errors import ConfigError, EmbedderError, require
-from .embedder import Floats, Prompts, unit
+from .embedder import Floats, Prompts, normalize_rows
 
 OPENAI = "https://api.openai.com/v1"
 KEY = "TOOLSCOUT_EMBEDDINGS_KEY"
 OPENAI_KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"
-LONGEST = 8_000
+MAX_TEXT_CHARS = 8_000
 
 _BATCH = 32
 _TRANSIENT = frozenset({408, 409, 425, 429})
 # These are about the caller and the model; other refusals may quote the texts that were sent, which
 # not every reader of the message may see.
-_TOLD = frozenset({401, 403, 404})
+_QUOTABLE_STATUSES = frozenset({401, 403, 404})
 _CODE = re.compile(r"[\w.-]{1,60}")
 _HINTS = {
     401: f"Check the key in {KEY} or {OPENAI_KEY}.",
@@ -38,7 +38,7 @@ _HINTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class EndpointRetryPolicy:
     """How long and how often to try; a pause the service asks for is kept up to the longest."""
 
     timeout_seconds: float
@@ -46,7 +46,7 @@ class Patience:
     first_seconds: float = 0.5
     longest_seconds: float = 8.0
 
-    def pause(self, attempt: int, asked: str) -> float:
+    def delay_seconds(self, attempt: int, asked: str) -> float:
         """Seconds before the next try."""
         try:
             wanted = float(asked)
@@ -56,22 +56,24 @@ class Patience:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class EndpointPolicy:
     """How a service is asked: patiently for tools, in the background; briefly for queries.
 
     Somebody waits for a query, and search by words is there at once. After one that failed,
     further ones are not sent for `quiet_seconds`.
     """
 
-    tools: Patience = Patience(timeout_seconds=30, tries=4)
-    queries: Patience = Patience(timeout_seconds=5, tries=2, longest_seconds=1)
+    tools: EndpointRetryPolicy = EndpointRetryPolicy(timeout_seconds=30, tries=4)
+    queries: EndpointRetryPolicy = EndpointRetryPolicy(
+        timeout_seconds=5, tries=2, longest_seconds=1
+    )
     quiet_seconds: float = 15.0
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], object] = time.sleep
 
 
-_NONE = Prompts()
-_USUAL = Pace()
+_NO_PROMPTS = Prompts()
+_DEFAULT_POLICY = EndpointPolicy()
 
 
 class EmbeddingsEndpoint:
@@ -87,15 +89,15 @@ class EmbeddingsEndpoint:
         *,
         base_url: str | None = None,
         key: str | None = None,
-        prompts: Prompts = _NONE,
+        prompts: Prompts = _NO_PROMPTS,
         is_latin_only: bool = False,
-        pace: Pace = _USUAL,
+        pace: EndpointPolicy = _DEFAULT_POLICY,
     ) -> None:
         self._http: Any = require("httpx2", extra="openai")
         self._model = model
-        self._key = _sendable(key) if key else _key(base_url)
+        self._key = _require_sendable(key) if key else _find_key(base_url)
         self._base = (base_url or os.environ.get(BASE_URL) or OPENAI).rstrip("/")
-        self._shown = _shown(self._base)
+        self._shown = _redact_url(self._base)
         if not self._key and self._base == OPENAI:
             raise ConfigError("No key for OpenAI's embeddings.", hint=f"Set {OPENAI_KEY}.")
         self._query, self._passage = prompts.query or "", prompts.passage or ""
@@ -118,7 +120,7 @@ class EmbeddingsEndpoint:
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row a text, patiently."""
-        rows = self._all([f"{self._passage}{t}" for t in texts], self._pace.tools)
+        rows = self._embed_all([f"{self._passage}{t}" for t in texts], self._pace.tools)
         self._quiet_until = 0.0
         return rows
 
@@ -129,7 +131,7 @@ class EmbeddingsEndpoint:
                 f"{self._shown} failed a moment ago.", hint="It is asked again shortly."
             )
         try:
-            return self._all([f"{self._query}{t}" for t in texts], self._pace.queries)
+            return self._embed_all([f"{self._query}{t}" for t in texts], self._pace.queries)
         except EmbedderError:
             self._quiet_until = self._pace.clock() + self._pace.quiet_seconds
             raise
@@ -143,25 +145,25 @@ class EmbeddingsEndpoint:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return self._http.Client(headers=headers)
 
-    def _all(self, texts: Sequence[str], patience: Patience) -> Floats:
+    def _embed_all(self, texts: Sequence[str], patience: EndpointRetryPolicy) -> Floats:
         """Every text, in batches that small servers take as well; services refuse an empty one."""
-        cut = [t[:LONGEST] if t.strip() else "-" for t in texts]
+        cut = [t[:MAX_TEXT_CHARS] if t.strip() else "-" for t in texts]
         starts = range(0, len(cut), _BATCH)
-        rows = [self._batch(cut[s : s + _BATCH], patience) for s in starts]
+        rows = [self._embed_batch(cut[s : s + _BATCH], patience) for s in starts]
         return np.concatenate(rows) if rows else np.zeros((0, self._width), np.float32)
 
-    def _batch(self, texts: Sequence[str], patience: Patience) -> Floats:
+    def _embed_batch(self, texts: Sequence[str], patience: EndpointRetryPolicy) -> Floats:
         attempt = 1
         while True:
             try:
-                return self._once(texts, patience.timeout_seconds)
-            except _Again as again:
+                return self._post(texts, patience.timeout_seconds)
+            except _RetryableError as again:
                 if attempt >= patience.tries:
                     raise again.failure from again.__cause__
-                self._pace.sleep(patience.pause(attempt, again.wait))
+                self._pace.sleep(patience.delay_seconds(attempt, again.wait))
             attempt += 1
 
-    def _once(self, texts: Sequence[str], timeout_seconds: float) -> Floats:
+    def _post(self, texts: Sequence[str], timeout_seconds: float) -> Floats:
         asked = {"model": self._model, "input": texts, "encoding_format": "float"}
         try:
             response = self._client.post(
@@ -169,44 +171,44 @@ class EmbeddingsEndpoint:
             )
         except self._http.HTTPError as error:
             what = f"no answer ({type(error).__name__})"
-            raise _Again(self._failure(what, is_transient=True)) from error
+            raise _RetryableError(self._make_error(what, is_transient=True)) from error
         except self._http.InvalidURL:
-            raise self._failure("the address is not one") from None
+            raise self._make_error("the address is not one") from None
         status = int(response.status_code)
         if status < 300:
-            return self._vectors(response, len(texts))
-        failure = self._refusal(response, status)
+            return self._parse_vectors(response, len(texts))
+        failure = self._status_error(response, status)
         if failure.is_transient:
-            raise _Again(failure, wait=str(response.headers.get("retry-after", "")))
+            raise _RetryableError(failure, wait=str(response.headers.get("retry-after", "")))
         raise failure
 
-    def _vectors(self, response: Any, count: int) -> Floats:
+    def _parse_vectors(self, response: Any, count: int) -> Floats:
         """The rows of an answer, in the order of the texts and of length one."""
         try:
             found = sorted(response.json()["data"], key=lambda item: int(item["index"]))
             rows = np.array([item["embedding"] for item in found], dtype=np.float32)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._failure("the answer is not a list of embeddings") from error
+            raise self._make_error("the answer is not a list of embeddings") from error
         if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
-            raise self._failure(f"the answer has not one vector for each of {count} texts")
+            raise self._make_error(f"the answer has not one vector for each of {count} texts")
         if not rows.any(axis=1).all():
-            raise self._failure("the answer has a vector of nothing but zeros")
-        self._learn(rows.shape[1])
-        return unit(rows)
+            raise self._make_error("the answer has a vector of nothing but zeros")
+        self._check_width(rows.shape[1])
+        return normalize_rows(rows)
 
-    def _learn(self, width: int) -> None:
+    def _check_width(self, width: int) -> None:
         with self._learning:
             self._width = self._width or width
         if width != self._width:
-            raise self._failure(f"vectors of {self._width} numbers became vectors of {width}")
+            raise self._make_error(f"vectors of {self._width} numbers became vectors of {width}")
 
-    def _refusal(self, response: Any, status: int) -> EmbedderError:
-        detail = self._detail(response, status)
+    def _status_error(self, response: Any, status: int) -> EmbedderError:
+        detail = self._error_detail(response, status)
         what = f"answered {status}{f' ({detail})' if detail else ''}"
         is_transient = status in _TRANSIENT or status >= 500
-        return self._failure(what, hint=_HINTS.get(status, ""), is_transient=is_transient)
+        return self._make_error(what, hint=_HINTS.get(status, ""), is_transient=is_transient)
 
-    def _detail(self, response: Any, status: int) -> str:
+    def _error_detail(self, response: Any, status: int) -> str:
         """What the service says of a refusal, as far as it can be passed on."""
         try:
             body: object = response.json()
@@ -214,13 +216,15 @@ class EmbeddingsEndpoint:
             return ""
         error = cast("dict[str, Any]", body).get("error") if isinstance(body, dict) else None
         said = cast("dict[str, Any]", error) if isinstance(error, dict) else {"message": error}
-        if status in _TOLD:
+        if status in _QUOTABLE_STATUSES:
             text = " ".join(str(said.get("message") or "").split())[:200]
             return text.replace(self._key, "…") if self._key else text
         code = str(said.get("code") or said.get("type") or "")
         return code if _CODE.fullmatch(code) else ""
 
-    def _failure(self, what: str, *, hint: str = "", is_transient: bool = False) -> EmbedderError:
+    def _make_error(
+        self, what: str, *, hint: str = "", is_transient: bool = False
+    ) -> EmbedderError:
         return EmbedderError(
             f"The embeddings {self._model} at {self._shown} cannot be had: {what}.",
             hint=hint,
@@ -228,7 +232,7 @@ class EmbeddingsEndpoint:
         )
 
 
-class _Again(Exception):
+class _RetryableError(Exception):
     """A failure that may pass, and how long the service wants to be left alone."""
 
     def __init__(self, failure: EmbedderError, *, wait: str = "") -> None:
@@ -237,14 +241,14 @@ class _Again(Exception):
         self.wait = wait
 
 
-def _key(base_url: str | None) -> str:
+def _find_key(base_url: str | None) -> str:
     """The key for these embeddings; OpenAI's own goes only where OpenAI's settings point."""
     own = os.environ.get(KEY, "")
     key = own if own or base_url else os.environ.get(OPENAI_KEY, "")
-    return _sendable(key)
+    return _require_sendable(key)
 
 
-def _sendable(key: str) -> str:
+def _require_sendable(key: str) -> str:
     """A key as a header takes it, so that no failure further down has to quote it."""
     key = key.strip()
     if not key.isascii() or not key.isprintable():
@@ -255,7 +259,7 @@ def _sendable(key: str) -> str:
     return key
 
 
-def _shown(url: str) -> str:
+def _redact_url(url: str) -> str:
     """An address without what may be secret in it."""
     try:
         parts = urlsplit(url)

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import EmbedderError, require
-from .embedder import Floats, Prompts, unit
-from .folder import ModelFolder, Pooling
+from .embedder import Floats, Prompts, normalize_rows
+from .model_folder import ModelFolder, Pooling
 
 Ints = npt.NDArray[np.int64]
 
-_AS_FILES_SAY = Prompts()
-_LONGEST = 20_000
+_DEFAULT_PROMPTS = Prompts()
+_MAX_TEXT_CHARS = 20_000
 _BATCH = 16
 _BLOCK = 1 << 20
 
@@ -34,7 +34,7 @@ class OnnxEncoder:
         self,
         path: str | Path,
         *,
-        prompts: Prompts = _AS_FILES_SAY,
+        prompts: Prompts = _DEFAULT_PROMPTS,
         is_latin_only: bool = False,
     ) -> None:
         self._runtime: Any = require("onnxruntime", extra="onnx")
@@ -44,23 +44,23 @@ class OnnxEncoder:
         self._query = (found.query if prompts.query is None else prompts.query) or ""
         self._passage = (found.passage if prompts.passage is None else prompts.passage) or ""
         self.is_latin_only = is_latin_only
-        self.id = self._digest()
+        self.id = self._compute_id()
 
     @property
     def dimensions(self) -> int:
         """How long a vector is; a model that does not declare it is asked."""
-        declared: object = self._machine.output.shape[-1]
+        declared: object = self._model.output.shape[-1]
         return declared if isinstance(declared, int) else self.encode([" "]).shape[1]
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row a text, of length one."""
-        return self._rows([f"{self._passage}{t[:_LONGEST]}" for t in texts])
+        return self._encode_rows([f"{self._passage}{t[:_MAX_TEXT_CHARS]}" for t in texts])
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
         """The same for questions, where the model wants another prefix for them."""
-        return self._rows([f"{self._query}{t[:_LONGEST]}" for t in texts])
+        return self._encode_rows([f"{self._query}{t[:_MAX_TEXT_CHARS]}" for t in texts])
 
-    def _digest(self) -> str:
+    def _compute_id(self) -> str:
         """The model's files and every setting that changes its vectors, as one hash."""
         found = self._folder
         settings = (found.pooling, found.longest_tokens, self._query, self._passage)
@@ -71,7 +71,7 @@ class OnnxEncoder:
                     while block := file.read(_BLOCK):
                         digest.update(block)
         except OSError as error:
-            raise _unreadable(found.model, error) from error
+            raise _file_error(found.model, error) from error
         return f"onnx-{digest.hexdigest()}"
 
     @cached_property
@@ -82,11 +82,11 @@ class OnnxEncoder:
             tokenizer.no_padding()
             tokenizer.enable_truncation(max_length=found.longest_tokens)
         except Exception as error:  # the library raises bare exceptions only
-            raise _unreadable(found.tokenizer, error) from error
+            raise _file_error(found.tokenizer, error) from error
         return tokenizer
 
     @cached_property
-    def _machine(self) -> _Machine:
+    def _model(self) -> _OnnxModel:
         options = self._runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 4
@@ -96,12 +96,12 @@ class OnnxEncoder:
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # a class of its own for each cause, none with a common root
-            raise _unreadable(path, error) from error
-        return _Machine(session, self._folder.pooling)
+            raise _file_error(path, error) from error
+        return _OnnxModel(session, self._folder.pooling)
 
-    def _rows(self, texts: Sequence[str]) -> Floats:
+    def _encode_rows(self, texts: Sequence[str]) -> Floats:
         # One text at a time: the library's batches start threads, and forked processes suffer.
-        tokenizer, machine = self._tokenizer, self._machine
+        tokenizer, machine = self._tokenizer, self._model
         found = [tokenizer.encode(t) for t in texts]
         order = sorted(range(len(found)), key=lambda i: len(found[i].ids))
         rows: dict[int, Floats] = {}
@@ -119,18 +119,18 @@ class OnnxEncoder:
             rows |= dict(zip(places, pooled, strict=True))
         if not rows:
             return np.zeros((0, self.dimensions), np.float32)
-        return unit(np.stack([rows[i] for i in range(len(found))]))
+        return normalize_rows(np.stack([rows[i] for i in range(len(found))]))
 
 
-class _Machine:
+class _OnnxModel:
     """A session that has been looked over: which inputs it wants, which output is the sentence."""
 
     def __init__(self, session: Any, pooling: Pooling) -> None:
         self._session = session
         self._pooling: Pooling = pooling
         self._inputs = {item.name: item.type for item in session.get_inputs()}
-        self.output = self._sentence(list(session.get_outputs()))
-        if strange := set(self._inputs) - _Feed.KNOWN:
+        self.output = self._sentence_output(list(session.get_outputs()))
+        if strange := set(self._inputs) - _TokenBatch.KNOWN:
             raise EmbedderError(
                 f"The model wants {', '.join(sorted(strange))}, which a text does not have.",
                 hint="Use an export of a sentence encoder: input_ids and attention_mask go in.",
@@ -138,14 +138,14 @@ class _Machine:
 
     def run(self, encodings: Sequence[Any]) -> Floats:
         """One row an encoding."""
-        feed = _Feed.of(encodings)
+        feed = _TokenBatch.of(encodings)
         given = {n: feed.tensor(n, self._inputs[n]) for n in self._inputs}
         (found,) = self._session.run([self.output.name], given)
         values = np.asarray(found, dtype=np.float32)
-        return values if values.ndim == 2 else _pooled(values, feed.mask, self._pooling)
+        return values if values.ndim == 2 else _pool(values, feed.mask, self._pooling)
 
     @staticmethod
-    def _sentence(outputs: list[Any]) -> Any:
+    def _sentence_output(outputs: list[Any]) -> Any:
         """The output made for sentences, else the tokens' vectors, else whatever is pooled."""
         ranks = {item.name: len(item.shape or ()) for item in outputs}
         for wanted in outputs:
@@ -161,7 +161,7 @@ class _Machine:
         )
 
 
-class _Feed:
+class _TokenBatch:
     """A batch of token rows, padded to the longest."""
 
     KNOWN = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
@@ -177,11 +177,11 @@ class _Feed:
         }
 
     @classmethod
-    def of(cls, encodings: Sequence[Any]) -> _Feed:
+    def of(cls, encodings: Sequence[Any]) -> _TokenBatch:
         width = max(1, *(len(e.ids) for e in encodings))
         rows = [np.zeros((len(encodings), width), np.int64) for _ in range(3)]
         for row, encoding in enumerate(encodings):
-            for table, values in zip(rows, _columns(encoding), strict=True):
+            for table, values in zip(rows, _encoding_columns(encoding), strict=True):
                 table[row, : len(values)] = values
         return cls(*rows)
 
@@ -190,13 +190,13 @@ class _Feed:
         return self._tensors[name].astype(np.int32 if "int32" in kind else np.int64)
 
 
-def _columns(encoding: Any) -> Iterator[Sequence[int]]:
+def _encoding_columns(encoding: Any) -> Iterator[Sequence[int]]:
     yield encoding.ids
     yield encoding.attention_mask
     yield encoding.type_ids
 
 
-def _pooled(values: Floats, mask: Ints, pooling: Pooling) -> Floats:
+def _pool(values: Floats, mask: Ints, pooling: Pooling) -> Floats:
     """One vector a row out of one a token; what is padding does not count."""
     if pooling == "cls":
         return values[:, 0]
@@ -209,7 +209,7 @@ def _pooled(values: Floats, mask: Ints, pooling: Pooling) -> Floats:
     return (values * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
 
 
-def _unreadable(path: Path, error: Exception) -> EmbedderError:
+def _file_error(path: Path, error: Exception) -> EmbedderError:
     return EmbedderError(
         f"The file {path} cannot be used: {_first_line(error)}.",
         hint="Copy or export it again; it may be cut off, or a pointer to a large file.",

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from .word import SMALL, Leaning, Word
+from .posting_list import MIN_VARIANCE, PostingList, ServerBoost
 
 try:
-    from .compiled import Letters, gather, held, ordered, parted, turns
+    from .compiled import (
+        LetterSignatures,
+        clause_scores,
+        diverse_order,
+        idf_mass,
+        order_slots,
+        score_slots,
+    )
 except OSError:
-    from .plain import Letters, gather, held, ordered, parted, turns
+    from .plain import (
+        LetterSignatures,
+        clause_scores,
+        diverse_order,
+        idf_mass,
+        order_slots,
+        score_slots,
+    )
 
 __all__ = [
-    "SMALL",
-    "Leaning",
-    "Letters",
-    "Word",
-    "gather",
-    "held",
-    "ordered",
-    "parted",
-    "turns",
+    "MIN_VARIANCE",
+    "LetterSignatures",
+    "PostingList",
+    "ServerBoost",
+    "clause_scores",
+    "diverse_order",
+    "idf_mass",
+    "order_slots",
+    "score_slots",
 ]

@@ -11,12 +11,12 @@ from zlib import crc32
 
 import numpy as np
 
-from .word import Floats, Ints, Leaning, Mask, Word, nowhere, place
+from .posting_list import Floats, Ints, Mask, PostingList, ServerBoost, address, slot_error
 
 LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
 
 
-def _loaded() -> PyDLL:
+def _load_library() -> PyDLL:
     """The library; one that an earlier text was compiled to would read what it is given wrongly."""
     # The loops are short, so other threads wait meanwhile: letting them in takes longer.
     code = PyDLL(str(LIBRARY))
@@ -31,7 +31,7 @@ def _loaded() -> PyDLL:
     return code
 
 
-_code = _loaded()
+_code = _load_library()
 _words = (c_char_p, c_int32)
 _code.gather.argtypes = (*_words, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p)
 _code.held.argtypes = (*_words, c_int32)
@@ -55,25 +55,25 @@ _code.held.restype = c_double
 _code.turns.restype = None
 
 
-def gather(words: Sequence[Word], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
+def score_slots(words: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
     """What words give every slot together, and the best allowed slots that have any."""
     size = len(allowed)
     scores = np.zeros(size, np.float32)
     found = np.empty(2 * size, np.int32)  # behind what is found there is room to look for it
-    start = place(found)
+    start = address(found)
     count = _code.gather(
-        *_packed(words),
-        *(place(allowed), size, max(1, depth), place(scores), start + 4 * size, start),
+        *_pack(words),
+        *(address(allowed), size, max(1, depth), address(scores), start + 4 * size, start),
     )
     return scores, found[:count]
 
 
-def held(words: Sequence[Word], slot: int) -> float:
+def idf_mass(words: Sequence[PostingList], slot: int) -> float:
     """How much of some words, by rarity, a tool has."""
-    return _code.held(*_packed(words), slot)
+    return _code.held(*_pack(words), slot)
 
 
-def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats:
+def clause_scores(words: Sequence[PostingList], said: bytes, slots: Ints, size: int) -> Floats:
     """How the words of each clause alone see some of so many slots, in standard deviations.
 
     `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
@@ -85,16 +85,16 @@ def parted(words: Sequence[Word], said: bytes, slots: Ints, size: int) -> Floats
         ordered = np.empty(len(slots), np.int32)
         table = np.zeros((len(words), len(slots)), np.float32)
         found = _code.parted(
-            *(*_packed(words), said, clauses),
-            *(place(slots), len(slots), size, place(ordered), place(table), place(fits)),
+            *(*_pack(words), said, clauses),
+            *(address(slots), len(slots), size, address(ordered), address(table), address(fits)),
         )
         if found < 0:
-            raise nowhere(slots, size)
+            raise slot_error(slots, size)
     return fits
 
 
-def ordered(
-    slots: Ints, scores: Floats, size: int, seen: int, leaning: Leaning | None
+def order_slots(
+    slots: Ints, scores: Floats, size: int, seen: int, leaning: ServerBoost | None
 ) -> tuple[Ints, Floats, bool]:
     """The best of some of so many slots first, as many as are seen and what is equally good.
 
@@ -106,14 +106,14 @@ def ordered(
     lean: tuple[Any, ...] = (None, None, 0, -1, 0.0)
     if leaning is not None:
         best = np.empty(leaning.servers, np.float32)
-        lean = (place(leaning.server), place(best), *leaning[1:])
-    found = _code.ordered(place(slots), place(scores), len(slots), size, max(1, seen), *lean)
+        lean = (address(leaning.server), address(best), *leaning[1:])
+    found = _code.ordered(address(slots), address(scores), len(slots), size, max(1, seen), *lean)
     if found < 0:
-        raise nowhere(slots, size)
+        raise slot_error(slots, size)
     return slots[: found // 2], scores[: found // 2], found % 2 == 1
 
 
-def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
+def diverse_order(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
     """The order of slots once the first places are given by how they fit each clause."""
     scores, fits = np.ascontiguousarray(scores, np.float32), np.ascontiguousarray(fits, np.float32)
     clauses, count = fits.shape
@@ -121,34 +121,37 @@ def turns(scores: Floats, fits: Floats, wanted: int, share: float, serves: float
     turn = np.empty(count, np.int32)
     if fits.size:
         _code.turns(
-            *(place(scores), place(fits), clauses, count, min(wanted, count)),
-            *(share, serves, place(served), place(turn)),
+            *(address(scores), address(fits), clauses, count, min(wanted, count)),
+            *(share, serves, address(served), address(turn)),
         )
     return turn
 
 
-class Letters:
+class CompiledLetterSignatures:
     """The letters of words, by which most that are not alike can be told apart at once.
 
     One thread at a time may ask.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        bits = (_code.letters(_spelt(word), len(word)) for word in words)
+        bits = (_code.letters(_encode_utf32(word), len(word)) for word in words)
         self._words = np.fromiter(bits, np.uint64, len(words))
         self._found = np.empty(len(words), np.int32)
-        self._places = (place(self._words), place(self._found)) if words else (0, 0)
+        self._places = (address(self._words), address(self._found)) if words else (0, 0)
 
-    def alike(self, word: str, start: int, end: int, most: int) -> list[int]:
+    def find_similar(self, word: str, start: int, end: int, most: int) -> list[int]:
         """Which of some of the words differ from one in no more letters than that."""
         words, found = self._places
-        told = words + 8 * start, end - start, _spelt(word), len(word), most, found
+        told = words + 8 * start, end - start, _encode_utf32(word), len(word), most, found
         return self._found[: _code.alike(*told)].tolist()
 
 
-def _spelt(word: str) -> bytes:
+def _encode_utf32(word: str) -> bytes:
     return word.encode("utf-32")[4:]  # as this machine writes numbers, without the mark of that
 
 
-def _packed(words: Sequence[Word]) -> tuple[bytes, int]:
+def _pack(words: Sequence[PostingList]) -> tuple[bytes, int]:
     return b"".join([word.packed for word in words]), len(words)
+
+
+LetterSignatures = CompiledLetterSignatures

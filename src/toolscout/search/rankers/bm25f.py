@@ -8,11 +8,11 @@ from math import log, sqrt
 from typing import NamedTuple
 
 from .. import kernel
+from ..analyzer import is_english
 from ..fields import FIELDS
 from ..hit import Reason
 from ..lexicon import Term
-from ..ranking import Floats, Ints, Request
-from ..text import is_english
+from ..ranking import Floats, Ints, RankingRequest
 
 WEIGHT = 0.8
 _TIED = 3
@@ -33,24 +33,26 @@ class BM25F:
         self.doubt = doubt
         self.doubt_at_home = doubt_at_home
 
-    def rank(self, request: Request) -> Words | None:
+    def rank(self, request: RankingRequest) -> LexicalRanking | None:
         """Score the tools that have words of the query."""
         index = request.index
-        known = request.words
+        known = request.known_terms
         if not known:
             return None
         coverage = 1.0
         trust = self.weight
         if unknown := len({*request.terms}) - len(known):
             rarest = log(1 + (len(index) + 0.5) / 0.5)
-            mass = sum([t.word.idf for t in known])
+            mass = sum([t.posting_list.idf for t in known])
             coverage = mass / (mass + unknown * rarest)
             doubt = self.doubt_at_home if is_english(request.query.words) else self.doubt
             trust *= coverage**doubt
-        return Words.of(request, known, coverage=coverage, trust=trust, needs=request.needs)
+        return LexicalRanking.of(
+            request, known, coverage=coverage, trust=trust, needs=request.clause_terms
+        )
 
 
-class Words(NamedTuple):
+class LexicalRanking(NamedTuple):
     """The lexical view of one request.
 
     `terms` are the query's words, the rarest first, and `scores` what they give every slot
@@ -60,38 +62,38 @@ class Words(NamedTuple):
     """
 
     terms: Sequence[Term]
-    words: Sequence[kernel.Word]
+    posting_lists: Sequence[kernel.PostingList]
     scores: Floats
     mean: float
     deviation: float
     candidates: Ints
     coverage: float
     trust: float
-    needs: Sequence[Sequence[str]] = ()
+    clause_terms: Sequence[Sequence[str]] = ()
     arm: str = "words"
 
     @classmethod
     def of(
         cls,
-        request: Request,
+        request: RankingRequest,
         terms: Sequence[Term],
         *,
         coverage: float,
         trust: float,
         needs: Sequence[Sequence[str]],
         arm: str = "words",
-    ) -> Words:
+    ) -> LexicalRanking:
         """What some words of the catalog say of a request."""
         terms = sorted(terms)
-        words = [term.word for term in terms]
-        scores, best = kernel.gather(words, request.allowed, request.depth)
+        words = [term.posting_list for term in terms]
+        scores, best = kernel.score_slots(words, request.allowed, request.depth)
         if len(best) > _TIED * request.depth:  # so many tools are equally good
-            best = request.leading(best, scores.take(best), request.depth)
+            best = request.top_slots(best, scores.take(best), request.depth)
         mean = sum([word.mean for word in words])
-        deviation = sqrt(max(kernel.SMALL, sum([word.variance for word in words])))
+        deviation = sqrt(max(kernel.MIN_VARIANCE, sum([word.variance for word in words])))
         return cls(terms, words, scores, mean, deviation, best, coverage, trust, needs, arm)
 
-    def at(self, slots: Ints) -> Floats:
+    def scores_at(self, slots: Ints) -> Floats:
         """Standardised scores."""
         scores = self.scores.take(slots)
         scores -= self.mean
@@ -102,35 +104,35 @@ class Words(NamedTuple):
         """The same for a single slot."""
         return (float(self.scores[slot]) - self.mean) / self.deviation
 
-    def parts(self, slots: Ints) -> Floats:
+    def clause_scores(self, slots: Ints) -> Floats:
         """How the words of each clause alone see some slots."""
         places = {term.text: place for place, term in enumerate(self.terms)}
-        said = bytearray(len(self.needs) * len(places))  # a row a clause, a column a word
-        for start, need in zip(range(0, len(said), len(places)), self.needs, strict=True):
+        said = bytearray(len(self.clause_terms) * len(places))  # a row a clause, a column a word
+        for start, need in zip(range(0, len(said), len(places)), self.clause_terms, strict=True):
             for text in need:
                 if text in places:
                     said[start + places[text]] = 1
-        fits = kernel.parted(self.words, bytes(said), slots, len(self.scores))
+        fits = kernel.clause_scores(self.posting_lists, bytes(said), slots, len(self.scores))
         fits *= self.trust
         return fits
 
-    def share(self, slot: int) -> float:
+    def idf_share(self, slot: int) -> float:
         """How much of the query's words, by rarity, a tool has."""
-        held = kernel.held(self.words, slot)
-        return self.coverage * held / sum([word.idf for word in self.words])
+        held = kernel.idf_mass(self.posting_lists, slot)
+        return self.coverage * held / sum([word.idf for word in self.posting_lists])
 
-    def why(self, slot: int) -> Reason | None:
+    def explain(self, slot: int) -> Reason | None:
         """The words a tool has, and the fields they stand in."""
         found: list[str] = []
         fields = 0
         score = 0.0
-        said = list(dict.fromkeys(chain.from_iterable(self.needs)))
+        said = list(dict.fromkeys(chain.from_iterable(self.clause_terms)))
         for term in sorted(self.terms, key=lambda term: said.index(term.text)):
-            for posting in term.postings:
-                if (place := posting.place(slot)) is not None:
+            for posting in term.segment_postings:
+                if (place := posting.position(slot)) is not None:
                     found.append(term.text)
                     fields |= int(posting.segment.fields[place])
-                    score += term.word.idf * float(posting.segment.weights[place])
+                    score += term.posting_list.idf * float(posting.segment.weights[place])
         if not found:
             return None
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)

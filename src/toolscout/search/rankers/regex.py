@@ -8,13 +8,13 @@ import numpy as np
 
 from ..hit import Reason
 from ..pattern import Haystack, Pattern
-from ..ranking import Floats, Ints, Request
+from ..ranking import Floats, Ints, RankingRequest
 
 
 class Regex:
     """The arm of patterns; a match in the name counts more than one in the description."""
 
-    def rank(self, request: Request) -> Matches | None:
+    def rank(self, request: RankingRequest) -> PatternRanking | None:
         """The tools that a pattern matches."""
         if request.query.pattern is None:
             return None
@@ -22,21 +22,21 @@ class Regex:
         slots = np.flatnonzero(request.allowed)
         tools = [request.index.tool(s) for s in slots.tolist()]
         haystack = Haystack.of((t.name, t.description) for t in tools)
-        found = haystack.matching(pattern)
-        return Matches(request, pattern, slots[np.array(found, np.int64)].astype(np.int32))
+        found = haystack.find_matches(pattern)
+        return PatternRanking(request, pattern, slots[np.array(found, np.int64)].astype(np.int32))
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class PatternRanking:
     """What a pattern found."""
 
-    request: Request
+    request: RankingRequest
     pattern: Pattern
     candidates: Ints
     trust: float = 1.0
     arm: str = "pattern"
 
-    def at(self, slots: Ints) -> Floats:
+    def scores_at(self, slots: Ints) -> Floats:
         """Two for a match in the name, one in the description only."""
         found = set(self.candidates.tolist())
         named = self.request.index.tool
@@ -46,7 +46,7 @@ class Matches:
         ]
         return np.array(gains, np.float32)
 
-    def why(self, slot: int) -> Reason | None:
+    def explain(self, slot: int) -> Reason | None:
         """The text that matched, and where."""
         tool = self.request.index.tool(slot)
         for field, text in (("name", tool.name), ("description", tool.description)):

@@ -1,0 +1,155 @@
+"""Upstream text is data: hidden characters are removed, lengths capped, JSON kept compact."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import cast
+
+NAME_CAP = 512
+LINE_CAP = 2_000
+TEXT_CAP = 20_000
+
+# Controls but tab and newline; soft hyphen; grapheme joiner; Hangul, Khmer and Mongolian fillers;
+# zero-width and bidi marks, embeddings, overrides, isolates; invisible operators; variation
+# selectors; the byte-order mark; interlinear, hieroglyph, shorthand and musical format marks; tag
+# characters; lone surrogates; non-characters. Joiners are judged by what stands around them.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\ufffe\uffff\ud800-\udfff\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+_BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+_JOINERS = "\u200c\u200d"
+# Scripts that write with joiners: Arabic to Sinhala, Tibetan and Myanmar, Khmer and Mongolian,
+# the later Brahmi scripts; a sign that kills a vowel may end a word with one; emoji are glued.
+_SCRIPT = "\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1b7f\ua840-\ua8ff\U00011000-\U0001137f"
+_VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
+_EMOJI = "\u2190-\u2bff\u3030\u303d\U0001f000-\U0001faff"
+_LOOSE_JOINER = re.compile(
+    f"(?![{_JOINERS}](?<=[{_SCRIPT}].)(?=[{_SCRIPT}]))"
+    f"(?!\u200d(?<=[{_VIRAMA}].))"
+    f"(?!\u200d(?<=[{_EMOJI}].)(?=[{_EMOJI}]))"
+    f"[{_JOINERS}]"
+)
+
+# An escaped backslash and a whole pair are taken as they stand, so that what is left is a half.
+_ESCAPED_HALF = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+
+
+def replace_surrogates(text: str) -> str:
+    """The text as UTF-8 can carry it: halves of a pair are joined, and one alone is replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def replace_json_surrogates(text: str) -> str:
+    """The same of JSON text, read or not, where a half may also be written as an escape."""
+    text = replace_surrogates(text)
+    if r"\ud" not in text and r"\uD" not in text:
+        return text
+    return _ESCAPED_HALF.sub(lambda m: r"\ufffd" if m[1] else m[0], text)
+
+
+def strip_hidden(text: str) -> str:
+    """The text without what a reader cannot see; joiners stay where a script needs them."""
+    if text.isascii() and text.replace("\n", " ").isprintable():
+        return text
+    text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
+    return text if text.isascii() else _LOOSE_JOINER.sub("", text)
+
+
+def clean(text: str, *, cap: int = TEXT_CAP) -> str:
+    """Drop what a reader cannot see, keep what a script needs, and cut at the cap."""
+    text = strip_hidden(text).strip()
+    return text if len(text) <= cap else _truncate(text, cap)
+
+
+def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
+    """The same, on one line."""
+    text = " ".join(strip_hidden(text).split())
+    return text if len(text) <= cap else _truncate(text, cap)
+
+
+def _truncate(text: str, cap: int) -> str:
+    return text[: max(cap - 1, 0)].rstrip().rstrip(_JOINERS) + "…"[:cap]
+
+
+NESTING_CAP = 200
+_SUSPECT = re.compile(r"\\[ubfr]|[^\x00-\x7e]")
+_PROSE = frozenset({"description", "title", "$comment"})
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class JSONEncodeError(Exception):
+    """A value that JSON cannot say; `remedy` tells what to do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy
+
+
+def encode_json(value: object) -> str:
+    """The value as compact JSON text, cleaned wherever it holds text."""
+    text = _dump(value)
+    if text.count("{") + text.count("[") > NESTING_CAP:
+        _check_nesting(text)
+    if len(text) > TEXT_CAP or _SUSPECT.search(text):
+        text = _dump(_clean_value(json.loads(text)))
+    return text
+
+
+def _dump(value: object) -> str:
+    try:
+        return _encode(value)
+    except (ValueError, TypeError) as error:
+        raise JSONEncodeError(
+            f"is not plain JSON: {error}", "Remove cycles, NaN and objects JSON does not know."
+        ) from error
+    except RecursionError as error:
+        raise _depth_error() from error
+
+
+def _depth_error() -> JSONEncodeError:
+    return JSONEncodeError(
+        f"is nested more than {NESTING_CAP} levels deep", "Use $ref for what repeats itself."
+    )
+
+
+def _check_nesting(text: str) -> None:
+    """Refuse what would overflow the stack of somebody who reads it later."""
+    try:
+        level: list[object] = [json.loads(text)]
+    except RecursionError as error:
+        raise _depth_error() from error
+    for _ in range(NESTING_CAP):
+        level = [child for node in level for child in _children(node)]
+        if not level:
+            return
+    raise _depth_error()
+
+
+def _children(node: object) -> Iterable[object]:
+    if isinstance(node, dict):
+        return cast("dict[str, object]", node).values()
+    return cast("list[object]", node) if isinstance(node, list) else ()
+
+
+def _clean_value(value: object, key: str = "") -> object:
+    """The same without hidden characters anywhere, and with its prose capped."""
+    if isinstance(value, str):
+        is_long = key in _PROSE and len(value) > TEXT_CAP
+        return clean(value) if is_long else strip_hidden(value)
+    if isinstance(value, list):
+        return [_clean_value(item) for item in cast("list[object]", value)]
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return {strip_hidden(name): _clean_value(item, name) for name, item in pairs}
+    return value

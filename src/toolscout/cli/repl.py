@@ -1,0 +1,90 @@
+"""A conversation with the catalog: a query a line, until `:quit` or the end of input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib import import_module
+
+from ..catalog.catalog import Catalog
+from ..catalog.tool_text import describe_tool
+from ..errors import ToolscoutError
+from ..search.hit import Results
+from .catalog_options import nearest_names
+from .output import print_error, print_line
+
+PROMPT = "search> "
+DEMO = ("mail the invoice to Ann", "brauche ich morgen einen Regenschirm?", "server:cms +page")
+HELP = """\
+Type what you need, in any language. Also:
+  select:a,b    these tools by name        +word    must occur       -word    must not
+  server:name   only of this server        category:name             /regex/  by pattern
+  :show NAME    one tool in full           :list    all names        :help    this
+  :quit         leave (as does Ctrl-D)"""
+
+SearchCallback = Callable[[Sequence[str]], Results]
+
+
+def run_repl(catalog: Catalog, ask: SearchCallback, *, first: Sequence[str] = ()) -> None:
+    """Answer lines until there are no more; with nothing to read, show a few searches."""
+    is_person = sys.stdin.isatty()
+    if is_person:
+        print_line(f"{len(catalog)} tools. Say what you need; :help tells more, :quit leaves.")
+    asked = 0
+    for line in _read_lines(first, is_person=is_person):
+        if line in (":quit", ":q", ":exit"):
+            return
+        asked += 1
+        _run_line(catalog, ask, line)
+    if not asked and not is_person:
+        for query in DEMO:
+            print_line(f"{PROMPT}{query}", style="bold")
+            _run_line(catalog, ask, query)
+
+
+def _read_lines(first: Sequence[str], *, is_person: bool) -> Iterator[str]:
+    yield from first
+    if is_person:
+        _enable_history()
+    while True:
+        try:
+            line = (input(PROMPT) if is_person else input()).strip()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if line:
+            yield line
+
+
+def _enable_history() -> None:
+    """Arrow keys and history, where the system has them."""
+    with suppress(ImportError):
+        import_module("readline")
+
+
+def _run_line(catalog: Catalog, ask: SearchCallback, line: str) -> None:
+    if not line.startswith(":"):
+        try:
+            ask([line])
+        except ToolscoutError as error:
+            print_error(error.code, str(error))
+        return
+    word, _, rest = line.partition(" ")
+    match word:
+        case ":show":
+            _print_tool(catalog, rest.strip())
+        case ":list":
+            print_line("\n".join(catalog.tools))
+        case ":help" | ":h" | ":?":
+            print_line(HELP)
+        case _:
+            print_line(f"There is no {word}. {HELP}")
+
+
+def _print_tool(catalog: Catalog, name: str) -> None:
+    names = catalog.resolve(name)
+    if names:
+        print_line("\n\n".join(describe_tool(catalog[n]) for n in names))
+    else:
+        near = ", ".join(nearest_names(catalog, name)) or "nothing"
+        print_line(f"No tool is named {name!r}. Near: {near}.")

@@ -1,0 +1,75 @@
+"""Definitions as they are kept with a session: packed small, since a hosted search is sent all."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+from ..catalog.schema import Schema
+from ..catalog.tool import Annotations, Tool
+
+
+def pack_tools(tools: Iterable[Tool]) -> str:
+    """What a view shows of some tools, as one text; the rest is looked up when they are called."""
+    rows = [_tool_row(tool) for tool in tools]
+    if not rows:
+        return ""
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
+    # A model's half of a surrogate pair can be no part of a definition that goes out as UTF-8.
+    return base64.b85encode(zlib.compress(text.encode("utf-8", "replace"))).decode()
+
+
+def unpack_tools(text: str) -> tuple[Tool, ...]:
+    """The tools again, in their order; a ValueError where the text is not of this kind."""
+    if not text:
+        return ()
+    try:
+        rows = json.loads(zlib.decompress(base64.b85decode(text)))
+        return tuple(tool_from_row(row) for row in rows)
+    except (zlib.error, KeyError, TypeError) as error:
+        raise ValueError(f"these are no packed definitions ({error})") from error
+
+
+def tool_from_row(row: dict[str, Any]) -> Tool:
+    """A tool from its row."""
+    output, hints = row.get("output"), row.get("hints")
+    return Tool(
+        name=row["name"],
+        title=row.get("title", ""),
+        description=row.get("description", ""),
+        parameters=Schema(row["parameters"]),
+        output=Schema(output) if output else None,
+        server=row.get("server", ""),
+        category=row.get("category", ""),
+        local=row.get("local", ""),
+        annotations=Annotations(*hints) if hints else None,
+    )
+
+
+def _tool_row(tool: Tool) -> dict[str, Any]:
+    row = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "parameters": tool.parameters.text,
+        "output": tool.output.text if tool.output else None,
+        "server": tool.server,
+        "category": tool.category,
+        "local": tool.local,
+        "hints": _hints(tool.annotations),
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _hints(annotations: Annotations | None) -> list[bool | None] | None:
+    if annotations is None:
+        return None
+    return [
+        annotations.read_only,
+        annotations.destructive,
+        annotations.idempotent,
+        annotations.open_world,
+    ]

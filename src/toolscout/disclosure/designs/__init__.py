@@ -1,0 +1,1 @@
+"""The five published designs, each a profile with the matcher, reply and prompt it needs."""

@@ -1,1 +1,0 @@
-"""Ways to answer a search: siblings behind one function type, chosen by a profile."""

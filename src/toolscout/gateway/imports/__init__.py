@@ -1,0 +1,1 @@
+"""Importing the servers that other MCP clients have configured."""

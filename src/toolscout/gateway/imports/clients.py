@@ -1,0 +1,258 @@
+"""Where MCP clients keep their servers, and what of them can be taken over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from ...errors import ConfigError
+from ...sources.mcp.config import strip_json_comments
+from .formats import as_list, as_table, convert_entry
+
+FileFormat = Literal["json", "toml"]
+_OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
+_OWN_COMMANDS = ("toolscout", "toolscout.cli")
+_CAVEATS = {
+    "envFile": "envFile is not taken over: name its variables in env, as ${NAME}, and set them"
+    " where the gateway starts.",
+    "oauth": "its login is not taken over: log in again with toolscout login.",
+}
+_ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+    "command": (str, "a text"),
+    "url": (str, "a text"),
+    "serverUrl": (str, "a text"),
+    "httpUrl": (str, "a text"),
+    "args": (list, "a list"),
+    "env": (dict, "an object"),
+    "headers": (dict, "an object"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClientApp:
+    """One client: its name, where its file may be, and the key its servers are under."""
+
+    name: str
+    title: str
+    places: tuple[str, ...]
+    key: str = "mcpServers"
+    kind: FileFormat = "json"
+    keys_by_project: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEntry:
+    """One server of a client's file, as the gateway reads it; or what is wrong with it."""
+
+    name: str
+    entry: Mapping[str, Any]
+    flaw: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _ServerTable:
+    """Servers by name, the project they are for, and which of them the user has switched off."""
+
+    servers: Any
+    project: Path | None = None
+    off: frozenset[str] = frozenset()
+
+
+_SUPPORT = {
+    "darwin": "~/Library/Application Support",
+    "win32": "${APPDATA}",
+}.get(sys.platform, "~/.config")
+_DEVIN = "${APPDATA}" if sys.platform == "win32" else "~/.config"
+
+CLIENTS: tuple[ClientApp, ...] = (
+    ClientApp(
+        "claude-desktop", "Claude Desktop", (f"{_SUPPORT}/Claude/claude_desktop_config.json",)
+    ),
+    ClientApp("claude-code", "Claude Code", ("~/.claude.json", ".mcp.json"), keys_by_project=True),
+    ClientApp("cursor", "Cursor", ("~/.cursor/mcp.json", ".cursor/mcp.json")),
+    ClientApp(
+        "vscode",
+        "VS Code",
+        (
+            f"{_SUPPORT}/Code/User/mcp.json",
+            f"{_SUPPORT}/Code/User/settings.json",
+            ".vscode/mcp.json",
+            ".vscode/settings.json",
+        ),
+        key="servers",
+    ),
+    ClientApp(
+        "windsurf",
+        "Windsurf",
+        (
+            "~/.codeium/windsurf/mcp_config.json",
+            f"{_DEVIN}/devin/mcp_config.json",
+            ".devin/mcp_config.json",
+        ),
+    ),
+    ClientApp(
+        "codex",
+        "Codex",
+        ("~/.codex/config.toml", ".codex/config.toml"),
+        key="mcp_servers",
+        kind="toml",
+    ),
+)
+
+
+def find_client(name: str) -> ClientApp:
+    """The client of this name."""
+    for known in CLIENTS:
+        if known.name == name:
+            return known
+    raise ConfigError(
+        f"There is no client {name!r}.", hint=f"Known: {', '.join(c.name for c in CLIENTS)}."
+    )
+
+
+def config_files(client: ClientApp, *, home: Path, folder: Path) -> Iterator[Path]:
+    """The client's files that exist, the user's before the project's."""
+    seen: set[Path] = set()
+    for place in client.places:
+        text = os.path.expandvars(place.replace("~/", f"{home}/", 1))
+        path = Path(text) if Path(text).is_absolute() else folder / text
+        if path.is_file() and path.resolve() not in seen:
+            seen.add(path.resolve())
+            yield path
+
+
+def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
+    """A client's file as plain data; comments and trailing commas are allowed in JSON."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        found: object = (
+            tomllib.loads(text) if kind == "toml" else json.loads(strip_json_comments(text))
+        )
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error}.", hint="Mend it, or leave this client out."
+        ) from error
+    if not isinstance(found, dict):
+        raise ConfigError(f"{path} does not hold an object.")
+    return cast("dict[str, Any]", found)
+
+
+def servers_key_path(client: ClientApp, path: Path) -> tuple[str, ...]:
+    """Where in a client's file its servers are: in general settings they have a table above."""
+    return ("mcp", client.key) if path.name == "settings.json" else (client.key,)
+
+
+def read_entries(
+    client: ClientApp, path: Path, *, home: Path, folder: Path
+) -> Iterator[ServerEntry]:
+    """The servers in a client's file; names may repeat."""
+    for table in _server_tables(client, path, home=home, folder=folder):
+        for name, entry in as_table(table.servers).items():
+            if entry is not None:
+                yield _read_entry(client, name, entry, table)
+
+
+def _server_tables(
+    client: ClientApp, path: Path, *, home: Path, folder: Path
+) -> Iterator[_ServerTable]:
+    found = read_config_file(path, client.kind)
+    servers: Any = found
+    for key in servers_key_path(client, path):
+        servers = as_table(servers).get(key)
+    is_of_project = folder != home and any(path == folder / p for p in client.places)
+    yield _ServerTable(
+        servers,
+        folder if is_of_project else None,
+        frozenset(_project_opt_outs(home, folder)) if path.name == ".mcp.json" else frozenset(),
+    )
+    if client.keys_by_project:
+        for place, project in as_table(found.get("projects")).items():
+            off = frozenset(_string_items(as_table(project).get("disabledMcpServers")))
+            yield _ServerTable(as_table(project).get(client.key), Path(place), off)
+
+
+def _project_opt_outs(home: Path, folder: Path) -> Iterator[str]:
+    """The servers of a project's `.mcp.json` that the user does not want in Claude Code."""
+    for path in (
+        home / ".claude/settings.json",
+        folder / ".claude/settings.json",
+        folder / ".claude/settings.local.json",
+    ):
+        with suppress(ConfigError):
+            yield from _string_items(read_config_file(path, "json").get("disabledMcpjsonServers"))
+    with suppress(ConfigError):
+        projects = as_table(read_config_file(home / ".claude.json", "json").get("projects"))
+        yield from _string_items(as_table(projects.get(str(folder))).get("disabledMcpjsonServers"))
+
+
+def _string_items(value: object) -> list[str]:
+    return [n for n in as_list(value) if isinstance(n, str)]
+
+
+def _read_entry(client: ClientApp, name: str, entry: object, table: _ServerTable) -> ServerEntry:
+    if not isinstance(entry, dict):
+        return ServerEntry(name, {}, "its entry is not an object")
+    written = convert_entry(client.name, cast("dict[str, Any]", entry))
+    if flaw := _entry_flaw(written):
+        return ServerEntry(name, written, flaw)
+    if table.project is not None and _has_relative_paths(written, table.project):
+        written.setdefault("cwd", str(table.project))
+    if name in table.off:
+        written["disabled"] = True
+    return ServerEntry(name, written)
+
+
+def _entry_flaw(entry: Mapping[str, Any]) -> str:
+    """Why no gateway could use an entry, however it is reached."""
+    for key, (shape, must) in _ENTRY_TYPES.items():
+        if entry.get(key) is not None and not isinstance(entry[key], shape):
+            return f"its {key!r} is not {must}"
+    if not any(entry.get(key) for key in ("command", "url", "serverUrl", "httpUrl")):
+        return "it has neither a command nor a url"
+    return ""
+
+
+def _has_relative_paths(entry: Mapping[str, Any], folder: Path) -> bool:
+    """Whether a command names files from where its client starts it: in the project's folder."""
+    command = str(entry.get("command") or "")
+    words = [command if "/" in command else "", *map(str, entry.get("args") or ())]
+    return any(
+        w.startswith(("./", "../")) or (w and not w.startswith("-") and _exists_in(folder, w))
+        for w in words
+    )
+
+
+def _exists_in(folder: Path, word: str) -> bool:
+    try:
+        return not Path(word).is_absolute() and (folder / word).exists()
+    except (OSError, ValueError):  # too long for a name, or with a NUL in it
+        return False
+
+
+def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
+    """Whether an entry is the gateway itself: its command, its address, or a bridge to that."""
+    args = [str(arg) for arg in entry.get("args") or ()]
+    words = [Path(str(entry.get("command", ""))).stem, *args]
+    # Started by itself, or through uvx, pipx, python -m and the like.
+    if any(a in _OWN_COMMANDS and b == "serve" for a, b in pairwise(words)):
+        return True
+    urls = [str(entry[key]) for key in ("url", "serverUrl", "httpUrl") if entry.get(key)]
+    return any(_is_own_url(url) for url in (*urls, *args)) or (name == "toolscout" and bool(urls))
+
+
+def _is_own_url(text: str) -> bool:
+    return bool(_OWN_URL.match(text))
+
+
+def import_caveats(entry: Mapping[str, Any]) -> Iterator[str]:
+    """What an entry relies on that only its client has, and what to do about it."""
+    yield from (remedy for key, remedy in _CAVEATS.items() if entry.get(key))

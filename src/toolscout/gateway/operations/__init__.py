@@ -1,0 +1,1 @@
+"""Running the gateway: audit, health, checks, reloads, savings."""

@@ -1,0 +1,73 @@
+"""Who called what, and how it went: one JSON line a call, with the arguments' shape alone."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from threading import Lock
+from typing import Any, cast
+
+log = logging.getLogger(__name__)
+_DEEPEST = 3
+_WIDEST = 30
+
+
+class AuditLog:
+    """An append-only file that its owner alone reads; without a path nothing is written."""
+
+    def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._clock = clock
+        self._lock = Lock()
+        self.is_failing = False
+
+    def write(self, **facts: Any) -> None:
+        """Write one line; a log that cannot be written is reported and stops no call."""
+        if self.path is None:
+            return
+        row = {"time": round(self._clock(), 3), **facts}
+        line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+        try:
+            with self._lock:
+                self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+                with os.fdopen(descriptor, "a", encoding="utf-8", errors="replace") as file:
+                    file.write(line + "\n")
+            self.is_failing = False
+        except OSError as error:
+            if not self.is_failing:
+                log.warning("The audit log %s cannot be written: %s", self.path, error)
+            self.is_failing = True
+
+
+def shape(value: object, *, depth: int = 0) -> Any:
+    """The form of a value without its content: keys, kinds, and how long."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return f"text({len(value)})"
+        case list():
+            items = cast("list[object]", value)
+            return [shape(items[0], depth=depth + 1), len(items)] if items else []
+        case dict():
+            return _object_shape(cast("Mapping[str, object]", value), depth)
+        case _:
+            return type(value).__name__
+
+
+def _object_shape(value: Mapping[str, object], depth: int) -> Any:
+    if depth >= _DEEPEST:
+        return f"object({len(value)})"
+    shown = {str(k)[:60]: shape(v, depth=depth + 1) for k, v in list(value.items())[:_WIDEST]}
+    if len(value) > _WIDEST:
+        shown["…"] = f"{len(value) - _WIDEST} more"
+    return shown

@@ -1,0 +1,156 @@
+"""Follow edits of the configuration and of pins while the gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol, cast
+
+from ...errors import ToolscoutError
+from ..setup import Setup
+
+log = logging.getLogger(__name__)
+POLL_SECONDS = 1.0
+_FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
+    "gateway.profile (to or from everything)": lambda s: s.shows_everything,
+    "gateway.large_outputs": lambda s: s.options.large_outputs,
+    "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
+    "gateway.allowed_origins": lambda s: s.options.allowed_origins,
+    "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
+    "auth.jwt": lambda s: s.settings.auth.jwt,
+    "auth.provider": lambda s: (s.settings.auth.provider, dict(s.settings.auth.options)),
+    "the settings of search and store": lambda s: s.config,
+}
+
+
+def hash_fixed_settings(setup: Setup) -> Mapping[str, str]:
+    """What a gateway keeps from its start to its end, each as a hash."""
+    return {
+        name: hashlib.sha256(repr(value(setup)).encode()).hexdigest()
+        for name, value in _FIXED_SETTINGS.items()
+    }
+
+
+def settings_needing_restart(before: Mapping[str, str], setup: Setup) -> tuple[str, ...]:
+    """Which settings are not what they were at the start, and so wait for the next one."""
+    return tuple(
+        name for name, now in hash_fixed_settings(setup).items() if before.get(name, now) != now
+    )
+
+
+class GatewayProcesses:
+    """Which gateways run over a state folder, and what each was started with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def register(self, setup: Setup) -> None:
+        """Note that this process serves a configuration; a folder that is full costs a hint."""
+        record = {"config": str(setup.path.resolve()), "fixed": hash_fixed_settings(setup)}
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._path.write_text(json.dumps(record), encoding="utf-8")
+
+    def unregister(self) -> None:
+        """This process serves no more."""
+        with suppress(OSError):
+            self._path.unlink()
+
+    def restart_warnings(self, setup: Setup) -> Iterator[str]:
+        """For every process that serves this configuration: which edits it has not followed."""
+        for path in sorted(self._folder.glob("*.json")):
+            record = _read_record(path)
+            if record.get("config") != str(setup.path.resolve()) or not _is_alive(path.stem):
+                continue
+            started = cast("Mapping[str, str]", record.get("fixed", {}))
+            if names := settings_needing_restart(started, setup):
+                yield (
+                    f"The gateway that runs as process {path.stem} uses these only after"
+                    f" a restart: {', '.join(names)}."
+                )
+
+    @property
+    def _path(self) -> Path:
+        return self._folder / f"{os.getpid()}.json"
+
+
+def _read_record(path: Path) -> Mapping[str, object]:
+    try:
+        found: object = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+class Reloadable(Protocol):
+    """A gateway, as far as following edits needs to know it."""
+
+    setup: Setup
+    complaint: str
+
+    async def apply(self, setup: Setup) -> None:
+        """Use an edited configuration."""
+        ...
+
+    async def recheck_pins(self) -> None:
+        """Follow pins that somebody approved or revoked."""
+        ...
+
+    def report_problem(self, about: str) -> None:
+        """Remember what is wrong."""
+        ...
+
+
+async def watch_config(
+    gateway: Reloadable, again: Callable[[], Setup], *, every_seconds: float = POLL_SECONDS
+) -> None:
+    """Apply edits as they come; one that cannot be used is told, and the old one stays."""
+    stamp = _file_stamp(gateway.setup.path)
+    while True:
+        await asyncio.sleep(every_seconds)
+        with _report_errors(gateway, "Changed pins are not followed"):
+            await gateway.recheck_pins()
+        now = _file_stamp(gateway.setup.path)
+        if now != stamp:
+            stamp = now
+            with _report_errors(gateway, "The edited configuration is not used"):
+                await gateway.apply(again())
+
+
+@contextmanager
+def _report_errors(gateway: Reloadable, what: str) -> Generator[None]:
+    """Say what went wrong, once, and go on: whoever watches must outlive every edit."""
+    try:
+        yield
+    except Exception as error:
+        is_ours = isinstance(error, ToolscoutError)
+        # The words of another library's error may hold a part of the file, and so a secret.
+        why = str(error) if is_ours else f"It cannot be read: {type(error).__name__}."
+        if why != gateway.complaint:
+            log.warning("%s: %s", what, why)
+            log.debug("%s", what, exc_info=not is_ours)
+        gateway.report_problem(why)
+
+
+def _file_stamp(path: Path) -> tuple[int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)

@@ -1,0 +1,57 @@
+"""The two tools that find and read skills, as models see them, in either spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from ..catalog.schema import Schema
+from ..catalog.tool import Annotations, Tool
+
+Style = Literal["snake", "camel"]
+
+_CAMEL = {"search_skills": "searchSkills", "read_skill": "readSkill"}
+_QUERY = {"type": "string", "description": "What you want to do, or a skill's name."}
+_SKILL_ID = {"type": "string", "description": "The skill's id, as a search or a tool names it."}
+_FILE = {"type": "string", "description": "A file beside the skill, as its text names it."}
+
+
+def _build_tool(description: str, properties: Mapping[str, object], *required: str) -> Tool:
+    schema = {"type": "object", "properties": properties, "required": [*required]}
+    return Tool(
+        name="",
+        description=description,
+        parameters=Schema.of(schema),
+        category="skills",
+        defer="never",
+        annotations=Annotations(read_only=True, destructive=False, open_world=False),
+    )
+
+
+_DEFINITIONS = (
+    _build_tool("Find skills: written guidance for a kind of task.", {"query": _QUERY}, "query"),
+    _build_tool(
+        "Read a skill, or a file beside it, before doing the task it is for.",
+        {"skillId": _SKILL_ID, "file": _FILE},
+        "skillId",
+    ),
+)
+
+
+def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
+    """Both tools in a spelling."""
+    return tuple(
+        replace(tool, name=tool_name(name, style))
+        for tool, name in zip(_DEFINITIONS, _CAMEL, strict=True)
+    )
+
+
+def tool_name(name: str, style: Style) -> str:
+    """A tool's name in a spelling."""
+    return _CAMEL[name] if style == "camel" else name
+
+
+def other_style(style: Style) -> Style:
+    """The spelling that is not this one."""
+    return "camel" if style == "snake" else "snake"

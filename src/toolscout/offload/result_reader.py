@@ -1,0 +1,150 @@
+"""Answering what the model asks of a kept result, within what one answer may cost."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import Iterator
+from typing import assert_never
+
+from ..catalog.result import Content, Result
+from ..errors import MissingExtra
+from ..tokens import TokenCounter, truncate_to_tokens
+from .folder import NoSuchFile, ResultFolder
+from .grep import BadPattern, GrepResult, Line, compile_pattern, grep
+from .jq_query import BadQuery, JqQuery, run_jq
+from .limits import OffloadLimits
+from .media_types import media_content, mime_of
+from .output_tools import QueryOperation, ReadOperation, SearchOperation
+from .passages import OutOfRange, read_passage
+
+_CHARACTERS_PER_TOKEN = 16
+_MAX_NAMES = 5
+_MAX_CONCURRENT = 2
+
+
+class ResultReader:
+    """Reads, searches and queries kept results; a failure is an answer that says what to do."""
+
+    def __init__(self, folder: ResultFolder, limits: OffloadLimits, counter: TokenCounter) -> None:
+        self._folder = folder
+        self._limits = limits
+        self._counter = counter
+        # Costly ones wait for one another, so that they never take all threads there are.
+        self._gate = asyncio.Semaphore(_MAX_CONCURRENT)
+
+    async def answer(
+        self, session: str, request: ReadOperation | SearchOperation | QueryOperation
+    ) -> Result:
+        """What a session asks of one of its own results."""
+        try:
+            mime = mime_of(request.filename)
+            match request:
+                case ReadOperation():
+                    show = self._read_text if mime is None else self._read_media
+                    return await asyncio.to_thread(show, session, request)
+                case _ if mime is not None:
+                    return Result.error(f"{request.filename} is {mime}: it can only be read.")
+                case SearchOperation():
+                    async with self._gate:
+                        return await asyncio.to_thread(self._search, session, request)
+                case QueryOperation():
+                    return await self._query(session, request)
+                case _:
+                    assert_never(request)
+        except NoSuchFile as error:
+            return Result.error(f"{error} {await asyncio.to_thread(self._not_found_hint, session)}")
+        except (OutOfRange, BadPattern, BadQuery, MissingExtra) as error:
+            return Result.error(str(error))
+        except OSError as error:
+            return Result.error(f"{request.filename} cannot be read: {error.strerror or error}.")
+
+    def _not_found_hint(self, session: str) -> str:
+        days = self._limits.max_age_seconds / 86_400
+        names = self._folder.names(session)[:_MAX_NAMES]
+        kept = f"Kept now: {', '.join(names)}." if names else "Nothing is kept at the moment."
+        return f"Results are kept for {days:g} days at most, less when room is short. {kept}"
+
+    def _read_text(self, session: str, request: ReadOperation) -> Result:
+        room = self._limits.answer_tokens * _CHARACTERS_PER_TOKEN
+        end = min(request.end, request.start + room - 1) if request.start > 0 else request.end
+        with self._folder.open(session, request.filename) as stream:
+            found = read_passage(stream, start=request.start, end=end)
+        text = truncate_to_tokens(
+            found.text, budget_tokens=self._limits.answer_tokens, by=self._counter
+        )
+        last = found.start + len(text) - 1
+        if last < min(request.end, found.total):
+            told = f"read on with start {last + 1}"
+        elif request.end > found.total:
+            told = "that is the end"
+        else:
+            return Result((Content(text=text),))
+        note = f"[Characters {found.start:,} to {last:,} of {found.total:,}; {told}.]"
+        return Result((Content(text=text), Content(text=note)))
+
+    def _read_media(self, session: str, request: ReadOperation) -> Result:
+        mime = mime_of(request.filename) or ""
+        most = self._limits.answer_media_bytes
+        with self._folder.open(session, request.filename) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            if size > most:
+                return Result.error(
+                    f"{request.filename} is {mime} of {size:,} bytes; {most:,} can be shown."
+                )
+            data = base64.b64encode(stream.read()).decode()
+        return Result((media_content(data, mime=mime, name=request.filename),))
+
+    def _search(self, session: str, request: SearchOperation) -> Result:
+        pattern = compile_pattern(request.pattern, case_sensitive=request.case_sensitive)
+        with self._folder.open(session, request.filename) as stream:
+            found = grep(
+                stream,
+                pattern,
+                max_results=request.max_results,
+                seconds=self._limits.search_seconds,
+            )
+        if not found.matches and not found.stopped:
+            return Result.of(f"No line of {request.filename} matches {request.pattern!r}.")
+        return self._truncate(
+            "\n".join(_render_matches(found)), "Name fewer results or a closer pattern."
+        )
+
+    async def _query(self, session: str, request: QueryOperation) -> Result:
+        question = JqQuery(request.query, is_compact=request.compact, is_raw=request.raw)
+        async with self._gate:
+            stream = await asyncio.to_thread(self._folder.open, session, request.filename)
+            with stream:
+                answer = await run_jq(stream, question, limits=self._limits)
+        if not answer.outputs:
+            return Result.of("The query gave nothing." + _bracket_note(answer.stopped))
+        return self._truncate(answer.text, "Select less.", ending=_bracket_note(answer.stopped))
+
+    def _truncate(self, text: str, advice: str, *, ending: str = "") -> Result:
+        shown = truncate_to_tokens(text, budget_tokens=self._limits.answer_tokens, by=self._counter)
+        if len(shown) < len(text):
+            shown += f"\n[Cut here: the answer has {len(text):,} characters. {advice}]"
+        return Result.of(shown + ending)
+
+
+def _render_matches(found: GrepResult) -> Iterator[str]:
+    ending = f"; {found.stopped}" if found.stopped else ""
+    noun = "match" if found.matches == 1 else "matches"
+    yield f"{found.matches:,} {noun}{ending}"
+    before = 0
+    for line in found.lines:
+        if line.number > before + 1 or not before:
+            yield "--"
+        before = line.number
+        yield _render_line(line)
+
+
+def _render_line(line: Line) -> str:
+    if line.character:
+        return f"{line.number}: (from character {line.character:,}) …{line.text}…"
+    return f"{line.number}{':' if line.is_match else '-'} {line.text}"
+
+
+def _bracket_note(stopped: str) -> str:
+    return f"\n[{stopped[0].upper()}{stopped[1:]}.]" if stopped else ""

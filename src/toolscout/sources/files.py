@@ -1,0 +1,255 @@
+"""Tools read from files and written to them: JSON Lines, JSON and YAML, in any known shape."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..catalog.problem import Problem
+from ..catalog.result import Result
+from ..catalog.schema import Schema
+from ..catalog.tool import Tool
+from ..errors import CatalogError, SourceError
+from .json_rows import read_json_document, read_json_lines, starts_with_json
+from .rows import Row
+from .tool_formats import parse_tools
+from .yaml_rows import read_yaml
+
+SUFFIXES = (".jsonl", ".ndjson", ".json", ".yaml", ".yml")
+_LINES = (".jsonl", ".ndjson")
+_YAML = (".yaml", ".yml")
+_BROKEN = re.compile("[\udc80-\udcff]")
+_FOREIGN = {
+    "mcpServers": "an MCP configuration: its servers list their tools themselves",
+    "openapi": "an OpenAPI document",
+    "swagger": "an OpenAPI document",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileContents:
+    """What a file gave: the tools that could be read, and what is to be mended in the rest."""
+
+    tools: tuple[Tool, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def read_tools(path: str | Path) -> FileContents:
+    """Read a file, or every catalog file of a folder; one bad row costs only itself."""
+    reader = _FileReader()
+    place = Path(path)
+    if place.is_dir():
+        for file in sorted(f for f in place.rglob("*") if f.suffix.lower() in SUFFIXES):
+            try:
+                _check_file_type(file)
+                reader.read(file)
+            except SourceError as error:
+                reader.add_error(str(file), error)
+    else:
+        reader.read(place)
+    return FileContents(tuple(reader.tools.values()), tuple(reader.problems))
+
+
+def write_tools(path: str | Path, tools: Iterable[Tool]) -> None:
+    """Write tools so that reading them gives the same ones; the name's ending says which form."""
+    place = Path(path)
+    rows = [tool.row() for tool in tools]
+    suffix = place.suffix.lower()
+    if suffix in _YAML:
+        text = yaml.safe_dump(rows, allow_unicode=True, sort_keys=False, width=100)
+    elif suffix == ".json":
+        text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
+    else:
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    unfinished = place.with_name(f".{place.name}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(place)
+    except OSError as error:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise SourceError(
+            f"Cannot write {path}: {error.strerror}.", hint="Check the folder and its rights."
+        ) from error
+
+
+class FileSource:
+    """A file or folder of tools that can be found and described, but that nothing here can run."""
+
+    def __init__(self, path: str | Path, *, name: str = "") -> None:
+        self.path = Path(path)
+        self.name = name or self.path.stem or str(path)
+        self.problems: tuple[Problem, ...] = ()
+
+    async def tools(self) -> Sequence[Tool]:
+        """The tools that the file has now; `problems` says what was wrong with the others."""
+        loaded = read_tools(self.path)
+        self.problems = loaded.problems
+        return loaded.tools
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002  a file runs nothing
+        """Say that nothing here can run it."""
+        return Result.error(
+            f"{tool.name} is only described, in {self.path.name}; nothing here can run it."
+            " Connect the server that has it, or register a function of that name."
+        )
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+class _FileReader:
+    """Gathers tools and problems over one file or many."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, Tool] = {}
+        self.problems: list[Problem] = []
+        self._places: dict[str, str] = {}
+
+    def add_error(self, where: str, error: CatalogError) -> None:
+        self.problems.append(Problem(where, error.message, error.hint, code=error.code))
+
+    def read(self, path: Path) -> None:
+        text, is_whole = _read_text(path)
+        if not text.strip():
+            self.problems.append(
+                Problem(str(path), "The file is empty.", "Add tools to it.", "warning", "empty")
+            )
+            return
+        for row in _parse_rows(text, path):
+            where = f"{path}:{row.line}"
+            if row.fault:
+                self.problems.append(Problem(where, row.fault, row.remedy, code="row"))
+            elif not is_whole and _BROKEN.search(json.dumps(row.value, ensure_ascii=False)):
+                self.problems.append(
+                    Problem(where, "Not valid UTF-8.", "Save the file as UTF-8.", code="encoding")
+                )
+            else:
+                self._add_row(row, where)
+
+    def _add_row(self, row: Row, where: str) -> None:
+        if foreign := _foreign_format(row.value):
+            self.problems.append(
+                Problem(where, f"This is {foreign}.", "Give a list of tools.", code="kind")
+            )
+            return
+        for found in parse_tools(row.value, server=row.server):
+            if isinstance(found, CatalogError):
+                self.add_error(where, found)
+            elif found.name in self.tools:
+                self._report_duplicate(found, where)
+            else:
+                self.tools[found.name] = found
+                self._places[found.name] = where
+                self._warn_without_schema(found, where)
+
+    def _warn_without_schema(self, tool: Tool, where: str) -> None:
+        if _has_only_prose_arguments(tool):
+            self.problems.append(
+                Problem(
+                    where,
+                    f"{tool.name!r}: Its parameters are words, no schema: calls cannot be checked.",
+                    'Write a schema, or add it as "inputSchema" beside the words.',
+                    "warning",
+                    "schema",
+                )
+            )
+
+    def _report_duplicate(self, tool: Tool, where: str) -> None:
+        first = self._places[tool.name]
+        is_same = self.tools[tool.name] == tool
+        self.problems.append(
+            Problem(
+                where,
+                f"{tool.name!r} is there already, at {first}" + (", the same." if is_same else "."),
+                "Delete one." if is_same else "Rename one of them; the first is kept.",
+                "warning" if is_same else "error",
+                "duplicate",
+            )
+        )
+
+
+def _check_file_type(path: Path) -> None:
+    """Refuse what may never end: a pipe that lies in a folder has perhaps nobody to write to it."""
+    with _wrap_os_errors(path):
+        mode = path.stat().st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise SourceError(
+            "This is a pipe, a socket or a device, and not a file.",
+            hint="Take it out of the folder; to read a pipe, name it itself.",
+        )
+
+
+@contextmanager
+def _wrap_os_errors(path: Path) -> Generator[None]:
+    """Say of what the system refuses which file it is."""
+    try:
+        yield
+    except OSError as error:
+        raise SourceError(
+            f"Cannot read {path}: {error.strerror}.", hint="Check the path and its rights."
+        ) from error
+
+
+def _read_text(path: Path) -> tuple[str, bool]:
+    """A file's text, and whether all of it was valid."""
+    with _wrap_os_errors(path):
+        data = path.read_bytes()
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16", errors="replace"), True
+    if b"\0" in data[:4096]:
+        raise SourceError(
+            f"{path} is a binary file, not a list of tools.",
+            hint="Give a .jsonl, .json, .yaml or .yml file.",
+        )
+    try:
+        return data.decode("utf-8-sig"), True
+    except UnicodeDecodeError:
+        return data.decode("utf-8-sig", errors="surrogateescape"), False
+
+
+def _parse_rows(text: str, path: Path) -> Iterator[Row]:
+    """What a file is shows in its first character, then in its name."""
+    suffix = path.suffix.lower()
+    head = text.lstrip()[0]
+    if suffix in _YAML:
+        return read_yaml(text)
+    if head == "[":
+        return read_json_document(text)
+    if head == "{":
+        return read_json_lines(text) if _is_json_lines(text, suffix) else read_json_document(text)
+    if suffix in _LINES and re.search(r"^\s*\{", text, re.MULTILINE):
+        return read_json_lines(text)
+    raise SourceError(
+        f"{path} is not a list of tools: it is neither JSON nor YAML.",
+        hint="Give a .jsonl, .json, .yaml or .yml file.",
+    )
+
+
+def _is_json_lines(text: str, suffix: str) -> bool:
+    """Whether each line is a value of its own."""
+    first, _, rest = text.lstrip().partition("\n")
+    if starts_with_json(first):
+        return bool(rest.strip()) or suffix in _LINES
+    return suffix in _LINES and not starts_with_json(text)
+
+
+def _has_only_prose_arguments(tool: Tool) -> bool:
+    """Whether only a reader is told what it takes; "none" says all there is to say."""
+    if tool.parameters != Schema() or "arguments" not in tool.metadata:
+        return False
+    said = tool.meta.get("arguments")
+    return isinstance(said, str) and said.strip().lower() not in ("", "none")
+
+
+def _foreign_format(value: object) -> str:
+    keys: Iterable[str] = _FOREIGN if isinstance(value, dict) else ()
+    return next((_FOREIGN[key] for key in keys if key in value), "")  # pyright: ignore[reportOperatorIssue]  keys are empty unless it is a dict

@@ -1,0 +1,122 @@
+"""Prompts and resources of all servers, as two tools that exist only where there is content."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...catalog.result import Result
+from ...catalog.sanitization import clean_line
+from ...catalog.schema import Schema
+from ...catalog.tool import Annotations, Tool
+from ...errors import SourceError
+from .mcp_source import MCPSource
+
+NAME = "mcp content"
+_MAX_LINES = 60
+_MAX_LINE_CHARS = 160
+
+
+class MCPContentSource:
+    """`get_prompt` and `get_resource`, over whatever the servers offer now."""
+
+    def __init__(self, servers: Callable[[], Iterable[MCPSource]]) -> None:
+        self.name = NAME
+        self._servers = servers
+
+    async def tools(self) -> Sequence[Tool]:
+        """Each tool only if there is something to get with it."""
+        prompts, resources = list(self._prompt_lines()), list(self._resource_lines())
+        found: list[Tool] = []
+        if prompts:
+            found.append(
+                _build_tool(
+                    "get_prompt",
+                    "Get a prompt that an MCP server offers, filled in.",
+                    prompts,
+                    required=("server", "name"),
+                    properties={
+                        "server": {"type": "string", "description": "The server that has it."},
+                        "name": {"type": "string", "description": "The prompt's name."},
+                        "arguments": {
+                            "type": "object",
+                            "additionalProperties": {"type": "string"},
+                            "description": "What to fill in.",
+                        },
+                    },
+                )
+            )
+        if resources:
+            found.append(
+                _build_tool(
+                    "get_resource",
+                    "Read a resource that an MCP server offers.",
+                    resources,
+                    required=("server", "uri"),
+                    properties={
+                        "server": {"type": "string", "description": "The server that has it."},
+                        "uri": {"type": "string", "description": "The resource's URI."},
+                    },
+                )
+            )
+        return found
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Get the one thing from the server that has it."""
+        server = self._find_server(str(arguments["server"]))
+        if tool.local_name == "get_prompt":
+            given: Mapping[str, Any] = arguments.get("arguments") or {}
+            filled = {key: str(value) for key, value in given.items()}
+            return await server.get_prompt(str(arguments["name"]), filled)
+        return await server.read_resource(str(arguments["uri"]))
+
+    async def close(self) -> None:
+        """The servers are closed by who opened them."""
+
+    def _find_server(self, name: str) -> MCPSource:
+        servers = {s.name: s for s in self._servers()}
+        if name not in servers:
+            raise SourceError(
+                f"There is no MCP server {name!r}.", hint=f"There are: {', '.join(servers)}."
+            )
+        return servers[name]
+
+    def _prompt_lines(self) -> Iterator[str]:
+        for source in self._servers():
+            for prompt in source.listing.prompts if source.listing else ():
+                takes = ", ".join(a.name for a in prompt.arguments or ())
+                yield _format_line(source.name, f"{prompt.name}({takes})", prompt.description)
+
+    def _resource_lines(self) -> Iterator[str]:
+        for source in self._servers():
+            if source.listing is None:
+                continue
+            for resource in source.listing.resources:
+                yield _format_line(source.name, resource.uri, resource.description or resource.name)
+            for template in source.listing.templates:
+                yield _format_line(source.name, template.uri_template, template.description)
+
+
+def _format_line(server: str, name: str, description: str | None) -> str:
+    return clean_line(f"{server}: {name} {description or ''}", cap=_MAX_LINE_CHARS)
+
+
+def _build_tool(
+    name: str,
+    does: str,
+    lines: Sequence[str],
+    *,
+    required: Sequence[str],
+    properties: Mapping[str, Any],
+) -> Tool:
+    shown = list(lines[:_MAX_LINES])
+    if len(lines) > _MAX_LINES:
+        shown.append(f"and {len(lines) - _MAX_LINES} more")
+    return Tool(
+        name=name,
+        description="\n".join((does, *shown)),
+        parameters=Schema.of(
+            {"type": "object", "properties": dict(properties), "required": list(required)}
+        ),
+        annotations=Annotations(read_only=True),
+    )

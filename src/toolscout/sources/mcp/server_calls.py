@@ -1,0 +1,187 @@
+"""One request to a server: sent, followed while it runs, and its failure told in words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal, assert_never
+
+import mcp_types as types
+from mcp import MCPError
+from pydantic import ValidationError
+
+from ...catalog.result import Result
+from ...errors import SourceError
+from . import wire
+from .client_channel import CURRENT_CHANNEL, ClientChannel
+from .connection import Connection
+from .expired_session import SessionExpired
+from .message_repair import is_disconnect, is_unreadable_reply
+from .servers import Server
+
+_MAX_ROUNDS = 10
+_RETRY_HINT = "Try again later."
+_MAY_HAVE_RUN_HINT = "It may still have run: look before calling again."
+
+CallKind = Literal["tool", "prompt", "resource"]
+ServerReply = types.CallToolResult | types.GetPromptResult | types.ReadResourceResult
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCall:
+    """What to ask of a server: run a tool, fill in a prompt, or read a resource."""
+
+    kind: CallKind
+    name: str
+    arguments: Mapping[str, Any]
+    is_repeatable: bool = False
+
+
+class ConnectionLost(Exception):
+    """The connection went away; `has_run` says whether the call may have reached the server."""
+
+    def __init__(self, *, may_have_run: bool) -> None:
+        super().__init__()
+        self.may_have_run = may_have_run
+
+
+class CallTimeout(SourceError):
+    """The server did not answer in time."""
+
+
+@asynccontextmanager
+async def enforce_call_timeout(
+    server: Server, name: str, *, hint: str = _RETRY_HINT
+) -> AsyncGenerator[None]:
+    """Give a server as long as a call may take, from the first byte sent to the last received."""
+    limit = server.limits.call_timeout_seconds
+    try:
+        async with asyncio.timeout(limit or None):
+            yield
+    except TimeoutError as error:
+        raise CallTimeout(
+            f"Server {server.name!r} did not answer {name!r} within {limit:g} seconds; the call"
+            " was cancelled.",
+            hint=hint,
+        ) from error
+
+
+async def run_call(connection: Connection, server: Server, call: ServerCall) -> Result:
+    """Send one call and give back its result, with the caller reachable while it runs."""
+    exchange = CURRENT_CHANNEL.get()
+    if exchange is not None:
+        connection.calls.append(exchange)
+    try:
+        reply = await _send_until_complete(connection, server, call, exchange)
+    except MCPError as error:
+        return _convert_error(error, server, call)
+    except ValidationError as error:
+        raise SourceError(
+            f"Server {server.name!r} answered {call.name!r} with something that is not MCP:"
+            f" {server.redact(str(error.errors()[0]['msg']))}."
+        ) from error
+    finally:
+        if exchange is not None:
+            connection.calls.remove(exchange)
+    if isinstance(reply, types.CallToolResult) and reply.is_error:
+        reply = wire.redact_record(reply, server)
+    return _to_result(reply)
+
+
+async def _send_until_complete(
+    connection: Connection, server: Server, call: ServerCall, exchange: ClientChannel | None
+) -> ServerReply | types.InputRequiredResult:
+    """Answer the server's questions until it is done, unless the caller does that itself."""
+    responses = exchange.responses if exchange else None
+    state = exchange.state if exchange else None
+    for _ in range(_MAX_ROUNDS):
+        async with enforce_call_timeout(
+            server, call.name, hint=_MAY_HAVE_RUN_HINT if call.kind == "tool" else _RETRY_HINT
+        ):
+            reply = await _send(connection, call, exchange, responses, state)
+        if not isinstance(reply, types.InputRequiredResult):
+            return reply
+        if exchange is None:
+            raise MCPError(types.INVALID_REQUEST, "It needs to ask the user, which cannot be done.")
+        if exchange.takes_unfinished:
+            return reply
+        responses = await _collect_responses(reply, exchange)
+        state = reply.request_state
+    raise MCPError(types.INVALID_REQUEST, f"It asked more than {_MAX_ROUNDS} times.")
+
+
+async def _collect_responses(
+    asked: types.InputRequiredResult, exchange: ClientChannel
+) -> types.InputResponses:
+    responses: types.InputResponses = {}
+    for key, request in (asked.input_requests or {}).items():
+        answer = await exchange.answer(request)
+        if isinstance(answer, types.ErrorData):
+            raise MCPError.from_error_data(answer)
+        responses[key] = answer
+    return responses
+
+
+async def _send(
+    connection: Connection,
+    call: ServerCall,
+    exchange: ClientChannel | None,
+    responses: types.InputResponses | None,
+    state: str | None,
+) -> ServerReply | types.InputRequiredResult:
+    session: Any = connection.session
+    common: dict[str, Any] = {
+        "input_responses": responses,
+        "request_state": state,
+        "meta": _request_meta(connection, exchange),
+        "allow_input_required": True,
+    }
+    match call.kind:
+        case "tool":
+            return await session.call_tool(
+                call.name,
+                dict(call.arguments),
+                progress_callback=exchange.report_progress if exchange else None,
+                **common,
+            )
+        case "prompt":
+            return await session.get_prompt(call.name, dict(call.arguments), **common)
+        case "resource":
+            return await session.read_resource(call.name, **common)
+
+
+def _request_meta(connection: Connection, exchange: ClientChannel | None) -> dict[str, Any] | None:
+    meta = dict(exchange.meta) if exchange else {}
+    if not connection.is_stateless:
+        meta.pop(types.LOG_LEVEL_META_KEY, None)
+    return meta or None
+
+
+def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
+    match reply:
+        case types.CallToolResult():
+            return wire.tool_result(reply)
+        case types.GetPromptResult():
+            return wire.prompt_result(reply)
+        case types.ReadResourceResult():
+            return wire.resource_result(reply)
+        case types.InputRequiredResult():
+            return Result(raw=reply)
+        case _:
+            assert_never(reply)
+
+
+def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
+    if isinstance(error, SessionExpired):
+        raise ConnectionLost(may_have_run=False) from error
+    if is_disconnect(error):
+        raise ConnectionLost(may_have_run=True) from error
+    if is_unreadable_reply(error):
+        raise SourceError(
+            f"Server {server.name!r} answered {call.name!r}. {server.redact(str(error))}",
+            hint="It may have run: look before calling again.",
+        ) from error
+    said = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
+    return replace(Result.error(said), raw=wire.redact_record(error.error, server))

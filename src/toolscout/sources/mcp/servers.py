@@ -1,0 +1,117 @@
+"""How to reach each MCP server: one frozen value, with its secrets kept to itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Literal
+from urllib.parse import urlsplit
+
+Transport = Literal["stdio", "http", "sse"]
+Protocol = Literal["auto", "handshake", "stateless"]
+_MIN_SECRET_CHARS = 4
+
+
+def is_http_url(url: str) -> bool:
+    """Whether a text is an HTTP address that can be dialled."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """How long to wait for a server, how hard to press it, and when to let it sleep."""
+
+    connect_timeout_seconds: float = 20.0
+    call_timeout_seconds: float = 120.0
+    idle_seconds: float = 600.0
+    poll_seconds: float = 300.0
+    concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthClient:
+    """Who we are where one logs in, for servers that do not register clients by themselves."""
+
+    client_id: str = ""
+    client_secret: str = field(default="", repr=False)
+    callback_port: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """One server of a configuration; a `problem` says why it cannot be used as it stands."""
+
+    name: str
+    transport: Transport = "stdio"
+    command: str = field(default="", repr=False)
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    cwd: str = field(default="", repr=False)
+    url: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    oauth: OAuthClient = OAuthClient()
+    protocol: Protocol = "auto"
+    is_disabled: bool = False
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    pinned: tuple[str, ...] = ()
+    is_prefixed: bool = True
+    allows_private: bool = False
+    limits: ServerLimits = ServerLimits()
+    problem: str = ""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def digest(self) -> str:
+        """A hash of all that decides which tools the server lists."""
+        facts = [
+            self.name,
+            self.transport,
+            self.command,
+            self.args,
+            sorted(self.env.items()),
+            self.cwd,
+            self.url,
+            sorted(self.headers.items()),
+            self.protocol,
+            self.is_prefixed,
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
+
+    @property
+    def has_authorization(self) -> bool:
+        """Whether the configuration itself has what the server wants to see."""
+        return any(name.lower() == "authorization" for name in self.headers)
+
+    @property
+    def location(self) -> str:
+        """Where the server is, in words that hold no secret."""
+        if self.transport == "stdio":
+            return self.redact(self.command)
+        parts = urlsplit(self.url)
+        host = parts.netloc.rpartition("@")[2]
+        return self.redact(f"{parts.scheme}://{host}{parts.path}")
+
+    def allows_tool(self, tool: str) -> bool:
+        """Whether the configuration lets this tool of the server in, by its own name."""
+        if any(fnmatchcase(tool, pattern) for pattern in self.deny):
+            return False
+        return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
+
+    def pins_tool(self, tool: str) -> bool:
+        """Whether the configuration wants this tool always in view."""
+        return any(fnmatchcase(tool, pattern) for pattern in self.pinned)
+
+    def redact(self, text: str) -> str:
+        """The text with every secret of this server blotted out."""
+        for secret in sorted(self.secrets, key=len, reverse=True):
+            if len(secret) >= _MIN_SECRET_CHARS:
+                text = text.replace(secret, "•••")
+        return text

@@ -1,0 +1,133 @@
+"""The pipes around a session: one that says when it has ended, one that keeps last words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from mcp.shared.message import SessionMessage
+
+from .message_repair import repair_message
+
+_TAIL_BYTES = 4_000
+
+
+class _ParseErrorFilter(logging.Filter):
+    """Keeps a server's stray output, which may hold anything, out of the log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Drop the SDK's report of a line that is no message."""
+        return not str(record.msg).startswith("Failed to parse JSONRPC message")
+
+
+class _TracebackFilter(logging.Filter):
+    """Keeps the traces of a dying connection out of the log: whoever called is told why."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Drop the SDK's report of an exception."""
+        return record.exc_info is None
+
+
+logging.getLogger("mcp.client.stdio").addFilter(_ParseErrorFilter())
+# Below warnings these tell whole requests: URLs, headers and arguments, secrets and all.
+for _name in ("httpx2", "httpcore2", "mcp.client.streamable_http", "mcp.client.sse"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+    logging.getLogger(_name).addFilter(_TracebackFilter())
+
+
+async def wait_for_first(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:
+    """Wait until one of the events is set, or the time is over."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+class MonitoredStream:
+    """A read stream that says when it has ended."""
+
+    def __init__(self, inner: Any, ended: asyncio.Event) -> None:
+        self._inner = inner
+        self._ended = ended
+        self._more: deque[SessionMessage | Exception] = deque()
+
+    @property
+    def last_context(self) -> contextvars.Context | None:
+        """The context of the sender of the last message, where the transport knows it."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """The next message."""
+        return await self._inner.receive()
+
+    async def aclose(self) -> None:
+        """Close the stream: that is an end too."""
+        self._ended.set()
+        await self._inner.aclose()
+
+    def __aiter__(self) -> MonitoredStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            if not self._more:
+                self._more.extend(repair_message(await self._inner.__anext__()))
+            return self._more.popleft()
+        except BaseException:
+            self._ended.set()
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        await self.aclose()
+        return None
+
+
+class StderrTail:
+    """The last bytes that a process wrote to its error stream, read as they come."""
+
+    def __init__(self) -> None:
+        self._reader = -1
+        self._kept = b""
+
+    @property
+    def text(self) -> str:
+        """What was kept."""
+        return self._kept.decode(errors="replace").strip()
+
+    def open_writer(self) -> TextIO:
+        """The end that the process writes to; close it here once the process has it."""
+        self._reader, end = os.pipe()
+        os.set_blocking(self._reader, False)
+        asyncio.get_running_loop().add_reader(self._reader, self._read_available)
+        return os.fdopen(end, "w")
+
+    def _read_available(self) -> None:
+        with suppress(BlockingIOError):
+            chunk = os.read(self._reader, 65_536)
+            if chunk:
+                self._kept = (self._kept + chunk)[-_TAIL_BYTES:]
+            else:
+                self.close()
+
+    def close(self) -> None:
+        """Stop reading; what was kept stays."""
+        if self._reader >= 0:
+            asyncio.get_running_loop().remove_reader(self._reader)
+            os.close(self._reader)
+            self._reader = -1

@@ -1,0 +1,269 @@
+"""An HTTP API as a source of tools."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from ...catalog.result import Content, Result
+from ...catalog.tool import Tool
+from ...errors import SourceError
+from ..http_client import create_http_client
+from ..mcp.servers import is_http_url
+from .document import Document
+from .loader import DocumentLoader
+from .locations import locate_document
+from .operations import Operation, OperationFilter, iter_operations
+from .requests import OperationRequest, build_request
+
+_LARGEST_REPLY = 10 * 1024 * 1024
+_MOST_SAID = 2_000
+_FIRST_FAILURE = 300
+
+
+@dataclass(frozen=True, slots=True)
+class API:
+    """How to reach an API: its document, its address, who we are, and what of it is wanted."""
+
+    name: str
+    document: str
+    base_url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    auth: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    filters: OperationFilter = field(default_factory=OperationFilter)
+    timeout_seconds: float = 60.0
+    allows_private: bool = False
+    problem: str = ""
+    """Why it cannot be used as it is configured."""
+
+    def redact(self, text: str) -> str:
+        """The text without anything that says who we are."""
+        for secret in (*self.headers.values(), *self.auth.values(), *self._url_secrets()):
+            for part in (secret, secret.partition(" ")[2]):
+                if len(part) >= len("abcd"):
+                    text = text.replace(part, "•••")
+        return text
+
+    def _url_secrets(self) -> Iterator[str]:
+        """What stands in the addresses themselves: passwords, and all after a question mark."""
+        for url in (self.document, self.base_url):
+            with suppress(ValueError):
+                parts = urlsplit(url)
+                yield from (parts.query, parts.password or "")
+
+
+class OpenAPISource:
+    """Lists the operations of a document and calls them over HTTP."""
+
+    def __init__(self, api: API) -> None:
+        self.name = api.name
+        self._api = api
+        self._is_read = False
+        self._schemes: Mapping[str, Mapping[str, Any]] = {}
+        self._operations: dict[str, Operation] = {}
+        self._https: dict[str, httpx2.AsyncClient] = {}
+        self.problems: tuple[str, ...] = ()
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> OpenAPISource:
+        """The API of one document, under the document's name."""
+        name = Path(urlsplit(str(path)).path).stem
+        return cls(API(name="".join(c if c.isalnum() else "_" for c in name), document=str(path)))
+
+    async def tools(self) -> Sequence[Tool]:
+        """Its operations as tools."""
+        if not self._is_read:
+            api = self._api
+            if api.problem:
+                raise SourceError(api.problem)
+            try:
+                await self._read_document()
+            except SourceError as error:
+                raise SourceError(api.redact(error.message), hint=api.redact(error.hint)) from error
+            self._is_read = True
+        return tuple(o.tool for o in self._operations.values())
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        """Ask the API; an answer that refuses is a result that says so."""
+        await self.tools()
+        operation = self._operations.get(tool.local_name)
+        if operation is None:
+            raise SourceError(f"{self.name} no longer has {tool.local_name!r}.")
+        request = build_request(operation, arguments)
+        try:
+            return await self._send(operation, request)
+        except httpx2.TimeoutException as error:
+            limit = self._api.timeout_seconds
+            raise SourceError(
+                f"{self.name} did not answer within {limit:g} seconds.",
+                hint="It may still have taken effect: look before calling again.",
+            ) from error
+        except httpx2.HTTPError as error:
+            raise SourceError(
+                f"Cannot reach {self.name}: {self._api.redact(str(error))}"
+            ) from error
+
+    async def close(self) -> None:
+        """Let go of connections; whoever calls from now on has others."""
+        https, self._https = self._https, {}
+        async with AsyncExitStack() as closing:  # one that fails to close holds up no other
+            for http in https.values():
+                closing.push_async_callback(http.aclose)
+
+    async def _read_document(self) -> None:
+        """Read the document, and whatever files its operations turn out to need."""
+        api = self._api
+        place = locate_document(
+            api.document, allows_private=api.allows_private, timeout_seconds=api.timeout_seconds
+        )
+        async with aclosing(place):
+            files = DocumentLoader(api.document, place)
+            await files.read_main()
+            while True:
+                document, problems = files.document(), list[str]()
+                found = tuple(
+                    iter_operations(
+                        document, server=api.name, filters=api.filters, problems=problems
+                    )
+                )
+                schemes = _security_schemes(document)
+                if not await files.read_files(document.wanted):
+                    break
+        self._operations = {o.tool.local_name: o for o in found}
+        self._schemes = schemes
+        problems += [
+            f"auth has a secret for {name!r}, which is no security scheme of the document:"
+            f" {', '.join(schemes) or 'there is none'}."
+            for name in api.auth
+            if name not in schemes
+        ]
+        self.problems = tuple(api.redact(p) for p in (*problems, *document.problems()))
+
+    async def _send(self, operation: Operation, request: OperationRequest) -> Result:
+        query, headers = list(request.query), {**request.headers}
+        self._authenticate(operation, query, headers)
+        base = self._base_url(operation)
+        http = self._client(base)
+        asked = http.build_request(
+            request.method,
+            base + request.path,
+            params=tuple(query),
+            headers={**headers, **self._api.headers},
+            content=request.content,
+        )
+        response = await http.send(asked, stream=True, follow_redirects=False)
+        try:
+            if not await _read_body(response):
+                return Result.error(f"The answer is larger than {_LARGEST_REPLY:,} bytes.")
+        finally:
+            await response.aclose()
+        if response.status_code >= _FIRST_FAILURE:
+            return Result.error(self._api.redact(_error_message(response)))
+        return _to_result(response)
+
+    def _base_url(self, operation: Operation) -> str:
+        base = (self._api.base_url or operation.base_url).rstrip("/")
+        if not is_http_url(base):
+            raise SourceError(
+                f"The document of {self.name} does not say where the API is.",
+                hint="Set base_url for it.",
+            )
+        return base
+
+    def _client(self, base: str) -> httpx2.AsyncClient:
+        async def ignore_response(_: httpx2.Response) -> None:
+            pass
+
+        if base not in self._https:
+            api = self._api
+            http = create_http_client(
+                base, headers={}, allows_private=api.allows_private, note=ignore_response
+            )
+            http.timeout = httpx2.Timeout(api.timeout_seconds)
+            self._https[base] = http
+        return self._https[base]
+
+    def _authenticate(
+        self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
+    ) -> None:
+        """Add what the first security need asks for that we have a secret for."""
+        # Where saying nothing is allowed too, whoever has a secret still means it to be used.
+        for need in filter(None, operation.security):
+            if all(scheme in self._api.auth for scheme in need):
+                for scheme in need:
+                    table = self._schemes.get(scheme, {})
+                    _apply_scheme(table, self._api.auth[scheme], query, headers)
+                return
+
+
+def _security_schemes(document: Document) -> Mapping[str, Mapping[str, Any]]:
+    document.asked_by = "the security schemes"
+    listed = document.resolve(
+        document.resolve(document.value.get("components")).get("securitySchemes")
+    )
+    return {name: document.resolve(scheme) for name, scheme in listed.items()}
+
+
+def _apply_scheme(
+    scheme: Mapping[str, Any], secret: str, query: list[tuple[str, str]], headers: dict[str, str]
+) -> None:
+    kind, name = scheme.get("type"), str(scheme.get("name", ""))
+    match kind, scheme.get("in"), str(scheme.get("scheme", "")).lower():
+        case "apiKey", "header", _:
+            headers[name] = secret
+        case "apiKey", "query", _:
+            query.append((name, secret))
+        case "apiKey", "cookie", _:
+            headers["Cookie"] = "; ".join(filter(None, (headers.get("Cookie"), f"{name}={secret}")))
+        case "http", _, "basic":
+            headers["Authorization"] = f"Basic {base64.b64encode(secret.encode()).decode()}"
+        case _:
+            headers["Authorization"] = f"Bearer {secret}"
+
+
+def _error_message(response: httpx2.Response) -> str:
+    """What an answer that is no success says."""
+    head = f"HTTP {response.status_code} {response.reason_phrase}"
+    if (there := response.next_request) is not None:
+        return f"{head}: it redirects to {str(there.url)[:_MOST_SAID]}, which is not followed."
+    return f"{head}: {response.text[:_MOST_SAID]}"
+
+
+async def _read_body(response: httpx2.Response) -> bool:
+    """Whether the answer was small enough to be read; it is not read on once it is not."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_bytes():
+        size += len(part)
+        if size > _LARGEST_REPLY:
+            return False
+        parts.append(part)
+    response._content = b"".join(parts)  # pyright: ignore[reportPrivateUsage] -- what aread() would have set
+    return True
+
+
+def _to_result(response: httpx2.Response) -> Result:
+    kind = response.headers.get("content-type", "").partition(";")[0].strip()
+    if not response.content:
+        return Result.of(f"HTTP {response.status_code} {response.reason_phrase}")
+    if kind.endswith("json"):
+        try:
+            return Result.of(json.loads(response.content))
+        except ValueError:
+            return Result.of(response.text)
+    if kind.startswith(("image/", "audio/")):
+        data = base64.b64encode(response.content).decode()
+        part = Content(type="image" if kind[0] == "i" else "audio", data=data, mime=kind)
+        return Result(content=(part,))
+    if kind.startswith("text/") or "xml" in kind or "yaml" in kind or not kind:
+        return Result.of(response.text)
+    data = base64.b64encode(response.content).decode()
+    return Result(content=(Content(type="resource", data=data, mime=kind, uri=str(response.url)),))

@@ -1,0 +1,208 @@
+"""Arguments on their way: path, query, headers and body, each written as its document says."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+from urllib.parse import quote
+
+from ...errors import InvalidArguments
+from .operations import Operation, OperationParameter, RequestBody
+
+_DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRequest:
+    """A request, complete but for the server's address and who sends it."""
+
+    method: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    content: bytes | None = None
+
+
+def build_request(operation: Operation, arguments: Mapping[str, Any]) -> OperationRequest:
+    """Write a call's arguments into a request."""
+    path = operation.path
+    query: list[tuple[str, str]] = []
+    headers: dict[str, str] = {}
+    cookies: list[str] = []
+    for parameter in operation.parameters:
+        if parameter.argument not in arguments or arguments[parameter.argument] is None:
+            continue
+        value = arguments[parameter.argument]
+        match parameter.place:
+            case "path":
+                path = path.replace(f"{{{parameter.name}}}", _path_segment(parameter, value))
+            case "query":
+                query += _name_value_pairs(parameter, value)
+            case "header":
+                headers[parameter.name] = _header_value(parameter, value)
+            case "cookie":
+                cookies += [
+                    f"{k}={quote(v, safe='')}" for k, v in _name_value_pairs(parameter, value)
+                ]
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
+    content = None
+    if (
+        operation.body is not None
+        and (body := _body_content(operation.body, arguments)) is not None
+    ):
+        content = body
+        headers["Content-Type"] = _content_type(operation.body, body)
+    return OperationRequest(operation.method.upper(), path, tuple(query), headers, content)
+
+
+def _path_segment(parameter: OperationParameter, value: Any) -> str:
+    """A value within a path; it can never leave its segment."""
+    name = quote(parameter.name, safe="")
+    match parameter.style:
+        case "label":
+            return "." + _serialise_path_value(parameter, value, "." if parameter.explodes else ",")
+        case "matrix" if isinstance(value, dict) and parameter.explodes:
+            return ";" + _serialise_path_value(parameter, value, ";")
+        case "matrix" if isinstance(value, list) and parameter.explodes:
+            items = cast("list[Any]", value)
+            return "".join(f";{name}={quote(_to_text(item), safe='')}" for item in items)
+        case "matrix":
+            return f";{name}={_serialise_path_value(parameter, value, ',')}"
+        case _:
+            return _serialise_path_value(parameter, value, ",")
+
+
+def _serialise_path_value(parameter: OperationParameter, value: Any, delimiter: str) -> str:
+    """A value as one text; whatever is in it stays in it."""
+    if isinstance(value, dict):
+        between = "=" if parameter.explodes else ","
+        table = cast("dict[str, Any]", value)
+        items = [f"{quote(k, safe='')}{between}{_quote_value(v)}" for k, v in table.items()]
+    else:
+        items = [_quote_value(v) for v in _as_list(value)]
+    text = delimiter.join(items)
+    if text in ("", ".", ".."):
+        raise InvalidArguments(f"{parameter.argument} cannot be {_to_text(value)!r} in a path.")
+    return text
+
+
+def _quote_value(value: Any) -> str:
+    return quote(_to_text(value), safe=",")
+
+
+def _header_value(parameter: OperationParameter, value: Any) -> str:
+    text = _join_values(value, ",")
+    if "\r" in text or "\n" in text:
+        raise InvalidArguments(f"{parameter.argument} goes into a header: it must be one line.")
+    if not text.isascii():
+        raise InvalidArguments(f"{parameter.argument} goes into a header: only ASCII fits there.")
+    return text
+
+
+def _name_value_pairs(parameter: OperationParameter, value: Any) -> list[tuple[str, str]]:
+    name = parameter.name
+    if parameter.style == "json":
+        return [(name, json.dumps(value))]
+    if isinstance(value, list):
+        items = [_to_text(v) for v in cast("list[Any]", value)]
+        if parameter.explodes and parameter.style == "form":
+            return [(name, item) for item in items]
+        return [(name, _DELIMITERS.get(parameter.style, ",").join(items))]
+    if isinstance(value, dict):
+        table = cast("dict[str, Any]", value)
+        if parameter.style == "deepObject":
+            return [(f"{name}[{k}]", _to_text(v)) for k, v in table.items()]
+        if parameter.explodes:
+            return [(k, _to_text(v)) for k, v in table.items()]
+        return [(name, ",".join(f"{k},{_to_text(v)}" for k, v in table.items()))]
+    return [(name, _to_text(value))]
+
+
+def _join_values(value: Any, delimiter: str) -> str:
+    if isinstance(value, list):
+        return delimiter.join(_to_text(v) for v in cast("list[Any]", value))
+    if isinstance(value, dict):
+        return delimiter.join(
+            f"{k},{_to_text(v)}" for k, v in cast("dict[str, Any]", value).items()
+        )
+    return _to_text(value)
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    return "" if value is None else str(value)
+
+
+def _body_content(body: RequestBody, arguments: Mapping[str, Any]) -> bytes | None:
+    """The body's bytes; one that the API insists on is sent even with nothing in it."""
+    if body.argument:
+        return _encode_body(body, arguments[body.argument]) if body.argument in arguments else None
+    given = {f: arguments[f] for f in body.fields if f in arguments}
+    return _encode_body(body, given) if given or body.is_required else None
+
+
+def _form_fields(table: Any) -> list[tuple[str, Any]]:
+    """The fields of a form; a list is its field once for each item."""
+    fields = cast("dict[str, Any]", table).items()
+    return [(name, item) for name, value in fields for item in _as_list(value)]
+
+
+def _as_list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else [value]
+
+
+def _multipart_content(body: RequestBody, table: Any) -> bytes:
+    """A form of several parts: files are base64 as they come, and bytes as they go."""
+    parts: list[bytes] = []
+    for name, value in _form_fields(table):
+        label = name.replace('"', "%22").replace("\r", "").replace("\n", "")
+        head = f'Content-Disposition: form-data; name="{label}"'
+        data = _to_text(value).encode()
+        if name in body.files:
+            head += f'; filename="{label}"\r\nContent-Type: application/octet-stream'
+            data = _decode_base64(value, f"{name} is a file: it")
+        elif isinstance(value, dict | list):
+            head += "\r\nContent-Type: application/json"
+        parts.append(f"{head}\r\n\r\n".encode() + data + b"\r\n")
+    mark = _boundary(b"".join(parts)).encode()
+    return b"".join(b"--" + mark + b"\r\n" + part for part in parts) + b"--" + mark + b"--\r\n"
+
+
+def _boundary(content: bytes) -> str:
+    return f"toolscout-{hashlib.sha256(content).hexdigest()[:32]}"
+
+
+def _content_type(body: RequestBody, content: bytes) -> str:
+    if not body.is_multipart:
+        return body.media
+    first = content[2 : content.index(b"\r\n")].decode() if content.startswith(b"--") else ""
+    return f"{body.media}; boundary={first.removesuffix('--')}"
+
+
+def _decode_base64(value: Any, what: str) -> bytes:
+    try:
+        return base64.b64decode(_to_text(value), validate=True)
+    except ValueError:
+        raise InvalidArguments(f"{what} must be base64.") from None
+
+
+def _encode_body(body: RequestBody, value: Any) -> bytes:
+    if body.is_json:
+        return json.dumps(value).encode()
+    if "x-www-form-urlencoded" in body.media and isinstance(value, dict):
+        return "&".join(
+            f"{quote(k)}={quote(_to_text(v), safe='')}" for k, v in _form_fields(value)
+        ).encode()
+    if body.is_multipart and isinstance(value, dict):
+        return _multipart_content(body, value)
+    if body.media.startswith("text/"):
+        return _to_text(value).encode()
+    return _decode_base64(value, f"The body ({body.media})")

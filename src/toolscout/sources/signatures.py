@@ -1,0 +1,183 @@
+"""A function's parameters as a JSON schema, and arguments as what the function takes."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NotRequired, cast, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaWarningKind
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from typing_extensions import TypedDict
+
+from ..catalog.schema import Schema
+from ..errors import SchemaError
+
+_MISSING = inspect.Parameter.empty
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSignature:
+    """How a function is called: the schema it shows, and the check that its arguments pass."""
+
+    schema: Schema
+    output: Schema | None
+    check: Callable[[Mapping[str, Any]], dict[str, Any]]
+    positional: tuple[str, ...]
+
+    def split(self, checked: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Checked arguments as the function takes them: by position, and by name."""
+        first = [checked[n] for n in self.positional if n in checked]
+        return first, {n: v for n, v in checked.items() if n not in self.positional}
+
+
+def read_signature(function: Callable[..., Any], described: Mapping[str, str]) -> FunctionSignature:
+    """Read a function's signature; `described` says what each parameter means."""
+    label = getattr(function, "__qualname__", None) or repr(function)
+    try:
+        return _build_signature(function, described, label)
+    except (NameError, SyntaxError, TypeError, ValueError, PydanticUserError) as error:
+        text = str(error).partition("\n")[0].rstrip(".")
+        raise SchemaError(
+            f"The parameters of {label} have no JSON schema: {text}.",
+            hint="Use plain types, dataclasses or Pydantic models defined at module level.",
+        ) from error
+
+
+def _build_signature(
+    function: Callable[..., Any], described: Mapping[str, str], label: str
+) -> FunctionSignature:
+    hints = get_type_hints(_annotation_owner(function), include_extras=True)
+    fields: dict[str, Any] = {}
+    positional: list[str] = []
+    is_open = False
+    for name, parameter in _inspect_signature(function, label).parameters.items():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise SchemaError(
+                f"{label} takes *{name}, but a tool's arguments have names.",
+                hint=f"Take a list instead: {name}: list[...].",
+            )
+        if parameter.kind is parameter.VAR_KEYWORD:
+            is_open = True
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(name)
+        fields[name] = _field_type(hints.get(name, Any), parameter.default, described.get(name, ""))
+    adapter = _build_adapter(fields, is_open=is_open)
+    return FunctionSignature(
+        schema=_generate_schema(adapter, label),
+        output=_output_schema(hints.get("return"), label),
+        check=lambda given: adapter.validate_python(dict(given)),
+        positional=tuple(positional),
+    )
+
+
+def _inspect_signature(function: Callable[..., Any], label: str) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError as error:
+        raise SchemaError(
+            f"{label} does not say which parameters it takes.",
+            hint="Wrap it in a function of your own, whose parameters have names.",
+        ) from error
+
+
+def _annotation_owner(function: Callable[..., Any]) -> Any:
+    """The thing that has the annotations."""
+    if isinstance(function, partial):
+        return _annotation_owner(cast("partial[Any]", function).func)
+    if inspect.isroutine(function):
+        return function
+    return type(function).__call__
+
+
+def _field_type(hint: Any, default: Any, description: str) -> Any:
+    """One key of the arguments: the type as written, with what is known of it added."""
+    inner = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    infos = [m for m in (*inner, default) if isinstance(m, FieldInfo)]
+    if isinstance(default, FieldInfo):
+        hint = Annotated[hint, default]
+    elif default is None:
+        hint = hint | None if hint is not Any else hint
+    if description and not any(info.description for info in infos):
+        hint = Annotated[hint, Field(description=description)]
+    if default is _MISSING or isinstance(default, FieldInfo):
+        is_needed = all(info.is_required() for info in infos)
+        return hint if is_needed else NotRequired[hint]
+    return NotRequired[Annotated[hint, Field(json_schema_extra=_json_default(default))]]
+
+
+def _json_default(default: Any) -> dict[str, Any]:
+    """A default that JSON can say; others stay the function's secret."""
+    try:
+        value = to_jsonable_python(default)
+        json.dumps(value, allow_nan=False)
+    except (PydanticSerializationError, ValueError):
+        return {}
+    return {"default": value}
+
+
+def _build_adapter(fields: dict[str, Any], *, is_open: bool) -> TypeAdapter[dict[str, Any]]:
+    shape: Any = TypedDict("shape", fields)  # pyright: ignore[reportArgumentType]  keys of run time
+    shape.__pydantic_config__ = ConfigDict(extra="allow" if is_open else "forbid")
+    return TypeAdapter(shape)
+
+
+class _PlainSchemaGenerator(GenerateJsonSchema):
+    """Schemas without made-up titles, which tell a model nothing, and with what JSON can say."""
+
+    def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
+        """What cannot be said stays unsaid, without a word."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the name is Pydantic's
+        """Never."""
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        """As ever, but what JSON has no word for is refused, and so left out."""
+        value = super().encode_default(dft)
+        try:
+            json.dumps(value, allow_nan=False)
+        except ValueError as error:
+            raise PydanticSerializationError(str(error)) from error
+        return value
+
+
+def _generate_schema(
+    adapter: TypeAdapter[Any], label: str, mode: JsonSchemaMode = "validation"
+) -> Schema:
+    try:
+        return Schema.of(
+            _remove_titles(adapter.json_schema(mode=mode, schema_generator=_PlainSchemaGenerator))
+        )
+    except SchemaError as error:
+        raise SchemaError(f"{label}: {error.message}", hint=error.hint) from error
+
+
+def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
+    """Without the titles of the types themselves, with `type` and `properties` in front."""
+    schema.pop("title", None)
+    for name, definition in schema.get("$defs", {}).items():
+        if definition.get("title") == name:
+            del definition["title"]
+    return {"type": "object", "properties": {}, **schema}
+
+
+def _output_schema(hint: Any, label: str) -> Schema | None:
+    """What a function gives back, if that is an object with named fields."""
+    if not isinstance(hint, type) or not _has_fields(hint):
+        return None
+    return _generate_schema(TypeAdapter(hint), label, "serialization")
+
+
+def _has_fields(kind: type) -> bool:
+    return any(
+        hasattr(kind, mark)
+        for mark in ("__pydantic_fields__", "__dataclass_fields__", "__required_keys__")
+    )

@@ -1,0 +1,95 @@
+"""Tools out of decoded values, whichever of the known shapes they have.
+
+Our own rows, OpenAI Chat and Responses (namespaces too), Anthropic, Gemini and MCP differ in what
+they wrap a tool in and what they call its parts; nobody has to say which one a file holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from ..catalog.names import qualify_name
+from ..catalog.tool import Tool
+from ..errors import CatalogError
+from .rows import TOOL_LIST_KEYS, is_tool, server_of
+from .tool_parser import parse_tool
+
+_DEEPEST = 8
+_TOOL_KEYS = frozenset({"description", "parameters", "input_schema", "inputSchema", "phrases"})
+
+
+def parse_tools(value: object, *, server: str = "") -> Iterator[Tool | CatalogError]:
+    """Every tool that a decoded value holds, or why one of them is none."""
+    for row in _unwrap(value, server):
+        try:
+            yield row if isinstance(row, CatalogError) else parse_tool(row)
+        except CatalogError as error:
+            yield error
+
+
+def _unwrap(value: object, server: str, depth: int = 0) -> Iterator[object]:
+    """Plain rows, taken out of whatever lists and envelopes they come in."""
+    if depth > _DEEPEST or not isinstance(value, list | dict):
+        yield value
+        return
+    if isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _unwrap(item, server, depth + 1)
+        return
+    node = cast("dict[str, Any]", value)
+    if is_tool(node):
+        yield _qualify_row(node, server)
+    elif (inner := _envelope_content(node)) is not None:
+        yield from _unwrap(inner, server_of(node) or server, depth + 1)
+    elif _is_name_map(node):
+        yield from (_row_for_key(key, entry, server) for key, entry in node.items())
+    else:
+        yield _qualify_row(node, server)
+
+
+def _envelope_content(node: dict[str, Any]) -> object:
+    """What an envelope holds: lists of tools, a reply, or one function."""
+    lists = [node[key] for key in TOOL_LIST_KEYS if _is_tool_list(node.get(key))]
+    if lists:
+        return [item for rows in lists for item in rows]
+    if isinstance(node.get("result"), dict):
+        return node["result"]
+    if isinstance(node.get("function"), dict):
+        outer = {k: v for k, v in node.items() if k not in ("function", "type")}
+        return outer | node["function"]
+    return None
+
+
+def _is_tool_list(value: object) -> bool:
+    """Whether this is a list of tools, though some of its items may be none."""
+    items = cast("list[object]", value) if isinstance(value, list) else None
+    return items is not None and (not items or any(isinstance(item, dict) for item in items))
+
+
+def _qualify_row(row: dict[str, Any], server: str) -> dict[str, Any]:
+    name = row.get("name")
+    if not server or "server" in row or not isinstance(name, str):
+        return row
+    return row | {"name": qualify_name(server, name), "server": server}
+
+
+def _is_name_map(node: Mapping[str, Any]) -> bool:
+    """Whether this maps names to tools."""
+    inner: Iterable[object] = node.values()
+    return (
+        bool(node)
+        and "name" not in node
+        and all(
+            isinstance(i, dict) and not _TOOL_KEYS.isdisjoint(cast("dict[str, Any]", i))
+            for i in inner
+        )
+    )
+
+
+def _row_for_key(key: str, inner: dict[str, Any], server: str) -> object:
+    if inner.get("name", key) == key:
+        return _qualify_row({"name": key} | inner, server)
+    return CatalogError(
+        f"The entry {key!r} calls itself {inner['name']!r}.", hint="Make the two names one."
+    )

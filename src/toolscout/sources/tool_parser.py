@@ -1,0 +1,281 @@
+"""The border that rows from outside cross once: checked, cleaned, and frozen as a tool."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from sys import intern
+from typing import Any, cast
+
+from ..catalog.sanitization import NAME_CAP, JSONEncodeError, clean, clean_line, encode_json
+from ..catalog.schema import Schema
+from ..catalog.tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
+from ..errors import CatalogError, SchemaError
+from .gemini import builtin_tool_key, lowercase_types
+
+_ALIASES = {
+    "title": "title display_name displayName",
+    "parameters": "parameters full_parameters inputSchema input_schema parametersJsonSchema"
+    " parameters_json_schema",
+    "output": "output outputSchema output_schema responseJsonSchema response_json_schema response",
+    "related": "related relatedTools related_tools",
+    "skill": "skill relatedSkill related_skill",
+    "risk": "risk riskLevel risk_level",
+    "requires_confirmation": "requires_confirmation requiresConfirmation",
+    "defer": "defer deferrable defer_loading",
+    "annotations": "annotations hints",
+}
+"""What others call our fields."""
+_PLAIN = "name description server category phrases tags usage extraction metadata local policy"
+_FIELD_NAMES = {name: name for name in _PLAIN.split()} | {
+    alias: ours for ours, aliases in _ALIASES.items() for alias in aliases.split()
+}
+_HINTS = {
+    "read_only": ("read_only", "readOnlyHint", "readOnly", "readonly"),
+    "destructive": ("destructive", "destructiveHint"),
+    "idempotent": ("idempotent", "idempotentHint"),
+    "open_world": ("open_world", "openWorldHint", "openWorld"),
+}
+_DEFERRAL_ALIASES: dict[object, str] = {"automatic": "auto", True: "always", False: "auto"}
+_EXTRACTION = {
+    "path": "path",
+    "type": "type",
+    "name_field": "nameField",
+    "id_field": "idField",
+}
+
+
+def parse_tool(row: object) -> Tool:
+    """The tool that a row describes; what we do not know is kept as metadata."""
+    if not isinstance(row, dict):
+        raise CatalogError(
+            f"A tool must be an object, not {_json_type(row)}.",
+            hint='Write {"name": …, "description": …, "parameters": …}.',
+        )
+    return _ToolParser(cast("dict[str, Any]", row)).parse()
+
+
+class _ToolParser:
+    """One row being read; every fault is noted, so that all can be mended at once."""
+
+    def __init__(self, row: dict[str, Any]) -> None:
+        self._known: dict[str, Any] = {}
+        self._extra: dict[str, Any] = {}
+        self._faults: list[str] = []
+        for key, raw in row.items():
+            ours = _FIELD_NAMES.get(key)
+            value = self._schema_or_prose(raw) if ours == "parameters" else raw
+            if ours is None or (ours == "output" and not isinstance(value, dict)):
+                if key != "type" or not _is_plain_type(value):
+                    self._extra[key] = value
+            elif value is not None and (ours not in self._known or key == "full_parameters"):
+                self._known[ours] = value
+
+    def parse(self) -> Tool:
+        """The tool, or one error with all faults."""
+        known = self._known
+        fields: dict[str, Any] = {"name": self._parse_name(known.get("name"))}
+        for key, read in _FIELD_PARSERS.items():
+            if key in known:
+                fields[key] = read(self, key, known[key])
+        if "annotations" in known:
+            self._apply_annotations(fields, self._parse_object("annotations", known["annotations"]))
+        if "policy" in known:
+            self._apply_policy(fields, known["policy"])
+        if self._extra or "metadata" in known:
+            fields["metadata"] = self._parse_metadata(known.get("metadata", {}))
+        if self._faults:
+            name = fields["name"]
+            raise CatalogError(
+                " ".join([f"{name!r}:", *self._faults] if name else self._faults),
+                hint="Mend the row, or delete it.",
+            )
+        return Tool(**fields)
+
+    def _parse_name(self, given: object) -> str:
+        if hosted := self._provider_tool():
+            self._faults.append(f"{hosted!r} is run by the model's provider: leave it out.")
+        elif given is not None and not isinstance(given, str):
+            self._faults.append(f"Its name must be text, not {_json_type(given)}.")
+        name = clean_line(given, cap=NAME_CAP + 1) if isinstance(given, str) else ""
+        if not name and not self._faults:
+            self._faults.append('It has no name: add "name".')
+        if len(name) > NAME_CAP:
+            self._faults.append(f"Its name has more than {NAME_CAP} characters: shorten it.")
+            return clean_line(name, cap=40)
+        return name
+
+    def _provider_tool(self) -> str:
+        """What the provider runs, if this is that: a type or a key of its own, and little more."""
+        kind = self._extra.get("type")
+        if isinstance(kind, str) and self._known.keys().isdisjoint(("description", "parameters")):
+            return kind
+        return "" if self._known else builtin_tool_key(self._extra)
+
+    def _check_type(self, key: str, value: object, kind: type, wanted: str) -> bool:
+        if isinstance(value, kind):
+            return True
+        self._faults.append(f"Its {key} must be {wanted}, not {_json_type(value)}.")
+        return False
+
+    def _parse_object(self, key: str, value: object) -> dict[str, Any]:
+        is_one = self._check_type(key, value, dict, "an object")
+        return cast("dict[str, Any]", value) if is_one else {}
+
+    def parse_line(self, key: str, value: Any) -> str:
+        """A text on one line; equal ones are kept once."""
+        return intern(clean_line(value)) if self._check_type(key, value, str, "text") else ""
+
+    def parse_prose(self, key: str, value: Any) -> str:
+        """A text of several lines."""
+        return clean(value) if self._check_type(key, value, str, "text") else ""
+
+    def parse_lines(self, key: str, value: Any) -> tuple[str, ...]:
+        """Several texts, each once; a single one may stand alone."""
+        items: list[Any] = [value] if isinstance(value, str) else value
+        if not _is_text_list(items):
+            self._faults.append(f"Its {key} must be a list of texts.")
+            return ()
+        return tuple(dict.fromkeys(text for item in items if (text := clean_line(item))))
+
+    def parse_flag(self, key: str, value: Any) -> bool:
+        """True or false."""
+        return self._check_type(key, value, bool, "true or false") and value
+
+    def parse_risk(self, key: str, value: Any) -> Risk | None:
+        """How dangerous it is."""
+        return value if self._check_choice(key, value, RISKS) else None
+
+    def parse_deferral(self, key: str, value: Any) -> Deferral:
+        """Whether it is kept out of view; others say so with true and false."""
+        spelled: Any = (
+            _DEFERRAL_ALIASES.get(value, value) if isinstance(value, str | bool) else value
+        )
+        return spelled if self._check_choice(key, spelled, DEFERRALS) else "auto"
+
+    def _check_choice(self, key: str, value: object, allowed: tuple[str, ...]) -> bool:
+        if value in allowed:
+            return True
+        self._faults.append(f"Its {key} {value!r} is not known: use {', '.join(allowed)}.")
+        return False
+
+    def parse_schema(self, key: str, value: Any) -> Schema:
+        """A JSON schema."""
+        try:
+            return Schema.of(lowercase_types(value))
+        except SchemaError as error:
+            self._faults.append(f"Its {key}: {error}")
+            return Schema()
+
+    def parse_extraction(self, key: str, value: Any) -> Extraction | None:
+        """Where entities are found in its results."""
+        row = self._parse_object(key, value)
+        texts: dict[str, str] = {}
+        for ours, theirs in _EXTRACTION.items():
+            text = row.get(ours, row.get(theirs, "id" if ours == "id_field" else None))
+            if not _is_text(text):
+                self._faults.append(f"Its extraction needs {ours!r} as text.")
+                return None
+            texts[ours] = clean_line(text)
+        is_array = row.get("is_array", row.get("isArray", False))
+        return Extraction(**texts, is_array=is_array is True)
+
+    def _schema_or_prose(self, value: object) -> object:
+        """A schema; words for a reader in its place are kept beside it."""
+        if not isinstance(value, str):
+            return value
+        decoded = _decode_object(value)
+        if decoded is None:
+            self._extra["arguments"] = clean(value)
+        return decoded
+
+    def _apply_annotations(self, fields: dict[str, Any], given: dict[str, Any]) -> None:
+        rest = dict(given)
+        title = rest.pop("title", None)
+        if isinstance(title, str) and not fields.get("title"):
+            fields["title"] = clean_line(title)
+        said: dict[str, bool] = {}
+        for ours, spellings in _HINTS.items():
+            for spelling in spellings:
+                value = rest.pop(spelling, None)
+                if value is not None and self.parse_flag(f"annotation {spelling}", value) is value:
+                    said[ours] = value
+        fields["annotations"] = Annotations(**said) if said else None
+        if rest:
+            self._extra["annotations"] = rest
+
+    def _apply_policy(self, fields: dict[str, Any], policy: object) -> None:
+        if policy == "requires_approval":
+            fields["requires_confirmation"] = True
+        elif policy != "auto":
+            self._extra["policy"] = policy
+
+    def _parse_metadata(self, given: object) -> str:
+        try:
+            return encode_json(self._extra | self._parse_object("metadata", given))
+        except JSONEncodeError as error:
+            self._faults.append(f"Its metadata {error}.")
+            return "{}"
+
+
+_FIELD_PARSERS: dict[str, Callable[[_ToolParser, str, Any], object]] = {
+    "title": _ToolParser.parse_line,
+    "description": _ToolParser.parse_prose,
+    "parameters": _ToolParser.parse_schema,
+    "output": _ToolParser.parse_schema,
+    "server": _ToolParser.parse_line,
+    "category": _ToolParser.parse_line,
+    "phrases": _ToolParser.parse_lines,
+    "tags": _ToolParser.parse_lines,
+    "related": _ToolParser.parse_lines,
+    "usage": _ToolParser.parse_prose,
+    "skill": _ToolParser.parse_line,
+    "risk": _ToolParser.parse_risk,
+    "requires_confirmation": _ToolParser.parse_flag,
+    "defer": _ToolParser.parse_deferral,
+    "extraction": _ToolParser.parse_extraction,
+    "local": _ToolParser.parse_line,
+}
+
+
+def _json_type(value: object) -> str:
+    """A value's type in the words of JSON."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case Mapping():
+            return "an object"
+        case _:
+            return type(value).__name__
+
+
+def _is_plain_type(value: object) -> bool:
+    """Whether a type says only that this is a tool."""
+    return value in ("function", "custom", "tool")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_text_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(v, str) for v in cast("list[object]", value))
+
+
+def _decode_object(text: str) -> dict[str, Any] | None:
+    """The object that a text spells out, if it is one."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

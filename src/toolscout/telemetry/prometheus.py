@@ -1,0 +1,109 @@
+"""Counters, histograms and gauges in Prometheus' text form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any
+
+from ..events import Event
+
+_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+UP_STATUSES = ("ready", "asleep", "starting")
+
+
+class PrometheusMetrics:
+    """Counts events; a sink, safe from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._buckets: Counter[tuple[str, float]] = Counter()
+        self._seconds: Counter[str] = Counter()
+        self._observed: Counter[str] = Counter()
+
+    def __call__(self, event: Event) -> None:
+        """Count one event."""
+        facts = event.facts
+        with self._lock:
+            match event.kind:
+                case "tool_call":
+                    self._count(
+                        "calls", server=str(facts.get("server", "")), outcome=_outcome(facts)
+                    )
+                    self._observe("call", float(facts.get("took_ms", 0.0)))
+                case "tool_discovery_result":
+                    found = "yes" if facts.get("names") else "no"
+                    self._count("searches", found=found)
+                    self._observe("search", float(facts.get("took_ms", 0.0)))
+                case "tool_refused" | "tool_not_found":
+                    self._count("refusals", code=str(facts.get("code", "unknown_tool")))
+                case "tool_held":
+                    self._count("held", server=str(facts["server"]))
+                case kind if kind.startswith("upstream_"):
+                    what = kind.removeprefix("upstream_")
+                    self._count("upstream_events", server=str(facts["server"]), event=what)
+                case _:
+                    pass
+
+    def _count(self, name: str, **labels: str) -> None:
+        self._counts[name, tuple(sorted(labels.items()))] += 1
+
+    def _observe(self, name: str, milliseconds: float) -> None:
+        seconds = milliseconds / 1_000
+        self._observed[name] += 1
+        self._seconds[name] += seconds  # pyright: ignore[reportArgumentType] -- a Counter of floats
+        for bound in _BOUNDS:
+            if seconds <= bound:
+                self._buckets[name, bound] += 1
+
+    def render(self, servers: Iterable[tuple[str, str]], gauges: Mapping[str, float]) -> str:
+        """Everything in Prometheus' text form; `servers` are names with their status."""
+        with self._lock:
+            lines = [*self._counters(), *self._histograms()]
+        lines += _upstream_gauge(servers)
+        for name, value in gauges.items():
+            lines += [f"# TYPE toolscout_{name} gauge", f"toolscout_{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+    def _counters(self) -> Iterator[str]:
+        named = ""
+        for (name, labels), value in sorted(self._counts.items()):
+            if name != named:
+                yield f"# TYPE toolscout_{name}_total counter"
+                named = name
+            yield f"toolscout_{name}_total{_render_labels(dict(labels))} {value}"
+
+    def _histograms(self) -> Iterator[str]:
+        for name, count in sorted(self._observed.items()):
+            metric = f"toolscout_{name}_seconds"
+            yield f"# TYPE {metric} histogram"
+            for bound in _BOUNDS:
+                yield f'{metric}_bucket{{le="{bound:g}"}} {self._buckets[name, bound]}'
+            yield f'{metric}_bucket{{le="+Inf"}} {count}'
+            yield f"{metric}_sum {self._seconds[name]:g}"
+            yield f"{metric}_count {count}"
+
+
+def _outcome(facts: Mapping[str, Any]) -> str:
+    if not facts.get("is_error"):
+        return "ok"
+    return "cancelled" if facts.get("code") == "cancelled" else "error"
+
+
+def _upstream_gauge(servers: Iterable[tuple[str, str]]) -> Iterator[str]:
+    yield "# TYPE toolscout_upstream_up gauge"
+    for server, status in servers:
+        labels = _render_labels({"server": server, "status": status})
+        yield f"toolscout_upstream_up{labels} {int(status in UP_STATUSES)}"
+
+
+def _render_labels(labels: Mapping[str, str]) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{k}="{_escape(v)}"' for k, v in labels.items()) + "}"
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,333 @@
+"""Running a tool: whatever happens in there comes back as a result."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..catalog.failure import TOOL_FAILURES, failure_result
+from ..catalog.result import Content, Result
+from ..catalog.sanitization import replace_surrogates
+from ..catalog.tool import Tool
+from ..disclosure.call_resolution import Resolution, resolve_call
+from ..disclosure.discovery import InnerCall, Outcome, discover, role_of
+from ..disclosure.profile import Profile
+from ..disclosure.session_state import SessionState
+from ..errors import CallError, InvalidArguments, SchemaError, ToolscoutError, UnknownTool
+from ..events import Event, Sink
+from ..search.engine import Allow
+from ..tokens import default_counter
+from .arguments import fit_arguments, read_arguments, signature_hint
+from .features import MEMORY, RULES, Features, ToolFeature
+from .live_catalog import LiveCatalog
+from .permissions import ApprovalGate, ApprovalRequest, approval_reason, approval_refusal
+from .persistence import Move, StoredSession, T
+
+
+async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) -> Result:
+    """Wait for a tool; failures, hanging and empty answers become results that say so."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            result = Result.of(await work)
+    except TimeoutError:
+        return Result.error(
+            f"{tool.name} gave no answer within {timeout_seconds:g} seconds; what it began may"
+            " still take effect. Check before you try again.",
+            code="timeout",
+        )
+    except ToolscoutError as error:
+        return Result.error(str(error), code=error.code)
+    except TOOL_FAILURES as error:  # nothing raises into the loop
+        return failure_result(tool.name, error)
+    if result.is_error and not result.code:
+        result = replace(result, code=CallError.code)
+    return fill_empty_result(tool.name, result)
+
+
+def fill_empty_result(name: str, result: Result) -> Result:
+    """The result, or words where it has none: an empty answer puzzles a model."""
+    if result.structured or any(c.text or c.data or c.uri for c in result.content):
+        return result
+    words = "failed without saying why" if result.is_error else "ran and returned nothing"
+    return Result(
+        content=(Content(text=f"{name} {words}."),),
+        is_error=result.is_error,
+        code=result.code,
+        raw=result.raw,
+    )
+
+
+_log = logging.getLogger(__name__)
+_MAX_DEPTH = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallExecutor:
+    """Runs the calls of one conversation; any number of them at the same time."""
+
+    stored: StoredSession
+    live: LiveCatalog
+    profile: Profile
+    features: Features
+    allow: Allow | None
+    approval_gate: ApprovalGate
+    sink: Sink
+    timeout_seconds: float
+    clock: Callable[[], float]
+
+    async def call(self, name: str, arguments: object) -> Result:
+        """The answer to a call, whatever is wrong with it."""
+        try:
+            return await self._dispatch(read_tool_name(name), arguments)
+        except ToolscoutError as error:
+            return self._emit_refusal(name, error)
+        except Exception as error:  # noqa: BLE001 - nothing raises into the loop
+            _log.exception("A call of %s failed inside Toolscout.", name)
+            return self._emit_refusal(name, ToolscoutError(f"{name} failed: {error!r}."))
+
+    async def _dispatch(self, name: str, arguments: object, *, depth: int = 0) -> Result:
+        """Discovery tools first, then those of features, then the catalog's."""
+        role = role_of(self.profile, name, self.live.catalog)
+        own = (self.profile.tool_for(role) or self.profile.dispatcher()) if role else None
+        if own is not None and depth < _MAX_DEPTH:
+            return await self._discover(name, read_arguments(own.tool, arguments), depth=depth)
+        if name in self.features.callable_tools:
+            feature, tool = self.features.callable_tools[name]
+            return await self._run_feature_tool(feature, tool, read_arguments(tool, arguments))
+        resolution = await self._resolve(name, is_inner=depth > 0)
+        if resolution.tool is None:
+            return self._emit_not_found(name, resolution)
+        return await self._run_catalog_tool(
+            resolution.tool, read_arguments(resolution.tool, arguments)
+        )
+
+    # Discovery
+
+    async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
+        self._emit("tool_discovery_start", tool=name, arguments=arguments)
+        started = time.perf_counter()
+        is_quick = role_of(self.profile, name, self.live.catalog) == "call"
+        outcome, rules, failure = await self._apply_move(
+            lambda session: self._apply_discovery(session, name, arguments), is_quick=is_quick
+        )
+        if failure is not None:
+            self._emit_feature_failure("rules", name, failure)
+        if outcome.call is not None:
+            return await self._call_inner(outcome.call, depth=depth + 1)
+        if is_quick:  # it named no tool that could be run, and nothing was looked for
+            said = outcome.result
+            self._emit("tool_refused", tool=name, code=said.code, why=said.text)
+            return fill_empty_result(name, said)
+        asked = [e.facts for e in outcome.events if "queries" in e.facts]
+        self._emit(
+            "tool_discovery_result",
+            tool=name,
+            queries=asked[0]["queries"] if asked else (),
+            confidence=asked[0].get("confidence", 0.0) if asked else 0.0,
+            names=tuple(t.name for t in outcome.found),
+            is_error=outcome.result.is_error,
+            rules_tokens=default_counter().count(rules) if rules else 0,
+            took_ms=_ms_since(started),
+        )
+        if outcome.loaded:
+            self._emit("tools_enabled", names=outcome.loaded)
+        return fill_empty_result(name, outcome.result)
+
+    async def _call_inner(self, call: InnerCall, *, depth: int) -> Result:
+        """Run the tool that a call is for; what is wrong with it is told of that tool."""
+        try:
+            return await self._dispatch(call.name, call.arguments, depth=depth)
+        except ToolscoutError as error:
+            return self._emit_refusal(call.name, error)
+
+    def _apply_discovery(
+        self, session: SessionState, name: str, arguments: Mapping[str, Any]
+    ) -> tuple[SessionState, tuple[Outcome, str, Exception | None]]:
+        guides = self.features.rules
+        section, given = session.sections.get(RULES), ""
+        failure: Exception | None = None
+
+        def deliver_rules(tools: Sequence[Tool]) -> str:
+            nonlocal section, given, failure
+            if guides is None:
+                return ""
+            try:
+                given, section = guides.deliver(section, tools)
+            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+                failure = error
+            return given
+
+        outcome = discover(
+            self.profile,
+            name,
+            arguments,
+            session=session,
+            engine=self.live.engine,
+            catalog=self.live.catalog,
+            allow=self.allow,
+            rules=deliver_rules,
+        )
+        after = outcome.session
+        if section is not None:
+            after = after.with_section(RULES, section)
+        return after, (outcome, given, failure)
+
+    # Running
+
+    async def _resolve(self, name: str, *, is_inner: bool) -> Resolution:
+        # What `call_tool` names was never meant to be in view, where it is the profile's own way.
+        profile = self.profile
+        if is_inner and profile.tool_for("call"):
+            profile = replace(profile, on_unloaded="execute")
+
+        def move(session: SessionState) -> tuple[SessionState, Resolution]:
+            resolution = resolve_call(
+                profile,
+                name,
+                session=session,
+                engine=self.live.engine,
+                catalog=self.live.catalog,
+                allow=self.allow,
+            )
+            return resolution.session, resolution
+
+        return await self._apply_move(move, is_quick=True)
+
+    async def _apply_move(self, move: Move[T], *, is_quick: bool) -> T:
+        """Make a move; one that is quick and changes nothing is not worth another thread."""
+        seen = self.stored.try_read(move) if is_quick else None
+        return seen[0] if seen else await asyncio.to_thread(self.stored.apply, move)
+
+    async def _run_catalog_tool(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        ready = self._validate(tool, arguments)
+        await self._require_approval(tool, ready)
+        started = time.perf_counter()
+        source = self.live.source_of(tool)
+        work = source.call(tool, ready)
+        try:
+            result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+        except asyncio.CancelledError:
+            self._emit_call(tool, _ms_since(started), is_error=True, code="cancelled")
+            raise
+        took = _ms_since(started)
+        kept = await self._offload(tool, result)
+        await self._remember(tool, result)
+        self._emit_call(tool, took, is_error=result.is_error, code=result.code)
+        return kept
+
+    async def _run_feature_tool(
+        self, feature: ToolFeature, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Result:
+        started = time.perf_counter()
+        ready = arguments
+        with suppress(InvalidArguments, SchemaError):
+            # A feature knows best what to say of arguments that do not fit.
+            ready = fit_arguments(arguments, tool.parameters)
+        work = feature.call(self.stored.session.id, tool, ready)
+        result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+        self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
+        return result
+
+    def _validate(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return fit_arguments(arguments, tool.parameters)
+        except InvalidArguments as error:
+            raise InvalidArguments(
+                f"The arguments do not fit {tool.name}: {error.message}.",
+                hint=signature_hint(tool),
+            ) from error
+        except SchemaError as error:
+            raise SchemaError(
+                f"{tool.name} cannot be run. {error.message}", hint=error.hint
+            ) from error
+
+    async def _require_approval(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        verdict = self.approval_gate.caution(tool)
+        if verdict == "run":
+            return
+        why = approval_reason(tool)
+        session = self.stored.session.id
+        approval = ApprovalRequest(tool=tool, arguments=arguments, why=why, session=session)
+        answer = await self.approval_gate.decide(approval, verdict)
+        self._emit("approval", tool=tool.name, approved=answer.is_approved, why=why)
+        if not answer.is_approved:
+            raise approval_refusal(tool, answer)
+
+    async def _offload(self, tool: Tool, result: Result) -> Result:
+        keeper = self.features.offload
+        if keeper is None:
+            return result
+        try:
+            kept = await keeper.keep(self.stored.session.id, tool, result)
+        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            self._emit_feature_failure("offload", tool.name, error)
+            return result
+        if kept is not result:
+            self._emit("offload", tool=tool.name, before=len(result.text), after=len(kept.text))
+        return kept
+
+    async def _remember(self, tool: Tool, result: Result) -> None:
+        memory = self.features.memory
+
+        def move(session: SessionState) -> tuple[SessionState, Exception | None]:
+            session = session.record_uses(tool.name)
+            if memory is None:
+                return session, None
+            before = session.sections.get(MEMORY)
+            try:
+                section = memory.observe(before, tool, result, now=self.clock())
+            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+                return session, error
+            return session.with_section(MEMORY, section), None
+
+        failure = await asyncio.to_thread(self.stored.apply, move)
+        if failure is not None:
+            self._emit_feature_failure("memory", tool.name, failure)
+
+    # Telling
+
+    def _emit_not_found(self, name: str, resolution: Resolution) -> Result:
+        refusal = resolution.refusal
+        assert refusal is not None
+        self._emit(
+            "tool_not_found" if refusal.code == "unknown_tool" else "tool_refused", tool=name
+        )
+        return refusal
+
+    def _emit_refusal(self, name: str, error: ToolscoutError) -> Result:
+        self._emit("tool_refused", tool=name, code=error.code, why=error.message)
+        return Result.error(str(error), code=error.code)
+
+    def _emit_call(self, tool: Tool, took_ms: float, *, is_error: bool, code: str) -> None:
+        self._emit(
+            "tool_call",
+            tool=tool.name,
+            server=tool.server,
+            is_error=is_error,
+            code=code,
+            took_ms=took_ms,
+        )
+
+    def _emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:
+        self._emit("feature_failed", feature=feature, tool=tool, why=repr(error))
+
+    def _emit(self, kind: str, **facts: Any) -> None:
+        self.sink(Event(kind, self.stored.session.id, facts))
+
+
+def read_tool_name(name: object) -> str:
+    """The name of a tool, which is text; what else a caller may have written names none."""
+    if not isinstance(name, str):
+        raise UnknownTool(
+            f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
+        )
+    return replace_surrogates(name)
+
+
+def _ms_since(started: float) -> float:
+    return round((time.perf_counter() - started) * 1_000, 3)

@@ -1,0 +1,202 @@
+"""Words of another language, read as the catalog's words that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.search.parts import Bag, filled, tool, use
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.errors import EmbedderError
+from toolscout.search.embedders.cache import VectorCache
+from toolscout.search.embedders.embedder import Floats
+from toolscout.search.engine import Engine
+from toolscout.search.glossary import common_words, split_words
+from toolscout.search.hit import Hit
+from toolscout.search.rankers.bm25f import BM25F
+
+TOOLS = [
+    tool("create_invoice", "Create an invoice for a customer."),
+    tool("create_customer", "Create a customer with name and address."),
+    tool("list_prices", "List the prices of all products."),
+    tool("delete_file", "Delete a file from the disk."),
+    tool("upload_file", "Upload a file to a folder."),
+    tool("get_weather", "Get the weather forecast for a city."),
+]
+MEANINGS = ("invoice rechnung", "customer kunde", "create erstelle", "file datei", "upload lade")
+
+
+class Dictionary(Bag):
+    """A bag that says from where on words mean the same."""
+
+    translation_threshold = 0.9
+
+    def __init__(self, *meanings: str) -> None:
+        super().__init__(meanings=meanings, name="dictionary")
+
+
+def translated(hit: Hit) -> tuple[str, ...]:
+    return next((reason.words for reason in hit.why if reason.arm == "translation"), ())
+
+
+@pytest.mark.parametrize(
+    ("query", "name", "word"),
+    [
+        ("crear una factura", "create_invoice", "invoic"),
+        ("eine neue Rechnung für einen Kunden ausstellen", "create_invoice", "custom"),
+        ("müşteri için fatura oluştur", "create_invoice", "invoic"),
+        ("показать все цены", "list_prices", "price"),
+        ("احذف الملف", "delete_file", "file"),
+        ("列出所有价格", "list_prices", "price"),
+        ("ファイルをアップロード", "upload_file", "file"),
+        ("가격을 보여 줘", "list_prices", "price"),
+    ],
+)
+def test_a_word_of_another_language_is_found_by_its_meaning(
+    query: str, name: str, word: str
+) -> None:
+    best = filled(TOOLS, embedders=[use()]).search(query).hits[0]
+    assert best.name == name
+    assert word in translated(best)
+
+
+def test_words_that_the_catalog_knows_are_not_translated() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    for query in ("create an invoice", "upload the file rechnung into a folder"):
+        assert not any(translated(hit) for hit in engine.search(query).hits)
+
+
+def test_a_word_of_another_script_is_translated_among_words_that_are_known() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary("invoice فاتورة", *MEANINGS)])
+    best = engine.search("create a new فاتورة for the customer").hits[0]
+    assert (best.name, translated(best)) == ("create_invoice", ("invoic",))
+
+
+def test_every_clause_of_a_foreign_request_has_its_turn() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    found = engine.search("erstelle bitte eine rechnung. lade dann noch die datei.", limit=2)
+    assert set(found.names) == {"create_invoice", "upload_file"}
+
+
+def test_no_hidden_word_is_chosen_as_a_meaning() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    visible = [t.name for t in TOOLS if "invoice" not in t.name]
+    hidden = engine.search("rechnung", allow=visible)
+    without = filled(
+        [t for t in TOOLS if "invoice" not in t.name], embedders=[Dictionary(*MEANINGS)]
+    ).search("rechnung")
+    assert not any(translated(hit) for hit in hidden.hits)
+    assert hidden.confidence == pytest.approx(without.confidence, abs=0.02)
+
+
+def test_an_embedder_that_does_not_translate_is_not_asked_about_words() -> None:
+    engine = filled(TOOLS, embedders=[Bag(meanings=MEANINGS)])
+    assert not any(translated(hit) for hit in engine.search("erstelle eine rechnung").hits)
+
+
+def test_rankers_of_ones_own_learn_no_words() -> None:
+    embedder = Dictionary(*MEANINGS)
+    filled(TOOLS, embedders=[embedder], rankers=[BM25F()])
+    assert "invoice" not in embedder.encoded
+
+
+def test_words_are_kept_on_disk_and_not_encoded_again(tmp_path: Path) -> None:
+    first = filled(TOOLS, embedders=[Dictionary(*MEANINGS)], cache=VectorCache(tmp_path / "v.db"))
+    before = first.search("erstelle rechnung")
+    first.close()
+    embedder = Dictionary(*MEANINGS)
+    again = filled(TOOLS, embedders=[embedder], cache=VectorCache(tmp_path / "v.db"))
+    assert embedder.encoded == []
+    after = again.search("erstelle rechnung")
+    assert (after.names, translated(after.hits[0])) == (before.names, translated(before.hits[0]))
+
+
+def test_words_of_tools_that_came_later_are_learnt() -> None:
+    engine = filled(TOOLS[:2], embedders=[Dictionary(*MEANINGS)])
+    assert not any(translated(hit) for hit in engine.search("datei").hits)
+    engine.update(Catalog(TOOLS))
+    engine.fill()
+    assert translated(engine.search("datei").hits[0]) == ("file",)
+
+
+def test_a_word_is_encoded_once_however_often_the_catalog_grows() -> None:
+    embedder = Dictionary(*MEANINGS)
+    engine = filled(TOOLS[:1], embedders=[embedder])
+    for count in range(2, len(TOOLS) + 1):
+        engine.update(Catalog(TOOLS[:count]))
+        engine.fill()
+    assert embedder.encoded.count("invoice") == embedder.encoded.count("weather") == 1
+
+
+def test_words_of_tools_that_have_gone_are_no_meanings() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    engine.update(Catalog(t for t in TOOLS if "file" not in t.name))
+    assert not any(translated(hit) for hit in engine.search("datei").hits)
+
+
+def test_a_catalog_that_has_lost_all_its_tools_has_no_words_left_to_learn() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
+    engine.update(Catalog())
+    assert engine.fill().problem == ""
+    emptied = Engine(Catalog(TOOLS), embedders=[Dictionary(*MEANINGS)])
+    emptied.update(Catalog())
+    assert emptied.fill().problem == ""
+    assert common_words(()) == {}
+
+
+def test_an_embedder_that_fails_at_a_word_is_told_and_the_search_goes_on() -> None:
+    class Failing(Dictionary):
+        is_down = False
+
+        def encode_queries(self, texts: Sequence[str]) -> Floats:
+            if self.is_down:
+                raise EmbedderError("It is down.")
+            return self.encode(texts)
+
+    embedder = Failing(*MEANINGS)
+    engine = filled(TOOLS, embedders=[embedder])
+    embedder.is_down = True
+    found = engine.search("invoice datei rechnung")
+    assert found.hits[0].name == "create_invoice"
+    assert found.notes == ("Searched without vectors: It is down.",)
+
+
+def test_a_term_goes_by_the_word_it_mostly_stands_for() -> None:
+    tools = [
+        tool("calculate_area", "Calculates an area. Calculate it."),
+        tool("CalculateSum", "To calculate."),
+        tool("查询天气", "Weather."),
+    ]
+    words = common_words(tools)
+    assert words["calcul"] == "calculate"
+    assert {"查询", "询天", "天气"} <= words.keys()
+    assert "an" not in words
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("für Müller", ["für", "müller"]),
+        ("新发票", ["新发票", "新发", "发票"]),
+        ("所有价格表", ["所有", "有价", "价格", "格表"]),
+        ("請求書を作成する", ["請求書", "請求", "求書", "作成"]),
+        ("クーポンを", ["クーポン"]),
+        ("가격을 모두", ["가격을", "모두"]),
+        ("a1 b_c 42", ["a", "b", "c"]),
+    ],
+)
+def test_pieces_are_what_may_be_words(text: str, parts: list[str]) -> None:
+    assert list(split_words(text)) == parts
+
+
+@given(st.text(max_size=80))
+def test_any_text_has_pieces_and_an_answer(text: str) -> None:
+    assert all(piece for piece in split_words(text))
+    assert ENGINE.search(text, mode="words").confidence <= 1
+
+
+ENGINE: Engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
