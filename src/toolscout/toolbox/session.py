@@ -225,8 +225,9 @@ class Session:
         """Say that the conversation's messages were shortened.
 
         Loaded tools stay in view, whatever the messages still show of them, unless the settings
-        or the profile clear them; send `view(…).restore_references(messages)`, since with some providers it
-        is messages that bring them. Rules of use are given again: they went with the messages.
+        or the profile clear them; send `view(…).restore_references(messages)`, since with some
+        providers it is messages that bring them. Rules of use are given again: they went with
+        the messages.
         """
         clear = self._caller.profile.clears_on_compaction
         await self._apply_move(
