@@ -81,7 +81,7 @@ def test_one_bad_row_in_ten_thousand_costs_only_itself(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "expected"),
     [
         ("3", "must be an object, not a number"),
         ('"x"', "must be an object, not text"),
@@ -107,12 +107,12 @@ def test_one_bad_row_in_ten_thousand_costs_only_itself(tmp_path):
         ('{"name": "x", "n": ' + "9" * 5_000 + "}", "Not valid JSON"),
     ],
 )
-def test_a_bad_row_says_where_what_and_how_to_mend_it(row, said, tmp_path):
+def test_a_bad_row_says_where_what_and_how_to_mend_it(row, expected, tmp_path):
     loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{row}\n{rows(2)[1]}\n")
     assert names(loaded) == ["tool_0", "tool_1"]
     (problem,) = loaded.problems
     assert problem.where.endswith("tools.jsonl:2")
-    assert said in problem.message
+    assert expected in problem.message
     assert problem.remedy
 
 
@@ -120,8 +120,8 @@ def test_all_faults_of_a_row_are_told_at_once(tmp_path):
     row = '{"name": "x", "description": 4, "risk": "deadly", "tags": 9}'
     (problem,) = load(tmp_path / "t.jsonl", row).problems
     assert problem.message.startswith("'x': ")
-    for said in ("description", "risk", "tags"):
-        assert said in problem.message
+    for expected in ("description", "risk", "tags"):
+        assert expected in problem.message
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml", ".yml"])
@@ -168,7 +168,7 @@ def test_a_half_written_file_gives_what_was_written(tmp_path):
         assert int(problem.where.rpartition(":")[2]) > 10
 
 
-def lines_told(loaded: FileContents) -> list[str]:
+def problem_lines(loaded: FileContents) -> list[str]:
     return [p.where.rpartition(":")[2] for p in loaded.problems]
 
 
@@ -190,14 +190,12 @@ SPOILT = {
     "a comma missing": lambda row: row.replace(",", "", 1),
     "a quote missing": lambda row: row.replace('"Does', "Does"),
     "a quote inside": lambda row: row.replace("Does", 'Does "it'),
-    "a bracket too many": lambda row: row + "}",
     "a bracket missing": lambda row: row[:-1],
     "the wrong bracket": lambda row: row[:-1] + "]",
     "an inner bracket missing": lambda row: row.replace("]", ""),
     "cut off": lambda row: row[:20],
     "not JSON at all": lambda row: "nope",
     "in single quotes": lambda row: row.replace('"', "'"),
-    "bottomless": lambda row: row.replace('"name"', '"x": ' + "[" * 5000 + "]" * 5000 + ', "name"'),
     "a line break in a text": lambda row: row.replace("Does", "Does\n"),
 }
 
@@ -219,7 +217,7 @@ def test_a_broken_item_in_a_document_costs_only_itself(spoil, between, around, t
     assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4, 5)]
     (problem,) = loaded.problems
     assert problem.remedy == "Mend or delete this item."
-    assert lines_told(loaded) == ["3" if "\n" in between else "1"]
+    assert problem_lines(loaded) == ["3" if "\n" in between else "1"]
 
 
 def test_one_bad_item_in_a_compact_list_of_ten_thousand_costs_only_itself(tmp_path):
@@ -234,24 +232,74 @@ def test_one_bad_item_in_a_compact_list_of_ten_thousand_costs_only_itself(tmp_pa
 def test_where_only_a_comma_is_missing_both_items_are_good(tmp_path):
     loaded = load(tmp_path / "tools.json", '[{"name": "a"} {"name": "b"}]')
     assert names(loaded) == ["a", "b"]
-    assert "a comma is missing" in loaded.problems[0].message
+    (problem,) = loaded.problems
+    assert problem.message == "Not valid JSON: Expecting ',' at line 1, column 16."
+
+
+def test_a_bracket_too_many_after_an_item_is_reported_and_costs_nothing(tmp_path):
+    items = rows(3)
+    loaded = load(tmp_path / "tools.json", f"[{items[0]},\n{items[1]}}},\n{items[2]}]")
+    assert names(loaded) == ["tool_0", "tool_1", "tool_2"]
+    assert problem_lines(loaded) == ["2"]
+
+
+def test_a_document_is_read_up_to_an_item_that_is_nested_too_deeply(tmp_path):
+    items = rows(3)
+    items[1] = '{"name": "deep", "x": ' + "[" * 50_000 + "]" * 50_000 + "}"
+    loaded = load(tmp_path / "tools.json", "[\n" + ",\n".join(items) + "\n]")
+    assert names(loaded) == ["tool_0"]
+    (problem,) = loaded.problems
+    assert "Nested too deeply" in problem.message
+    assert problem.remedy == "Mend the file from here on."
+    assert problem_lines(loaded) == ["3"]
+
+
+def test_a_tool_with_a_list_of_tools_in_it_is_one_tool_also_in_a_file_that_breaks_off(tmp_path):
+    whole = '{"tools": [{"name": "inner"}], "name": "outer", "description": "Runs others."}'
+    assert names(load(tmp_path / "tools.json", whole)) == ["outer"]
+    assert names(load(tmp_path / "tools.yaml", whole)) == ["outer"]
+    assert names(load(tmp_path / "tools.json", whole[:-4])) == []
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+def test_a_server_behind_the_list_counts_and_rows_have_their_own_lines(suffix, tmp_path):
+    text = (
+        '{"result": {"tools": [\n{"name": "a"},\n{"name": 3},\n{"name": "c"}\n]},\n"server": "s"}'
+    )
+    loaded = load(tmp_path / f"tools{suffix}", text)
+    assert names(loaded) == ["s__a", "s__c"]
+    assert problem_lines(loaded) == ["3"]
+
+
+def test_a_list_of_tools_on_several_lines_goes_on_after_a_bad_one(tmp_path):
+    choices = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    items: list[dict[str, object]] = [
+        {"type": "function", "function": {"name": f"t{i}", "parameters": choices}} for i in range(4)
+    ]
+    items[2] = {"description": "Starts with another key.", "name": "t2"}
+    for indent in (None, 2):
+        text = json.dumps(items, indent=indent).replace('"t1",', '"t1"')
+        loaded = load(tmp_path / "tools.json", text)
+        assert names(loaded) == (["t0", "t2", "t3"] if indent else ["t0", "t3"])
+        assert len(loaded.problems) == 1
 
 
 def test_a_document_of_nothing_but_faults_is_given_up_in_time(tmp_path):
     for content in ('[{"a":"x"y' + (',{"a":[1,' + "1," * 200) * 900, "[{" + ",{" * 100_000):
         loaded = load(tmp_path / "tools.json", content)
         assert loaded.tools == ()
-        assert loaded.problems[-1].remedy == "Mend the file from here on."
+        assert len(loaded.problems) < 1_100
+        assert loaded.problems[-1].remedy.startswith(("Mend the file", "The file seems to be cut"))
 
 
 def test_a_bad_row_in_yaml_is_reported_with_its_line(tmp_path):
     loaded = load(tmp_path / "t.yaml", "tools:\n- name: a\n- description: none\n- name: c\n")
     assert names(loaded) == ["a", "c"]
-    assert lines_told(loaded) == ["3"]
+    assert problem_lines(loaded) == ["3"]
     broken = load(tmp_path / "t.yaml", "- name: a\n- name: [b\n- name: c\n")
     assert names(broken) == ["a", "c"]
     assert "Not valid YAML" in broken.problems[0].message
-    assert lines_told(broken) == ["2"]
+    assert problem_lines(broken) == ["2"]
 
 
 BROKEN = {
@@ -261,8 +309,6 @@ BROKEN = {
     "a key that is a list": "  ? [x, y]\n  : 2",
     "a flow": "  tags: [x, {y: z]",
     "a tab": "\tdescription: x",
-    "an indent": "description: x",
-    "an alias": "  parameters: *nowhere",
     "a control character": "  description: \x07",
     "too deep": "  parameters: " + "[" * 300 + "]" * 300,
     "a cycle": "  parameters: &me {a: *me}",
@@ -284,7 +330,7 @@ def test_a_broken_item_in_yaml_costs_only_itself(broken, indent, head, tmp_path)
     before = "s__" if "server" in head else ""
     assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4)]
     assert loaded.tools[0].description == "- like an item"
-    assert lines_told(loaded) == [str(head.count("\n") + 7)]
+    assert problem_lines(loaded) == [str(head.count("\n") + 7)]
     assert loaded.problems[0].remedy == "Mend or delete this item."
 
 
@@ -293,7 +339,7 @@ def test_one_bad_row_in_a_yaml_file_of_ten_thousand_costs_only_itself(tmp_path):
     items[5_000] = items[5_000].replace("Does ", "Does: 5: ")
     loaded = load(tmp_path / "t.yaml", "".join(items))
     assert len(loaded.tools) == 9_999
-    assert lines_told(loaded) == ["10001"]
+    assert problem_lines(loaded) == ["10001"]
     assert "line 10002, column 20" in loaded.problems[0].message
 
 
@@ -303,43 +349,60 @@ def test_half_written_yaml_gives_what_was_written(tmp_path):
         assert names(loaded) == ["a"]
         (problem,) = loaded.problems
         assert "cut off" in problem.remedy
-        assert lines_told(loaded) == ["2"]
+        assert problem_lines(loaded) == ["2"]
     assert names(load(tmp_path / "t.yaml", "tools:\n- name: a\n- name: b\n  desc")) == ["a"]
 
 
-def test_bad_rows_in_yaml_take_only_their_own_anchors_along(tmp_path):
+def test_good_rows_in_yaml_keep_their_anchors_beside_a_bad_one(tmp_path):
     content = """
 shared: &head {type: object, properties: {h: {}}}
 tools:
 - {name: a, parameters: &good {type: object, properties: {g: {}}}}
 - name: b
   description: Does: 5: x
-  parameters: &lost {type: object}
 - {name: c, parameters: *good}
-- {name: d, parameters: *lost}
 - {name: e, parameters: *head}
-- {name: f, parameters: &good {type: object}}
 """
     loaded = load(tmp_path / "t.yaml", content)
     assert {t.name: list(t.parameters.value["properties"]) for t in loaded.tools} == {
         "a": ["g"], "c": ["g"], "e": ["h"]
     }  # fmt: skip
-    assert lines_told(loaded) == ["5", "9", "11"]
-    assert "no &lost" in loaded.problems[1].message
+    assert problem_lines(loaded) == ["5"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "line"),
+    [
+        ("- name: a\n- {name: b, parameters: *lost}\n", "undefined alias", "2"),
+        ("- {name: a, x: &x 1}\n- {name: b, x: &x 1}\n", "second occurrence", "2"),
+        ("- name: a\n- name: b\ndescription: x\n", "'-' indicator", "3"),
+        ("- name: a\n---\nx: [\n", "node content", "4"),
+    ],
+)
+def test_a_yaml_document_that_cannot_be_read_is_one_error_with_its_line(
+    content, expected, line, tmp_path
+):
+    loaded = load(tmp_path / "t.yaml", content)
+    assert loaded.tools == ()
+    (problem,) = loaded.problems
+    assert expected in problem.message
+    assert f"line {line}, column" in problem.message
+    assert problem_lines(loaded) == [line]
+    assert problem.remedy == "Mend the file from here on."
 
 
 @pytest.mark.parametrize(
     ("content", "kept", "lines"),
     [
         (
-            "tools:\n- functionDeclarations:\n  - name: a\n  - name: b: b: b\n  - name: c\n",
-            ["a", "c"],
-            ["4"],
+            "tools:\n- functionDeclarations:\n  - name: a\n  - name: b: b: b\n- name: c\n",
+            ["c"],
+            ["2"],
         ),
         (
             "- name: z\n- name: n\n  tools:\n  - name: a\n  - name: b: b: b\n  type: namespace\n",
-            ["z", "n__a"],
-            ["5"],
+            ["z"],
+            ["2"],
         ),
         ("tools:\n- tools:\n  - name: b: b: b\n- name: c\n", ["c"], ["2"]),
         (
@@ -358,7 +421,7 @@ tools:
 def test_yaml_is_mended_wherever_its_lists_are(content, kept, lines, tmp_path):
     loaded = load(tmp_path / "t.yaml", content)
     assert names(loaded) == kept
-    assert lines_told(loaded) == lines
+    assert problem_lines(loaded) == lines
 
 
 @given(
@@ -393,15 +456,16 @@ def test_yaml_that_would_explode_is_refused(tmp_path):
     bomb = "a0: &a0 [x, x]\n" + "".join(
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12)
     )
-    for content, said in [
-        (bomb, "multiply"),
-        ("- &a [*a]", "part of"),
+    for content, expected in [
+        (bomb, "each alias written out"),
+        ("- &a [*a]", "each alias written out"),
+        ("a: &a [x]\n" * 2, "second occurrence"),
         ("- " * 100_000 + "x", "nested"),
         ("[" * 100_000, "nested"),
         ("- !!python/object/apply:os.system [ls]", "Not valid YAML"),
     ]:
         (problem,) = load(tmp_path / "t.yaml", content).problems
-        assert said in problem.message
+        assert expected in problem.message
 
 
 def test_yaml_anchors_may_share_a_schema(tmp_path):
@@ -479,7 +543,7 @@ def test_lines_and_documents_are_told_apart_by_what_they_are(suffix, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "expected"),
     [
         ("photo.png", b"\x89PNG\r\n\x1a\n\0\0\0", "binary"),
         ("notes.txt", b"Dear diary", "neither JSON nor YAML"),
@@ -487,8 +551,8 @@ def test_lines_and_documents_are_told_apart_by_what_they_are(suffix, tmp_path):
         ("tools.jsonl", b"name,description\na,b\n", "neither JSON nor YAML"),
     ],
 )
-def test_a_file_of_the_wrong_kind_is_refused(name, content, said, tmp_path):
-    with pytest.raises(SourceError, match=said) as caught:
+def test_a_file_of_the_wrong_kind_is_refused(name, content, expected, tmp_path):
+    with pytest.raises(SourceError, match=expected) as caught:
         load(tmp_path / name, content)
     assert ".jsonl" in caught.value.hint
 
@@ -529,11 +593,13 @@ def test_in_a_folder_only_files_are_read_and_the_rest_is_told(tmp_path):
     loaded = read_tools(tmp_path)
 
     assert names(loaded) == ["tool_0"]
-    told = [(Path(p.where.partition(":")[0]).name, p.message) for p in loaded.problems]
-    assert [name for name, _ in told] == ["b.json", "c.yaml", "d.json", "e.json"]
-    assert told[0][1] == told[1][1] == "This is a pipe, a socket or a device, and not a file."
-    assert "No such file" in told[2][1]
-    assert "there already" in told[3][1]
+    reported = [(Path(p.where.partition(":")[0]).name, p.message) for p in loaded.problems]
+    assert [name for name, _ in reported] == ["b.json", "c.yaml", "d.json", "e.json"]
+    assert (
+        reported[0][1] == reported[1][1] == "This is a pipe, a socket or a device, and not a file."
+    )
+    assert "No such file" in reported[2][1]
+    assert "there already" in reported[3][1]
 
 
 def test_a_pipe_that_is_named_itself_is_read(tmp_path):
@@ -543,11 +609,11 @@ def test_a_pipe_that_is_named_itself_is_read(tmp_path):
         assert names(read_tools(pipe)) == ["tool_0", "tool_1"]
 
 
-@pytest.mark.parametrize("said", ["foo", "city, or latitude and longitude", '{"type": "obj'])
-def test_words_in_place_of_a_schema_are_kept_and_told(said, tmp_path):
-    row = {"name": "x", "description": "Does it.", "parameters": said}
+@pytest.mark.parametrize("words", ["foo", "city, or latitude and longitude", '{"type": "obj'])
+def test_words_in_place_of_a_schema_are_kept_and_told(words, tmp_path):
+    row = {"name": "x", "description": "Does it.", "parameters": words}
     loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{json.dumps(row)}")
-    assert loaded.tools[1].meta == {"arguments": said}
+    assert loaded.tools[1].meta == {"arguments": words}
     (problem,) = loaded.problems
     assert problem.where.endswith("tools.jsonl:2")
     assert (problem.code, problem.severity) == ("schema", "warning")
@@ -619,7 +685,7 @@ def test_whatever_a_row_holds_it_gives_tools_or_problems(row, tmp_path_factory):
         assert len(loaded.tools) + len(loaded.problems) == 1
 
 
-def told(path: Path) -> list[Problem]:
+def read_problems(path: Path) -> list[Problem]:
     try:
         return list(read_tools(path).problems)
     except SourceError as error:
@@ -632,11 +698,11 @@ def test_no_bytes_make_reading_fail_otherwise_than_told(content, tmp_path_factor
     for suffix in (".jsonl", ".json", ".yaml", ".txt"):
         path = folder / f"t{suffix}"
         path.write_bytes(content)
-        assert all(p.where and p.message and p.remedy for p in told(path))
+        assert all(p.where and p.message and p.remedy for p in read_problems(path))
 
 
 @given(content=st.text('[]{}",:ntools resultnamefunction\n 1\\', max_size=60))
 def test_no_text_makes_reading_fail_otherwise_than_told(content, tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "t.json"
     path.write_text(content)
-    assert all(p.where and p.message and p.remedy for p in told(path))
+    assert all(p.where and p.message and p.remedy for p in read_problems(path))

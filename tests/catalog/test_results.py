@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.result import Content, Result
-from toolscout.sources.functions import MOST_YIELDED, FunctionSource
+from toolscout.sources.functions import MAX_YIELDED_ITEMS, FunctionSource
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 
@@ -154,7 +154,7 @@ async def test_a_generator_without_end_is_cut_and_says_so():
 
     for function in (numbers, more):
         result = await call(function)
-        assert result.value == [*range(MOST_YIELDED)]
+        assert result.value == [*range(MAX_YIELDED_ITEMS)]
         assert result.text.endswith("There is more: only the first 10,000 items were taken.")
 
 

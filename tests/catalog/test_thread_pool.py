@@ -13,7 +13,7 @@ import pytest
 
 from toolscout.catalog.result import Result
 from toolscout.sources.functions import FunctionSource
-from toolscout.sources.thread_pool import MOST_AT_ONCE
+from toolscout.sources.thread_pool import MAX_CONCURRENT_CALLS
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -64,7 +64,7 @@ def press() -> Iterator[Press]:
 async def begin(press: Press, source: FunctionSource, pages: int) -> list[asyncio.Task[Result]]:
     """Calls in flight, of which as many run as may."""
     calls = [asyncio.create_task(run(source, "print_page", page=n)) for n in range(pages)]
-    for _ in range(min(pages, MOST_AT_ONCE)):
+    for _ in range(min(pages, MAX_CONCURRENT_CALLS)):
         await asyncio.to_thread(press.begun.acquire)
     return calls
 
@@ -76,36 +76,38 @@ async def run(source: FunctionSource, name: str, **arguments: Any) -> Result:
 
 async def test_a_function_that_does_not_return_leaves_threads_for_everything_else(press: Press):
     source = FunctionSource([press.print_page, press.count_pages])
-    calls = await begin(press, source, MOST_AT_ONCE)
+    calls = await begin(press, source, MAX_CONCURRENT_CALLS)
     assert (await run(source, "count_pages")).value == 0
     assert await asyncio.to_thread(str, 1) == "1"
     press.ink.set()
-    assert [(await call).text for call in calls] == [f"page {n}" for n in range(MOST_AT_ONCE)]
+    assert [(await call).text for call in calls] == [
+        f"page {n}" for n in range(MAX_CONCURRENT_CALLS)
+    ]
 
 
 async def test_more_calls_than_may_run_at_once_wait_for_their_turn(press: Press):
     source = FunctionSource([press.print_page])
-    calls = await begin(press, source, MOST_AT_ONCE + 10)
+    calls = await begin(press, source, MAX_CONCURRENT_CALLS + 10)
     assert not press.begun.acquire(blocking=False)
     press.ink.set()
     await asyncio.gather(*calls)
-    assert sorted(press.printed) == list(range(MOST_AT_ONCE + 10))
+    assert sorted(press.printed) == list(range(MAX_CONCURRENT_CALLS + 10))
 
 
 async def test_a_call_given_up_before_its_turn_never_runs(press: Press):
     source = FunctionSource([press.print_page])
-    *others, last = await begin(press, source, MOST_AT_ONCE + 2)
+    *others, last = await begin(press, source, MAX_CONCURRENT_CALLS + 2)
     last.cancel()
     with pytest.raises(asyncio.CancelledError):
         await last
     press.ink.set()
     await asyncio.gather(*others)
-    assert sorted(press.printed) == list(range(MOST_AT_ONCE + 1))
+    assert sorted(press.printed) == list(range(MAX_CONCURRENT_CALLS + 1))
 
 
 async def test_a_call_given_up_while_it_runs_makes_room_when_it_returns(press: Press):
     source = FunctionSource([press.print_page])
-    for call in await begin(press, source, MOST_AT_ONCE):
+    for call in await begin(press, source, MAX_CONCURRENT_CALLS):
         call.cancel()
     next_one = asyncio.create_task(run(source, "print_page", page=99))
     press.ink.set()

@@ -1,4 +1,4 @@
-"""All tools known at one moment: an immutable snapshot, cheap to derive the next one from."""
+"""Immutable catalog snapshots: every known tool, with cheap updates, diffs and name lookup."""
 
 from __future__ import annotations
 
@@ -10,41 +10,43 @@ from .name_claims import NameClaims, NameClaimsBuilder
 from .names import normalise_name
 from .tool import Tool
 
-_MOST_PATCHES = 2_000
+# A patch is copied with every change. Beyond this size, building the index again on the next
+# lookup costs less than copying.
+_MAX_PATCHES = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class NameIndex:
-    """Names by normalised spelling: a large shared base, and what changed since it was built."""
+    """Names by normalised spelling: a shared base, and the changes since it was built."""
 
     base: Mapping[str, tuple[str, ...]]
     patch: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
 
     @classmethod
     def of(cls, tools: Iterable[Tool]) -> NameIndex:
-        """Every spelling of these tools."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Index every spelling of these tools."""
+        index: dict[str, tuple[str, ...]] = {}
         for tool in tools:
             for spelling in _spellings_of(tool):
-                found[spelling] = (*found.get(spelling, ()), tool.name)
-        return cls(found)
+                index[spelling] = (*index.get(spelling, ()), tool.name)
+        return cls(index)
 
     def names(self, spelling: str) -> tuple[str, ...]:
-        """The names that are spelled like this, sorted."""
+        """The names with this spelling, sorted."""
         return tuple(sorted(self._names_for(normalise_name(spelling))))
 
-    def with_changes(self, gone: Iterable[Tool], come: Iterable[Tool]) -> NameIndex | None:
-        """The same after a change; None when so much changed that building anew is cheaper."""
+    def with_changes(self, removed: Iterable[Tool], added: Iterable[Tool]) -> NameIndex | None:
+        """The index after a change; None if so much changed that building it again is cheaper."""
         patch = dict(self.patch)
-        for tool in gone:
+        for tool in removed:
             for spelling in _spellings_of(tool):
-                kept = patch.get(spelling, self.base.get(spelling, ()))
-                patch[spelling] = tuple(n for n in kept if n != tool.name)
-        for tool in come:
+                names = patch.get(spelling, self.base.get(spelling, ()))
+                patch[spelling] = tuple(n for n in names if n != tool.name)
+        for tool in added:
             for spelling in _spellings_of(tool):
-                kept = patch.get(spelling, self.base.get(spelling, ()))
-                patch[spelling] = (*kept, tool.name)
-        return NameIndex(self.base, patch) if len(patch) <= _MOST_PATCHES else None
+                names = patch.get(spelling, self.base.get(spelling, ()))
+                patch[spelling] = (*names, tool.name)
+        return NameIndex(self.base, patch) if len(patch) <= _MAX_PATCHES else None
 
     def _names_for(self, spelling: str) -> tuple[str, ...]:
         return self.patch.get(spelling, self.base.get(spelling, ()))
@@ -54,12 +56,14 @@ def _spellings_of(tool: Tool) -> set[str]:
     return {normalise_name(tool.name), normalise_name(tool.local_name)}
 
 
+# A catalog's fingerprint is the sum of its tools' fingerprints modulo 2**128. A sum does not depend
+# on the order, and the next snapshot can update it by the difference.
 _MODULUS = 1 << 128
 
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What changed from one snapshot to the next, by name."""
+    """The tools that changed from one snapshot to another, by name."""
 
     added: tuple[Tool, ...] = ()
     changed: tuple[Tool, ...] = ()
@@ -72,41 +76,43 @@ class Diff:
 class Catalog:
     """A snapshot of tools with a version and a fingerprint; every change makes a new one.
 
-    Tools belong to *sources*; adding a source again replaces it. When several sources claim one
-    name, each of them gets its server (or its source) in front, whichever came first; when only
-    one is left, it has the plain name again. A change that changes nothing is the same snapshot.
+    Tools belong to *sources*; adding a source again replaces it. If several sources claim one name,
+    each gets its server (or its source) as a prefix, in whatever order they came. Once only one is
+    left, it has the plain name again. A change without effect returns the same snapshot.
     """
 
-    __slots__ = ("_claims", "_digest", "_spellings", "_step", "_token", "_version")
+    __slots__ = ("_claims", "_digest", "_last_change", "_name_index", "_token", "_version")
 
     def __init__(self, tools: Iterable[Tool] = (), *, source: str = "default") -> None:
-        draft = NameClaimsBuilder(NameClaims())
-        draft.put(source, tools)
-        self._claims, _ = draft.finish()
+        builder = NameClaimsBuilder(NameClaims())
+        builder.put(source, tools)
+        self._claims, _ = builder.finish()
         self._version = 0
+        # A change remembers the token of its predecessor and not the predecessor itself, which
+        # would keep every older snapshot in memory.
         self._token = object()
-        self._step: tuple[object, Diff] | None = None
+        self._last_change: tuple[object, Diff] | None = None
         self._digest: int | None = None
-        self._spellings: NameIndex | None = None
+        self._name_index: NameIndex | None = None
 
     @property
     def version(self) -> int:
-        """How many changes led here."""
+        """The number of changes since the first snapshot."""
         return self._version
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """Every tool by name, in the order of arrival."""
+        """Every tool by name, in the order in which they were added."""
         return MappingProxyType(self._claims.tools)
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The sources that have tools here."""
-        return tuple(self._claims.held)
+        """The sources that have tools in this catalog."""
+        return tuple(self._claims.names_by_source)
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same tools, whatever the order they came in."""
+        """A hash of all tools that does not depend on their order."""
         if self._digest is None:
             self._digest = _combine_fingerprints(self._claims.tools.values())
         return f"{self._digest:032x}"
@@ -129,79 +135,82 @@ class Catalog:
         )
 
     def get(self, name: str) -> Tool | None:
-        """The tool of exactly this name."""
+        """The tool with exactly this name."""
         return self._claims.tools.get(name)
 
     def names_of(self, source: str) -> tuple[str, ...]:
-        """The names that a source's tools have here."""
-        return tuple(self._claims.held.get(source, {}).values())
+        """The names that a source's tools have in this catalog."""
+        return tuple(self._claims.names_by_source.get(source, {}).values())
 
     def source_of(self, name: str) -> str | None:
-        """The source that a tool of this name belongs to."""
+        """The source that the tool with this name belongs to."""
         claim = self._claims.claim_of(name)
         return None if claim is None else claim[0]
 
     def with_source(self, source: str, tools: Iterable[Tool]) -> Catalog:
-        """Add a source, or replace all that it had."""
+        """Add a source, or replace all its tools."""
         incoming = {t.name: t for t in tools}
-        draft = NameClaimsBuilder(self._claims)
-        draft.drop(source, [n for n in self._claims.held.get(source, {}) if n not in incoming])
-        draft.put(source, incoming.values())
-        return self._next_snapshot(draft)
+        builder = NameClaimsBuilder(self._claims)
+        builder.drop(
+            source, [n for n in self._claims.names_by_source.get(source, {}) if n not in incoming]
+        )
+        builder.put(source, incoming.values())
+        return self._next_snapshot(builder)
 
     def without_source(self, source: str) -> Catalog:
         """Remove a source and its tools."""
-        draft = NameClaimsBuilder(self._claims)
-        draft.drop(source, list(self._claims.held.get(source, {})))
-        return self._next_snapshot(draft)
+        builder = NameClaimsBuilder(self._claims)
+        builder.drop(source, list(self._claims.names_by_source.get(source, {})))
+        return self._next_snapshot(builder)
 
     def add(self, *tools: Tool, source: str = "default") -> Catalog:
         """Add or replace single tools of a source; the rest of it stays."""
-        draft = NameClaimsBuilder(self._claims)
-        draft.put(source, tools)
-        return self._next_snapshot(draft)
+        builder = NameClaimsBuilder(self._claims)
+        builder.put(source, tools)
+        return self._next_snapshot(builder)
 
     def remove(self, *names: str) -> Catalog:
-        """Remove tools by the names they have here; unknown names are ignored."""
-        draft = NameClaimsBuilder(self._claims)
+        """Remove tools by their names in this catalog; unknown names are ignored."""
+        builder = NameClaimsBuilder(self._claims)
         for name in dict.fromkeys(names):
             if (claim := self._claims.claim_of(name)) is not None:
                 source, wanted = claim
-                draft.drop(source, (wanted,))
-        return self._next_snapshot(draft)
+                builder.drop(source, (wanted,))
+        return self._next_snapshot(builder)
 
     def diff(self, older: Catalog) -> Diff:
-        """What turns `older` into this snapshot."""
+        """The changes that turn `older` into this snapshot."""
         if older is self:
             return Diff()
-        if self._step is not None and self._step[0] is older._token:
-            return self._step[1]
+        if self._last_change is not None and self._last_change[0] is older._token:
+            return self._last_change[1]
         return _diff_tools(older._claims.tools, self._claims.tools)
 
     def resolve(self, name: str) -> tuple[str, ...]:
-        """The names a loose spelling may mean: exact, else another case style or without server."""
+        """The names a spelling may mean: exact, else in any case style, with or without server."""
         if name in self._claims.tools:
             return (name,)
-        if self._spellings is None:
-            self._spellings = NameIndex.of(self._claims.tools.values())
-        return self._spellings.names(name)
+        if self._name_index is None:
+            self._name_index = NameIndex.of(self._claims.tools.values())
+        return self._name_index.names(name)
 
-    def _next_snapshot(self, draft: NameClaimsBuilder) -> Catalog:
-        """The snapshot that follows, with the way from here to there kept for who asks."""
-        claims, touched = draft.finish()
-        if not touched:
+    def _next_snapshot(self, builder: NameClaimsBuilder) -> Catalog:
+        """The following snapshot, with the diff to this one ready for use."""
+        claims, affected = builder.finish()
+        if not affected:
             return self
-        old = {n: t for n in touched if (t := self._claims.tools.get(n)) is not None}
-        new = {n: t for n in touched if (t := claims.tools.get(n)) is not None}
+        old = {n: t for n in affected if (t := self._claims.tools.get(n)) is not None}
+        new = {n: t for n in affected if (t := claims.tools.get(n)) is not None}
         after = Catalog()
         after._claims = claims
         after._version = self._version + 1
-        after._step = (self._token, _diff_tools(old, new))
+        after._last_change = (self._token, _diff_tools(old, new))
+        # Whatever was computed for this snapshot is updated by the difference; the rest stays lazy.
         if self._digest is not None:
             change = _combine_fingerprints(new.values()) - _combine_fingerprints(old.values())
             after._digest = (self._digest + change) % _MODULUS
-        if self._spellings is not None:
-            after._spellings = self._spellings.with_changes(old.values(), new.values())
+        if self._name_index is not None:
+            after._name_index = self._name_index.with_changes(old.values(), new.values())
         return after
 
 
@@ -209,11 +218,13 @@ def _combine_fingerprints(tools: Iterable[Tool]) -> int:
     return sum(int(t.fingerprint, 16) for t in tools) % _MODULUS
 
 
-def _diff_tools(before: Mapping[str, Tool], now: Mapping[str, Tool]) -> Diff:
+def _diff_tools(before: Mapping[str, Tool], after: Mapping[str, Tool]) -> Diff:
     return Diff(
-        added=tuple(t for n, t in now.items() if n not in before),
+        added=tuple(t for n, t in after.items() if n not in before),
         changed=tuple(
-            t for n, t in now.items() if (b := before.get(n)) is not None and b is not t and b != t
+            t
+            for n, t in after.items()
+            if (b := before.get(n)) is not None and b is not t and b != t
         ),
-        removed=tuple(n for n in before if n not in now),
+        removed=tuple(n for n in before if n not in after),
     )

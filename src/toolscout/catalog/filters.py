@@ -1,4 +1,4 @@
-"""Which tools of a catalog a caller wants at all, by server and by name."""
+"""Filters that select tools of a catalog by server and by name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from .problem import Problem
 from .tool import Tool
 
 Precedence = Literal["union", "specific_first"]
+# As a server name: exclude the tools of all servers, whatever else is selected.
 NO_SERVERS = "NO_SERVERS"
-"""Among the servers: no tool that a server has, whatever else is selected."""
+# The owner of a tool that has neither server nor category.
 CUSTOM = "custom"
-"""Where a tool belongs that has neither server nor category."""
+# Categories that stay unless entries of their own narrow them.
 SYSTEM = frozenset(
     [
         "workspace",
@@ -22,19 +23,18 @@ SYSTEM = frozenset(
         *(f"workspace_{part}" for part in ("basic", "advanced", "git", "browser")),
     ]
 )
-"""Categories that stay unless entries of their own narrow them."""
+# The category of the system's own tools; no filter hides them.
 VIRTUAL = "virtual"
-"""The category of tools that the system itself brings; no filter hides them."""
 _ALL = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A choice of servers (`github`) and of single tools (`workspace:read_file`, `github:*`).
+    """A selection of servers (`github`) and of single tools (`workspace:read_file`, `github:*`).
 
     With neither, everything is allowed. A tool belongs to its server, else to its category, else
-    to `custom`. Where a server is selected and has entries of its own too, `union` takes both;
-    `specific_first` lets the entries narrow it.
+    to `custom`. If a server is selected and also has entries of its own, `union` takes both, and
+    `specific_first` takes only the entries.
     """
 
     servers: tuple[str, ...] = ()
@@ -44,23 +44,23 @@ class Filter:
     _entries: dict[str, frozenset[str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        named = frozenset(
+        selected = frozenset(
             _normalise_owner(s) for s in self.servers if s.strip() and s != NO_SERVERS
         )
         entries: dict[str, frozenset[str]] = {}
         for owner, tool in _parse_entries(self.tools):
             entries[owner] = entries.get(owner, frozenset()) | {tool}
-        object.__setattr__(self, "_selected", named)
+        object.__setattr__(self, "_selected", selected)
         object.__setattr__(self, "_entries", entries)
 
     @property
     def is_active(self) -> bool:
-        """Whether this leaves out anything at all."""
+        """Whether this filter can exclude anything."""
         return bool(self.servers or self.tools)
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """Entries that select nothing because they cannot be read."""
+        """Entries that select nothing because they cannot be parsed."""
         return tuple(
             Problem(
                 f"tools entry {entry!r}",
@@ -74,10 +74,12 @@ class Filter:
         )
 
     def allows(self, tool: Tool) -> bool:
-        """Whether this tool is to be known at all: listed, found, loaded, called."""
+        """Whether a tool may be listed, found, loaded and called."""
         if not self.is_active:
             return True
         owner = _normalise_owner(tool.server or tool.category or CUSTOM)
+        # The category of a server's tool does not count here: a server could choose one that no
+        # filter hides.
         if tool.server:
             return not self._excludes_servers and self._selects(owner, tool)
         if owner == VIRTUAL:
@@ -85,7 +87,7 @@ class Filter:
         return self._selects(owner, tool) or (self._excludes_servers and not self._selects_any)
 
     def allows_server(self, server: str) -> bool:
-        """Whether a server is worth connecting to; its tools are judged one by one."""
+        """Whether a server may have allowed tools, so that connecting to it makes sense."""
         if self._excludes_servers:
             return False
         owner = _normalise_owner(server)

@@ -1,4 +1,4 @@
-"""Advice on descriptions that a search would miss: vague, empty, repeated or stuffed."""
+"""Lint for tool descriptions that a search would miss: empty, vague, repeated or stuffed."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ from .tool import Tool
 from .tool_text import first_sentence
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
+# Thai, Lao, Burmese, Khmer, Japanese and Chinese put no spaces between words: count characters.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
-_FEWEST_WORDS = 3
-_FEWEST_UNSPACED = 6
-_STUFFED_TIMES = 6
-_STUFFED_SHARE = 0.25
-_LONGEST_LABEL = 8
-_MOST_NAMED = 5
+_MIN_WORDS = 3
+_MIN_UNSPACED_CHARS = 6
+# A word counts as stuffing if it occurs this often and is more than this share of all words.
+_STUFFING_COUNT = 6
+_STUFFING_SHARE = 0.25
+_MAX_LABEL_WORDS = 8
+_MAX_NAMES_SHOWN = 5
 
 
 def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Words that say nothing about a tool.
 _FILLER = _word_set(
     "a an and any are as at be by can for from has have if in into is it its of on or that the"
     " their then there these this to use used using via when which will with you your"
 )
+# Words that fit any tool.
 _GENERIC = _word_set(
     "action actions api call class command data do does endpoint execute executes function"
     " functionality functions general handle handler handles helper helpers info information"
@@ -37,6 +41,8 @@ _GENERIC = _word_set(
     " results return returns run runs service something stuff task tasks thing things tool tools"
     " util utility utilities value values various work works"
 )
+# A first sentence that begins with one of these, and has neither a verb nor a word of purpose, only
+# names the tool.
 _LABELS = _word_set("a an the tool tools utility function helper wrapper interface api service")
 _VERBS = _word_set(
     "add adds allow allows analyze analyzes are build builds calculate calculates can change"
@@ -51,20 +57,20 @@ _PURPOSE = _word_set("that which to for when how")
 
 
 def lint(tools: Iterable[Tool]) -> tuple[Problem, ...]:
-    """What to write better, tool by tool; all of it advice."""
-    listed = list(tools)
-    twins = _tools_by_description(listed)
-    return tuple(p for tool in listed for p in _advice(tool, twins.get(_description_key(tool), ())))
+    """Warnings about descriptions, tool by tool."""
+    tools = list(tools)
+    shared = _tools_by_description(tools)
+    return tuple(p for tool in tools for p in _advice(tool, shared.get(_description_key(tool), ())))
 
 
-def _advice(tool: Tool, twins: Sequence[str]) -> Iterator[Problem]:
+def _advice(tool: Tool, same_description: Sequence[str]) -> Iterator[Problem]:
     if not tool.description:
         yield _warning(
             tool, "empty", "It has no description.", "Say in a sentence what it does and to what."
         )
     elif vague := _vagueness(tool):
         yield vague
-    others = [name for name in twins if name != tool.name]
+    others = [name for name in same_description if name != tool.name]
     if others:
         yield _warning(
             tool,
@@ -72,11 +78,11 @@ def _advice(tool: Tool, twins: Sequence[str]) -> Iterator[Problem]:
             f"Its description is also that of {_format_names(others)}.",
             "Say what tells them apart.",
         )
-    if silent := [p.name for p in tool.parameters.top_level() if not p.description]:
+    if undescribed := [p.name for p in tool.parameters.top_level() if not p.description]:
         yield _warning(
             tool,
             "arguments",
-            f"These arguments have no description: {_format_names(silent)}.",
+            f"These arguments have no description: {_format_names(undescribed)}.",
             "Describe each; their words are searched too.",
         )
 
@@ -88,20 +94,20 @@ def _vagueness(tool: Tool) -> Problem | None:
         return _warning(
             tool, "short", "Its description is too short.", "Say what it does, and to what."
         )
-    telling = [w for w in words if w not in _FILLER and not w.isdecimal()]
-    named = {_stem(w) for w in normalise_name(f"{tool.name}_{tool.title}").split("_")}
-    if all(w in _GENERIC for w in telling):
+    content_words = [w for w in words if w not in _FILLER and not w.isdecimal()]
+    name_words = {_stem(w) for w in normalise_name(f"{tool.name}_{tool.title}").split("_")}
+    if all(w in _GENERIC for w in content_words):
         return _warning(
             tool, "generic", "Its description fits any tool.", "Name what it acts on and what for."
         )
-    if all(w in _GENERIC or _stem(w) in named for w in telling):
+    if all(w in _GENERIC or _stem(w) in name_words for w in content_words):
         return _warning(
             tool,
             "name",
             "Its description only repeats its name.",
             "Add what it acts on, and words a user would say.",
         )
-    if stuffed := _keyword_stuffing(telling):
+    if stuffed := _keyword_stuffing(content_words):
         return _warning(
             tool,
             "stuffed",
@@ -124,15 +130,15 @@ def _warning(tool: Tool, code: str, message: str, remedy: str) -> Problem:
 
 def _is_short(text: str, words: Sequence[str]) -> bool:
     if _UNSPACED.search(text):
-        return len(text) < _FEWEST_UNSPACED
-    return len(words) < _FEWEST_WORDS
+        return len(text) < _MIN_UNSPACED_CHARS
+    return len(words) < _MIN_WORDS
 
 
 def _keyword_stuffing(words: Sequence[str]) -> str:
     """The word that a description is stuffed with, if any."""
-    counted = Counter(_stem(w) for w in words).most_common(1)
-    for word, times in counted:
-        if times >= _STUFFED_TIMES and times > _STUFFED_SHARE * len(words):
+    most_common = Counter(_stem(w) for w in words).most_common(1)
+    for word, count in most_common:
+        if count >= _STUFFING_COUNT and count > _STUFFING_SHARE * len(words):
             return word
     return ""
 
@@ -140,12 +146,12 @@ def _keyword_stuffing(words: Sequence[str]) -> str:
 def _is_label(tool: Tool) -> bool:
     """Whether the first sentence only names the tool: *The weather service.*"""
     words = [w.lower() for w in _WORD.findall(first_sentence(tool.description))] or [""]
-    is_brief = len(words) <= _LONGEST_LABEL and words[0] in _LABELS
+    is_brief = len(words) <= _MAX_LABEL_WORDS and words[0] in _LABELS
     return is_brief and _VERBS.isdisjoint(words) and _PURPOSE.isdisjoint(words)
 
 
 def _stem(word: str) -> str:
-    """Crude and enough: `lists`, `listing` and `listed` are one word."""
+    """A crude stem, enough to make `lists`, `listing` and `listed` one word."""
     for ending in ("ing", "ies", "es", "ed", "s", "e", "y"):
         if word.endswith(ending) and len(word) - len(ending) > 2:
             return word.removesuffix(ending)
@@ -157,15 +163,15 @@ def _description_key(tool: Tool) -> str:
 
 
 def _tools_by_description(tools: Iterable[Tool]) -> dict[str, list[str]]:
-    """By description: the tools that share it."""
-    found: dict[str, list[str]] = {}
+    """The names of tools that share a description, by description."""
+    names_by_key: dict[str, list[str]] = {}
     for tool in tools:
-        if said := _description_key(tool):
-            found.setdefault(said, []).append(tool.name)
-    return {said: names for said, names in found.items() if len(names) > 1}
+        if key := _description_key(tool):
+            names_by_key.setdefault(key, []).append(tool.name)
+    return {key: names for key, names in names_by_key.items() if len(names) > 1}
 
 
 def _format_names(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
-    more = len(names) - _MOST_NAMED
+    shown = ", ".join(names[:_MAX_NAMES_SHOWN])
+    more = len(names) - _MAX_NAMES_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

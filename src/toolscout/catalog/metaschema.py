@@ -1,4 +1,4 @@
-"""Whether a schema is one: told at once for plain ones, by the metaschema for the rest."""
+"""Check JSON schemas: a fast path for everyday keywords, the metaschema for the rest."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from .sanitization import clean_line
 from .schema import Schema
 
+# Larger schemas are not checked against the metaschema, which takes long; no model could be sent
+# them anyway.
 CHECK_CAP = 200_000
 _DIALECTS = ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/20")
 _TYPES = frozenset(["string", "number", "integer", "boolean", "object", "array", "null"])
@@ -27,7 +29,7 @@ class SchemaFault:
 
 
 def find_schema_faults(schema: Schema) -> Iterator[SchemaFault]:
-    """What is wrong with a schema, in words; nothing for a good one."""
+    """Everything that is wrong with a schema."""
     value = schema.value
     try:
         if not _is_plain_schema(value):
@@ -73,7 +75,7 @@ def _is_name_list(value: Any) -> bool:
 
 
 def _is_plain_schema(value: Any) -> bool:
-    """Whether a schema uses only everyday keywords, each as it should be."""
+    """Whether a schema has only everyday keywords, each with a valid value."""
     if isinstance(value, bool):
         return True
     if not isinstance(value, dict):
@@ -96,6 +98,8 @@ def _is_schema_list(value: Any) -> bool:
     return bool(items) and all(_is_plain_schema(item) for item in items)
 
 
+# Validating against the metaschema is slow, and nearly all schemas of tools have only these
+# keywords. A test may refuse a valid value: then the metaschema decides.
 _PLAIN_KEYWORDS: dict[str, _Test] = {
     "$schema": lambda value: isinstance(value, str) and value.startswith(_DIALECTS),
     "type": _is_type,
@@ -140,7 +144,7 @@ def _check_metaschema(value: dict[str, Any], *, size: int) -> Iterator[SchemaFau
 
 
 def _find_dangling_references(root: dict[str, Any]) -> Iterator[SchemaFault]:
-    """References into the schema that lead nowhere."""
+    """Local references whose target does not exist."""
     missing: dict[str, None] = {}
     todo: list[object] = [root]
     while todo:

@@ -1,4 +1,4 @@
-"""Something to mend in a catalog: where it is, what is wrong, and how to mend it."""
+"""A problem in a catalog: its place, what is wrong and how to fix it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One finding; an `error` costs a tool or breaks a promise, a `warning` is advice."""
+    """One finding; an `error` makes a tool unusable or a catalog invalid, a `warning` is advice."""
 
     where: str
     message: str

@@ -1,4 +1,4 @@
-"""What a tool call gives back: content of several kinds in one frozen envelope."""
+"""Results of tool calls: text, media, resources and structured values, in one frozen type."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .sanitization import replace_json_surrogates, replace_surrogates
 
 Kind = Literal["text", "image", "audio", "resource", "link"]
 _KINDS: Mapping[str, Kind] = {"image": "image", "audio": "audio"}
-# How the files begin that a tool is likely to return.
+# Magic bytes of the file types that a tool is likely to return.
 _MAGIC_BYTES = tuple(
-    (re.compile(mark, re.DOTALL), mime)
-    for mark, mime in (
+    (re.compile(pattern, re.DOTALL), mime)
+    for pattern, mime in (
         (rb"\x89PNG\r\n\x1a\n", "image/png"),
         (rb"\xff\xd8\xff", "image/jpeg"),
         (rb"GIF8[79]a", "image/gif"),
@@ -48,10 +48,10 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome of one call; failures of the tool are results too, marked as errors.
+    """The outcome of one call; a tool's failure is a result with `is_error` set.
 
-    `code` says for programs what kind of failure it was, as the error tree names them. `raw` is the
-    reply in its source's own form, for an edge that speaks the same language.
+    `code` is the kind of failure for programs, a code of the error tree. `raw` is the reply in the
+    format of its source, for an adapter that uses the same format.
     """
 
     content: tuple[Content, ...] = ()
@@ -67,7 +67,7 @@ class Result:
 
     @property
     def value(self) -> Any:
-        """The structured value if there is one, else JSON found in the text, else the text."""
+        """The structured value if there is one, else the text decoded as JSON, else the text."""
         if self.structured is not None:
             return json.loads(self.structured)
         try:
@@ -77,9 +77,9 @@ class Result:
 
     @classmethod
     def of(cls, value: object) -> Result:
-        """Wrap whatever a tool returned: a result, content, text, bytes, nothing, or any value.
+        """Wrap what a tool returned: a result, content, text, bytes, None or any other value.
 
-        This is the border: what comes out of here can be encoded, whatever went in.
+        The result can always be encoded as UTF-8, whatever the tool returned.
         """
         if isinstance(value, Result):
             return value._replace_surrogates()
@@ -97,7 +97,7 @@ class Result:
 
     @classmethod
     def error(cls, message: str, *, code: str = "") -> Result:
-        """A failure, told in words that say what to do next."""
+        """A failure; the message should say what to do next."""
         return cls(content=(Content(text=replace_surrogates(message)),), is_error=True, code=code)
 
     def _replace_surrogates(self) -> Result:
@@ -113,7 +113,7 @@ def _replace_content_surrogates(piece: Content) -> Content:
 
 
 def _content_pieces(value: object) -> tuple[Content, ...]:
-    """The pieces of content that a tool made itself, with what it returned among them."""
+    """The content that a tool built itself, together with the plain values between it."""
     if isinstance(value, Content):
         return (value,)
     if isinstance(value, bytes | bytearray):
@@ -125,26 +125,27 @@ def _content_pieces(value: object) -> tuple[Content, ...]:
 
 
 def _content_from_bytes(data: bytes) -> Content:
-    """Bytes as what they begin like, else as text, else as data of no known type."""
-    mime = next((mime for mark, mime in _MAGIC_BYTES if mark.match(data)), "")
+    """Bytes by their magic bytes, else as UTF-8 text, else as data of unknown type."""
+    mime = next((mime for pattern, mime in _MAGIC_BYTES if pattern.match(data)), "")
     if not mime:
         try:
             return Content(text=data.decode())
         except UnicodeDecodeError:
             mime = "application/octet-stream"
     kind = _KINDS.get(mime.partition("/")[0], "resource")
-    # What few models can be shown is at least named.
+    # Few models accept anything but images, so the text says what it is.
     text = "" if kind == "image" else f"[{mime}, {len(data):,} bytes]"
     return Content(kind, text, data=base64.b64encode(data).decode(), mime=mime)
 
 
 def _dump_json(value: object) -> str | None:
-    """A value as JSON, odd keys and numbers in it as words; None where that cannot be."""
+    """Encode a value as JSON; None if that is impossible."""
     try:
         return json.dumps(value, ensure_ascii=False, default=_json_fallback, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
-        if isinstance(value, float):
+        if isinstance(value, float):  # NaN or infinity on its own is better as plain text
             return None
+    # Pydantic also takes what the standard encoder refuses: odd keys, NaN, infinity, bytes.
     try:
         text = to_json(value, fallback=_json_fallback, inf_nan_mode="strings", bytes_mode="base64")
         return json.dumps(json.loads(text), ensure_ascii=False)
@@ -153,7 +154,7 @@ def _dump_json(value: object) -> str | None:
 
 
 def _json_fallback(value: object) -> object:
-    """What JSON does not know, said in what it knows."""
+    """Convert a value that JSON does not know to one that it knows."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value)}
     dump = getattr(value, "model_dump", None)

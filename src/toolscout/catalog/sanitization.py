@@ -1,20 +1,23 @@
-"""Upstream text is data: hidden characters are removed, lengths capped, JSON kept compact."""
+"""Sanitise text from outside: remove hidden characters, cap lengths, encode compact JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from typing import cast
 
+# Characters. Text of a server ends up in prompts, so no single field may fill a context window.
 NAME_CAP = 512
 LINE_CAP = 2_000
 TEXT_CAP = 20_000
 
-# Controls but tab and newline; soft hyphen; grapheme joiner; Hangul, Khmer and Mongolian fillers;
+# A model reads characters that a person cannot see, so they can hide instructions: controls but
+# tab and newline; soft hyphen; grapheme joiner; Hangul, Khmer and Mongolian fillers;
 # zero-width and bidi marks, embeddings, overrides, isolates; invisible operators; variation
 # selectors; the byte-order mark; interlinear, hieroglyph, shorthand and musical format marks; tag
-# characters; lone surrogates; non-characters. Joiners are judged by what stands around them.
+# characters; lone surrogates; non-characters. Joiners depend on the characters around them.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
@@ -24,7 +27,7 @@ _HIDDEN = re.compile(
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 # Scripts that write with joiners: Arabic to Sinhala, Tibetan and Myanmar, Khmer and Mongolian,
-# the later Brahmi scripts; a sign that kills a vowel may end a word with one; emoji are glued.
+# the later Brahmi scripts. A word may end in a virama and a joiner. Emoji are joined as well.
 _SCRIPT = "\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1b00-\u1b7f\ua840-\ua8ff\U00011000-\U0001137f"
 _VIRAMA = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
 _EMOJI = "\u2190-\u2bff\u3030\u303d\U0001f000-\U0001faff"
@@ -35,14 +38,14 @@ _LOOSE_JOINER = re.compile(
     f"[{_JOINERS}]"
 )
 
-# An escaped backslash and a whole pair are taken as they stand, so that what is left is a half.
+# Escaped backslashes and complete pairs match first, so that group 1 is always a lone surrogate.
 _ESCAPED_HALF = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 
 
 def replace_surrogates(text: str) -> str:
-    """The text as UTF-8 can carry it: halves of a pair are joined, and one alone is replaced."""
+    """Text that UTF-8 can encode: surrogate pairs are joined, lone surrogates become U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -51,7 +54,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def replace_json_surrogates(text: str) -> str:
-    """The same of JSON text, read or not, where a half may also be written as an escape."""
+    """The same for JSON text, where a surrogate may also be written as an escape."""
     text = replace_surrogates(text)
     if r"\ud" not in text and r"\uD" not in text:
         return text
@@ -59,7 +62,7 @@ def replace_json_surrogates(text: str) -> str:
 
 
 def strip_hidden(text: str) -> str:
-    """The text without what a reader cannot see; joiners stay where a script needs them."""
+    """Remove characters that a reader cannot see; joiners stay where a script needs them."""
     if text.isascii() and text.replace("\n", " ").isprintable():
         return text
     text = _HIDDEN.sub("", _BREAKS.sub("\n", text))
@@ -67,13 +70,13 @@ def strip_hidden(text: str) -> str:
 
 
 def clean(text: str, *, cap: int = TEXT_CAP) -> str:
-    """Drop what a reader cannot see, keep what a script needs, and cut at the cap."""
+    """Remove hidden characters and outer whitespace, and truncate at the cap."""
     text = strip_hidden(text).strip()
     return text if len(text) <= cap else _truncate(text, cap)
 
 
 def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
-    """The same, on one line."""
+    """The same, with all whitespace collapsed to one line."""
     text = " ".join(strip_hidden(text).split())
     return text if len(text) <= cap else _truncate(text, cap)
 
@@ -83,13 +86,14 @@ def _truncate(text: str, cap: int) -> str:
 
 
 NESTING_CAP = 200
+# What could be a hidden character in encoded JSON; without a match there is nothing to clean.
 _SUSPECT = re.compile(r"\\[ubfr]|[^\x00-\x7e]")
 _PROSE = frozenset({"description", "title", "$comment"})
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class JSONEncodeError(Exception):
-    """A value that JSON cannot say; `remedy` tells what to do about it."""
+    """A value that cannot be encoded as JSON; `remedy` says what to do."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)
@@ -97,13 +101,36 @@ class JSONEncodeError(Exception):
 
 
 def encode_json(value: object) -> str:
-    """The value as compact JSON text, cleaned wherever it holds text."""
+    """Encode a value as compact JSON, with all strings in it cleaned."""
     text = _dump(value)
+    # Fewer brackets than this cannot be nested too deeply.
     if text.count("{") + text.count("[") > NESTING_CAP:
         _check_nesting(text)
     if len(text) > TEXT_CAP or _SUSPECT.search(text):
         text = _dump(_clean_value(json.loads(text)))
     return text
+
+
+def compact_json(value: object, *, sort_keys: bool = False) -> str:
+    """Encode a value as compact JSON, neither checked nor cleaned."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
+
+
+def decode_json(text: str) -> object:
+    """Decode JSON text that a model wrote, with lone surrogates replaced.
+
+    Raises ValueError for NaN and infinite numbers: JSON has neither, and no tool accepts them.
+    """
+    return json.loads(
+        replace_json_surrogates(text), parse_constant=_parse_finite, parse_float=_parse_finite
+    )
+
+
+def _parse_finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number in JSON")
+    return value
 
 
 def _dump(value: object) -> str:
@@ -124,7 +151,7 @@ def _depth_error() -> JSONEncodeError:
 
 
 def _check_nesting(text: str) -> None:
-    """Refuse what would overflow the stack of somebody who reads it later."""
+    """Refuse nesting that would overflow the stack of a program that reads it later."""
     try:
         level: list[object] = [json.loads(text)]
     except RecursionError as error:
@@ -143,7 +170,7 @@ def _children(node: object) -> Iterable[object]:
 
 
 def _clean_value(value: object, key: str = "") -> object:
-    """The same without hidden characters anywhere, and with its prose capped."""
+    """Remove hidden characters everywhere, and cap descriptions and titles."""
     if isinstance(value, str):
         is_long = key in _PROSE and len(value) > TEXT_CAP
         return clean(value) if is_long else strip_hidden(value)

@@ -10,19 +10,23 @@ from typing import Any, NamedTuple, cast
 from ..errors import SchemaError
 from .sanitization import JSONEncodeError, encode_json
 
-_DEPTH = 4
-_WIDTH = 400
-_OPTIONS = 40
+# A schema from outside may be huge or recursive. These bound how deep it is read, how many
+# parameters and enum values are taken, and how many variants of one node.
+_MAX_DEPTH = 4
+_MAX_PARAMETERS = 400
+_MAX_VARIANTS = 40
 _VARIANTS = ("anyOf", "oneOf", "allOf")
-_NESTING = frozenset({"properties", "items", *_VARIANTS})
-_LISTING = frozenset({"enum", "const", "items", *_VARIANTS})
+# A node without any of these keys has no parameters inside, or no list of values.
+_NESTING_KEYS = frozenset({"properties", "items", *_VARIANTS})
+_VALUE_KEYS = frozenset({"enum", "const", "items", *_VARIANTS})
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One argument of a tool, as its schema declares it.
 
-    `default` is JSON, or empty for none; `parent` is the dotted path of the argument it is part of.
+    `default` is JSON, or empty if there is none. `parent` is the dotted path of the argument
+    around it.
     """
 
     name: str
@@ -45,31 +49,32 @@ class _Declaration(NamedTuple):
     parent: str
 
 
-def parameters_of(root: dict[str, Any], *, deepest: int = _DEPTH) -> Iterator[Parameter]:
+def parameters_of(root: dict[str, Any], *, max_depth: int = _MAX_DEPTH) -> Iterator[Parameter]:
     """Each argument, outer ones first, in declared order; recursive types are entered once."""
-    return (_build_parameter(declared, root) for declared in _declarations(root, deepest))
+    return (_build_parameter(declared, root) for declared in _declarations(root, max_depth))
 
 
 def descriptions_of(root: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """The names and descriptions of the same arguments."""
-    return ((d.name, _description(d.node)) for d in _declarations(root, _DEPTH))
+    return ((d.name, _description(d.node)) for d in _declarations(root, _MAX_DEPTH))
 
 
-def _declarations(root: dict[str, Any], deepest: int) -> Iterator[_Declaration]:
+def _declarations(root: dict[str, Any], max_depth: int) -> Iterator[_Declaration]:
+    # Breadth first, so that the limits cut off the innermost parameters.
     level: list[tuple[str, dict[str, Any]]] = [("", _resolve(root, root))]
     entered: set[object] = set()
-    seen = 0
-    for depth in range(deepest + 1):
+    count = 0
+    for depth in range(max_depth + 1):
         below: list[tuple[str, dict[str, Any]]] = []
         for parent, node in level:
-            declared, needed = _object_properties(node, root)
+            declared, required = _object_properties(node, root)
             for name, raw in declared.items():
-                seen += 1
-                if seen > _WIDTH:
+                count += 1
+                if count > _MAX_PARAMETERS:
                     return
                 child = _resolve(_as_mapping(raw), root)
-                yield _Declaration(name, child, name in needed, depth, parent)
-                if not child.keys().isdisjoint(_NESTING) and _is_new(raw, entered):
+                yield _Declaration(name, child, name in required, depth, parent)
+                if not child.keys().isdisjoint(_NESTING_KEYS) and _is_new(raw, entered):
                     below.append((f"{parent}.{name}" if parent else name, child))
         level = below
 
@@ -84,16 +89,17 @@ def _as_mapping(value: object) -> dict[str, Any]:
 
 
 def _resolve(node: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
-    """Follow local references a few steps; cycles simply end."""
-    for _ in range(_DEPTH):
+    """Follow local references a few steps, so that cycles end."""
+    for _ in range(_MAX_DEPTH):
         reference = node.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             break
         target: object = root
         for part in reference[2:].split("/"):
             target = _as_mapping(target).get(part.replace("~1", "/").replace("~0", "~"))
-        beside = {k: v for k, v in node.items() if k != "$ref"}
-        node = {**_as_mapping(target), **beside} if beside else _as_mapping(target)
+        # Keys beside a $ref override the target's. JSON Schema allows them since 2019-09.
+        siblings = {k: v for k, v in node.items() if k != "$ref"}
+        node = {**_as_mapping(target), **siblings} if siblings else _as_mapping(target)
     return node
 
 
@@ -103,7 +109,7 @@ def _variants(
     for key in keys:
         options = node.get(key)
         if isinstance(options, list):
-            for option in cast("list[object]", options)[:_OPTIONS]:
+            for option in cast("list[object]", options)[:_MAX_VARIANTS]:
                 yield _resolve(_as_mapping(option), root)
 
 
@@ -111,45 +117,45 @@ def _type_of(node: dict[str, Any], root: dict[str, Any], depth: int = 0) -> str:
     kind: object = node.get("type")
     if kind == "array":
         items = _resolve(_as_mapping(node.get("items")), root)
-        return f"{_type_of(items, root, depth + 1) if depth < _DEPTH else 'any'}[]"
+        return f"{_type_of(items, root, depth + 1) if depth < _MAX_DEPTH else 'any'}[]"
     if isinstance(kind, str):
         return kind
     if isinstance(kind, list):
-        kinds = [str(k) for k in cast("list[object]", kind)[:_OPTIONS]]
-    elif depth < _DEPTH:
+        kinds = [str(k) for k in cast("list[object]", kind)[:_MAX_VARIANTS]]
+    elif depth < _MAX_DEPTH:
         kinds = [_type_of(option, root, depth + 1) for option in _variants(node, root)]
     else:
         kinds = []
-    named = "|".join(dict.fromkeys(k for k in kinds if k != "null"))
-    return named or _infer_type(node)
+    types = "|".join(dict.fromkeys(k for k in kinds if k != "null"))
+    return types or _infer_type(node)
 
 
 def _infer_type(node: dict[str, Any]) -> str:
-    """The type of a schema that does not name one."""
+    """The type of a schema without a `type`."""
     if "enum" in node or "const" in node:
         return "enum"
     return "object" if "properties" in node else "any"
 
 
 def _enum_values(node: dict[str, Any], root: dict[str, Any]) -> tuple[str, ...]:
-    """What the argument may be, if that is a list of values: its own, its items', its variants'."""
+    """The allowed values of an argument: its own, its items' and its variants'."""
     nodes = [node]
     if "items" in node:
         nodes.append(_resolve(_as_mapping(node["items"]), root))
     if not node.keys().isdisjoint(_VARIANTS):
         nodes += _variants(node, root)
-    found: list[object] = []
+    values: list[object] = []
     for candidate in nodes:
         options = candidate.get("enum")
         if isinstance(options, list):
-            found += cast("list[object]", options)[:_WIDTH]
+            values += cast("list[object]", options)[:_MAX_PARAMETERS]
         elif "const" in candidate:
-            found.append(candidate["const"])
-    return tuple(dict.fromkeys(str(v) for v in found if v is not None))[:_WIDTH]
+            values.append(candidate["const"])
+    return tuple(dict.fromkeys(str(v) for v in values if v is not None))[:_MAX_PARAMETERS]
 
 
 def _is_new(raw: object, entered: set[object]) -> bool:
-    """Whether what a node refers to was not walked before; recursive types are shown once."""
+    """Whether the target of a node's reference is entered for the first time."""
     node = _as_mapping(raw)
     reference = node.get("$ref") or _as_mapping(node.get("items")).get("$ref")
     if not isinstance(reference, str):
@@ -167,7 +173,7 @@ def _build_parameter(declared: _Declaration, root: dict[str, Any]) -> Parameter:
         type=_type_of(node, root),
         description=_description(node),
         required=declared.required or node.get("required") is True,
-        values=() if node.keys().isdisjoint(_LISTING) else _enum_values(node, root),
+        values=() if node.keys().isdisjoint(_VALUE_KEYS) else _enum_values(node, root),
         depth=declared.depth,
         default="" if default is None else json.dumps(default, ensure_ascii=False),
         parent=declared.parent,
@@ -177,40 +183,41 @@ def _build_parameter(declared: _Declaration, root: dict[str, Any]) -> Parameter:
 def _object_properties(
     node: dict[str, Any], root: dict[str, Any]
 ) -> tuple[dict[str, object], frozenset[str]]:
-    """What an object, the items of a list or all variants together declare; the first wins."""
+    """The properties of an object, of the items of a list and of all variants; the first wins."""
     parts = [node]
     if "items" in node:
         parts.append(_resolve(_as_mapping(node["items"]), root))
     parts += _variants(node, root, keys=("allOf",))
-    needed: frozenset[str] = frozenset()
+    required_names: frozenset[str] = frozenset()
     for part in parts:
         required = part.get("required")
         if isinstance(required, list):
             names = cast("list[object]", required)
-            needed |= {n for n in names if isinstance(n, str)}
+            required_names |= {n for n in names if isinstance(n, str)}
+    # A property of one variant is optional, so the variants' `required` lists do not count.
     parts += _variants(node, root, keys=("anyOf", "oneOf"))
     declared: dict[str, object] = {}
     for part in parts:
         for name, raw in _as_mapping(part.get("properties")).items():
             declared.setdefault(name, raw)
-    return declared, needed
+    return declared, required_names
 
 
 __all__ = ["EMPTY", "Parameter", "Schema"]
 
 EMPTY = '{"type":"object","properties":{}}'
-SIZE_CAP = 16_000_000
+SIZE_CAP = 16_000_000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A JSON Schema kept as compact text, so a hundred thousand of them fit in memory."""
+    """A JSON Schema as compact text, so that a hundred thousand of them fit in memory."""
 
     text: str = EMPTY
 
     @classmethod
     def of(cls, value: object) -> Schema:
-        """Freeze a decoded schema, its texts cleaned; null means *takes no arguments*."""
+        """Encode a decoded schema, with its texts cleaned; None means no arguments."""
         if value is None:
             return _NOTHING
         if not isinstance(value, Mapping):
@@ -231,20 +238,20 @@ class Schema:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The schema as a fresh dictionary; changing it changes nothing here."""
+        """The schema as a new dictionary, which the caller may change."""
         return cast("dict[str, Any]", json.loads(self.text))
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """The arguments, outer ones first, a few levels deep, in declared order."""
+        """The arguments in declared order, outer ones first, a few levels deep."""
         return () if self.text == EMPTY else tuple(parameters_of(self.value))
 
     def descriptions(self) -> list[tuple[str, str]]:
-        """The names and descriptions of the same arguments, for those who need no more."""
+        """The names and descriptions of the same arguments, which is faster."""
         return [] if self.text == EMPTY else list(descriptions_of(self.value))
 
     def top_level(self) -> tuple[Parameter, ...]:
-        """Only the outermost arguments."""
-        return () if self.text == EMPTY else tuple(parameters_of(self.value, deepest=0))
+        """The outermost arguments only."""
+        return () if self.text == EMPTY else tuple(parameters_of(self.value, max_depth=0))
 
 
 _NOTHING = Schema()

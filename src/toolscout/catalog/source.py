@@ -1,4 +1,4 @@
-"""Where tools come from, and who runs them."""
+"""The contract of a tool source: list tools and run them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .tool import Tool
 
 
 class Source(Protocol):
-    """A place that lists tools and runs them. `tool.local_name` is the name it knows."""
+    """Lists tools and runs them; `tool.local_name` is the name that the source knows."""
 
     name: str
 
     async def tools(self) -> Sequence[Tool]:
-        """All tools that this place has now."""
+        """All tools that the source has now."""
         ...
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Run one of them; a tool's own failure is a result, a broken source raises SourceError."""
+        """Run a tool; its own failure is a result, a failing source raises SourceError."""
         ...
 
     async def close(self) -> None:
-        """Let go of processes and connections."""
+        """Close processes and connections."""
         ...

@@ -1,4 +1,4 @@
-"""One callable capability, described: the only record of a tool anywhere in Toolscout."""
+"""The tool record that every part of Toolscout uses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFERRALS: tuple[Deferral, ...] = get_args(Deferral)
 
 @dataclass(frozen=True, slots=True)
 class Annotations:
-    """What an MCP server says of a tool's effects; unset means unknown."""
+    """The effects of a tool according to its MCP server; None means unknown."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -27,7 +27,7 @@ class Annotations:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """Where entities are found in a tool's result: one level deep, or `$root`."""
+    """Where a tool's result has its entities: under a top-level key, or `$root`."""
 
     path: str
     type: str
@@ -38,7 +38,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
-    """A tool as the catalog knows it; `name` is unique in a catalog."""
+    """A tool in a catalog; `name` is unique there."""
 
     name: str
     description: str = ""
@@ -57,13 +57,14 @@ class Tool:
     defer: Deferral = "auto"
     annotations: Annotations | None = None
     extraction: Extraction | None = None
+    # JSON text and not a dictionary: a tool is frozen and hashable.
     metadata: str = "{}"
     local: str = ""
-    """What its source calls it, where that cannot be read off the name."""
+    """The name that the source knows, if `name` does not contain it."""
 
     @property
     def local_name(self) -> str:
-        """The name without its server, as its source itself calls it."""
+        """The name that the source knows, without the server."""
         if self.local or not self.server:
             return self.local or self.name
         return self.name.removeprefix(f"{self.server}__")
@@ -74,7 +75,7 @@ class Tool:
         return json.loads(self.metadata)
 
     def row(self) -> dict[str, Any]:
-        """The tool as a row of `tools.jsonl`; what is at its default is left out."""
+        """The tool as a row of `tools.jsonl`, without fields that have their default."""
         row: dict[str, Any] = {
             "name": self.name,
             "description": self.description,
@@ -91,7 +92,7 @@ class Tool:
 
     @property
     def fingerprint(self) -> str:
-        """A hash over the whole definition: any change shows."""
+        """A hash of the whole definition, which changes with any field."""
         parts = (repr(getattr(self, item.name)) for item in fields(self))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The texts of a tool that a model reads: the same bytes for the same tool, every time."""
+"""Text that a model reads about a tool: signature, outline and description, deterministic."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from .tool import Tool
 
 SENTENCE_CAP = 200
 NOTE_CAP = 240
-_MOST_VALUES = 8
-_MOST_LINES = 60
+_MAX_VALUES = 8
+_MAX_LINES = 60
+# A sentence ends at punctuation before a space, at CJK punctuation, or at an empty line.
 _END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|incl|approx|no|fig|\w))\Z", re.IGNORECASE)
 
@@ -30,24 +31,25 @@ def first_sentence(text: str, *, cap: int = SENTENCE_CAP) -> str:
 
 def signature(tool: Tool) -> str:
     """One line: `name(arg: type, optional?: type) — First sentence.`"""
-    listed = ", ".join(f"{_label(p)}: {_type_label(p)}" for p in tool.parameters.top_level())
-    said = first_sentence(tool.description)
-    return f"{tool.name}({listed})" + (f" — {said}" if said else "")
+    arguments = ", ".join(f"{_label(p)}: {_type_label(p)}" for p in tool.parameters.top_level())
+    summary = first_sentence(tool.description)
+    return f"{tool.name}({arguments})" + (f" — {summary}" if summary else "")
 
 
 def outline(schema: Schema, *, note_cap: int = NOTE_CAP) -> str:
-    """A schema as a model reads it with few tokens: one indented line an argument."""
+    """A schema in few tokens: one indented line per argument."""
     by_parent: dict[str, list[Parameter]] = {}
     for parameter in schema.parameters():
         by_parent.setdefault(parameter.parent, []).append(parameter)
     lines = list(_outline_lines(by_parent, "", note_cap))
-    if len(lines) > _MOST_LINES:
-        lines = [*lines[:_MOST_LINES], f"… and {len(lines) - _MOST_LINES} more"]
+    if len(lines) > _MAX_LINES:
+        lines = [*lines[:_MAX_LINES], f"… and {len(lines) - _MAX_LINES} more"]
     return "\n".join(lines)
 
 
 def describe_arguments(tool: Tool) -> str:
-    """The arguments in words for a reader: those its author wrote, else made from the schema."""
+    """The arguments as prose: the author's own, else generated from the schema."""
+    # The substring test avoids decoding the metadata of every tool.
     written = tool.meta.get("arguments") if "arguments" in tool.metadata else None
     if isinstance(written, str) and written:
         return written
@@ -55,7 +57,7 @@ def describe_arguments(tool: Tool) -> str:
 
 
 def describe_tool(tool: Tool) -> str:
-    """Everything a caller needs to know, as plain text."""
+    """Everything a caller needs to know about a tool, as plain text."""
     return "\n".join(_sections(tool))
 
 
@@ -63,8 +65,8 @@ def _sections(tool: Tool) -> Iterator[str]:
     yield f"{tool.name} — {tool.title}" if tool.title else tool.name
     if tool.description:
         yield tool.description
-    listed = outline(tool.parameters)
-    yield f"Arguments:\n{listed}" if listed else "Arguments: none"
+    arguments = outline(tool.parameters)
+    yield f"Arguments:\n{arguments}" if arguments else "Arguments: none"
     if tool.usage:
         yield f"Usage: {tool.usage}"
     if tool.skill:
@@ -106,14 +108,14 @@ def _label(parameter: Parameter) -> str:
 def _type_label(parameter: Parameter) -> str:
     if not parameter.values:
         return parameter.type
-    listed = _join_values((f'"{v}"' for v in parameter.values), "|")
-    return f"({listed})[]" if parameter.type.endswith("[]") else listed
+    values = _join_values((f'"{v}"' for v in parameter.values), "|")
+    return f"({values})[]" if parameter.type.endswith("[]") else values
 
 
 def _join_values(values: Iterable[str], separator: str) -> str:
-    found = [clean_line(v, cap=60) for v in values]
-    shown = found[:_MOST_VALUES]
-    return separator.join([*shown, "…"] if len(found) > len(shown) else shown)
+    texts = [clean_line(v, cap=60) for v in values]
+    shown = texts[:_MAX_VALUES]
+    return separator.join([*shown, "…"] if len(texts) > len(shown) else shown)
 
 
 def _describe_parameter(parameter: Parameter) -> str:
@@ -121,5 +123,5 @@ def _describe_parameter(parameter: Parameter) -> str:
     facts = [kind, "required" if parameter.required else "optional"]
     if parameter.default:
         facts.append(f"default {clean_line(parameter.default, cap=60)}")
-    said = f": {first_sentence(parameter.description)}" if parameter.description else ""
-    return f"{parameter.name} ({', '.join(facts)}){said}"
+    summary = f": {first_sentence(parameter.description)}" if parameter.description else ""
+    return f"{parameter.name} ({', '.join(facts)}){summary}"

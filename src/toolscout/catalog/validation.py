@@ -1,4 +1,4 @@
-"""Whether tools fit together: every problem found, each with its place and its remedy."""
+"""Validate a set of tools: every problem at once, each with its place and remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Field = Literal[
 
 @dataclass(frozen=True, slots=True)
 class ValidationReport:
-    """What validation found; errors make a catalog invalid, warnings do not."""
+    """The result of a validation; errors make a catalog invalid, warnings do not."""
 
     tool_count: int = 0
     custom_extractor_count: int = 0
@@ -28,11 +28,11 @@ class ValidationReport:
 
     @property
     def is_valid(self) -> bool:
-        """Nothing but advice was found."""
+        """Whether there are no errors; warnings are allowed."""
         return not self.errors
 
     def summary(self) -> dict[str, Any]:
-        """The report as plain JSON."""
+        """The report as values that JSON can encode."""
         return {
             "valid": self.is_valid,
             "tool_count": self.tool_count,
@@ -42,7 +42,7 @@ class ValidationReport:
         }
 
     def raise_if_invalid(self) -> ValidationReport:
-        """This report, or InvalidCatalog with all errors at once."""
+        """Return this report, or raise InvalidCatalog with all errors at once."""
         if self.errors:
             raise InvalidCatalog([str(p) for p in self.errors])
         return self
@@ -50,11 +50,11 @@ class ValidationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectations:
-    """What the tools are checked against; nothing is expected unless it is said.
+    """What to check tools against; an unset field is not checked.
 
-    `callable_names` are the tools that can be called, so that each is described and nothing else
-    is; `exempt` need no description. `extractors` name the tools with an extractor of their own.
-    `categories` are the only ones allowed, and `fields` those that every tool must fill.
+    `callable_names` are the tools that can be called: each must have an entry, except those in
+    `exempt`, and no other tool may have one. `extractors` are the tools with a custom extractor.
+    `categories` are the allowed categories, and `fields` the fields that every tool must fill.
     """
 
     callable_names: Collection[str] | None = None
@@ -67,17 +67,17 @@ class Expectations:
 def validate(
     tools: Mapping[str, Tool] | Iterable[Tool], expected: Expectations | None = None
 ) -> ValidationReport:
-    """Check tools against one another and against what is expected of them."""
+    """Check tools against one another and against expectations."""
     expected = expected or Expectations()
-    checked = _Validator(expected)
+    validator = _Validator(expected)
     for key, tool in _entries(tools):
-        checked.add(key, tool)
-    found = list(checked.problems())
+        validator.add(key, tool)
+    problems = list(validator.problems())
     return ValidationReport(
-        tool_count=len(checked.tools),
+        tool_count=len(validator.tools),
         custom_extractor_count=len(set(expected.extractors)),
-        errors=tuple(p for p in found if p.severity == "error"),
-        warnings=tuple(p for p in found if p.severity == "warning"),
+        errors=tuple(p for p in problems if p.severity == "error"),
+        warnings=tuple(p for p in problems if p.severity == "warning"),
     )
 
 
@@ -88,13 +88,14 @@ def _entries(tools: Mapping[str, Tool] | Iterable[Tool]) -> Iterable[tuple[str, 
 
 
 class _Validator:
-    """Tools being gathered, then judged together."""
+    """Collects tools, then checks them together."""
 
     def __init__(self, expected: Expectations) -> None:
         self.tools: dict[str, Tool] = {}
         self._expected = expected
-        self._found: list[Problem] = []
-        self._seen: dict[str, tuple[SchemaFault, ...]] = {}
+        self._problems: list[Problem] = []
+        # By schema text: many tools share a schema, and checking one is slow.
+        self._schema_faults: dict[str, tuple[SchemaFault, ...]] = {}
 
     def add(self, key: str, tool: Tool) -> None:
         if tool.name != key:
@@ -114,13 +115,13 @@ class _Validator:
             self._check_related(key, tool)
         self._check_callable()
         self._check_extractors()
-        yield from self._found
+        yield from self._problems
 
     def _add_error(self, where: str, code: str, message: str, remedy: str) -> None:
-        self._found.append(Problem(where, message, remedy, "error", code))
+        self._problems.append(Problem(where, message, remedy, "error", code))
 
     def _add_warning(self, where: str, code: str, message: str, remedy: str) -> None:
-        self._found.append(Problem(where, message, remedy, "warning", code))
+        self._problems.append(Problem(where, message, remedy, "warning", code))
 
     def _check_fields(self, key: str, tool: Tool) -> None:
         expected = self._expected
@@ -145,11 +146,11 @@ class _Validator:
             )
 
     def _check_schema(self, key: str, field: str, schema: Schema) -> None:
-        if schema.text not in self._seen:
-            self._seen[schema.text] = tuple(find_schema_faults(schema))
-        for fault in self._seen[schema.text]:
-            tell = self._add_error if fault.fatal else self._add_warning
-            tell(key, "schema", f"Its {field} schema: {fault.text}.", "Mend the JSON schema.")
+        if schema.text not in self._schema_faults:
+            self._schema_faults[schema.text] = tuple(find_schema_faults(schema))
+        for fault in self._schema_faults[schema.text]:
+            add = self._add_error if fault.fatal else self._add_warning
+            add(key, "schema", f"Its {field} schema: {fault.text}.", "Mend the JSON schema.")
 
     def _check_related(self, key: str, tool: Tool) -> None:
         known = self._expected.callable_names or ()

@@ -1,4 +1,4 @@
-"""Labelled queries and negatives, read from JSON; a bad row is reported and left out."""
+"""Labelled and negative queries from JSON files; a bad row is reported and left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..sources.rows import Row
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuery:
-    """A query and what satisfies it: of every group, any one tool."""
+    """A query and the tools that satisfy it: any one tool of every group."""
 
     id: str
     query: str
@@ -28,13 +28,13 @@ class LabelledQuery:
 
     @property
     def relevant(self) -> frozenset[str]:
-        """Every tool that satisfies any of its needs."""
+        """Every tool of any group."""
         return frozenset[str]().union(*self.groups)
 
 
 @dataclass(frozen=True, slots=True)
 class NegativeQuery:
-    """A query that none of the tools offered with it fits."""
+    """A query for which none of the offered tools is right."""
 
     id: str
     query: str
@@ -46,7 +46,7 @@ Item = TypeVar("Item", LabelledQuery, NegativeQuery)
 
 @dataclass(frozen=True, slots=True)
 class DatasetRows(Generic[Item]):
-    """The rows that could be read, and what is to be mended in the rest."""
+    """The rows that could be read, and the problems of the rest."""
 
     rows: tuple[Item, ...]
     problems: tuple[Problem, ...]
@@ -76,17 +76,17 @@ class _NegativeRow(BaseModel):
 
 
 def read_queries(path: str | Path) -> DatasetRows[LabelledQuery]:
-    """Read lines, or a list, of `{"id", "query", "relevant", "relevant_groups"?, "lang"}`."""
+    """Read lines or a list of `{"id", "query", "relevant", "relevant_groups"?, "lang"}`."""
     return _read_rows(Path(path), _parse_query)
 
 
 def read_negatives(path: str | Path) -> DatasetRows[NegativeQuery]:
-    """Read lines, or a list, of `{"id", "query", "offered"}`."""
+    """Read lines or a list of `{"id", "query", "offered"}`."""
     return _read_rows(Path(path), _parse_negative)
 
 
 def resolve_queries(rows: Iterable[LabelledQuery], catalog: Catalog) -> DatasetRows[LabelledQuery]:
-    """The same queries by the names tools have in a catalog; unknown ones can never be found."""
+    """Replace tool names by those of a catalog; an unknown name is kept, and never found."""
     problems: list[Problem] = []
 
     def resolve_name(name: str, row: LabelledQuery) -> str:
@@ -109,33 +109,31 @@ def resolve_queries(rows: Iterable[LabelledQuery], catalog: Catalog) -> DatasetR
 def resolve_negatives(
     rows: Iterable[NegativeQuery], catalog: Catalog
 ) -> DatasetRows[NegativeQuery]:
-    """The same negatives by the names tools have in a catalog; what is unknown is not offered.
-
-    One that nothing is left for is left out: to find nothing in nothing is no achievement.
-    """
+    """Replace tool names by those of a catalog; unknown tools are not offered."""
     problems: list[Problem] = []
-    kept: list[NegativeQuery] = []
+    resolved: list[NegativeQuery] = []
     for row in rows:
         found = {name: catalog.resolve(name) for name in row.offered}
         problems += [
             _unknown_tool_problem(name, row.id, n) for name, n in found.items() if len(n) != 1
         ]
+        # Without any tool, finding nothing would be no achievement, so such a query is left out.
         if offered := tuple(dict.fromkeys(n[0] for n in found.values() if len(n) == 1)):
-            kept.append(replace(row, offered=offered))
-    return DatasetRows(tuple(kept), tuple(problems))
+            resolved.append(replace(row, offered=offered))
+    return DatasetRows(tuple(resolved), tuple(problems))
 
 
-def _unknown_tool_problem(name: str, row: str, several: Sequence[str]) -> Problem:
+def _unknown_tool_problem(name: str, row: str, candidates: Sequence[str]) -> Problem:
     message = f"No tool is named {name!r}."
-    if several:
-        message = f"{name!r} may be any of {', '.join(several)}."
+    if candidates:
+        message = f"{name!r} may be any of {', '.join(candidates)}."
     return Problem(row, message, "Check the name against the catalog.", "warning", "name")
 
 
 def _parse_query(value: object, number: int) -> LabelledQuery:
     row = _QueryRow.model_validate(value)
-    named = row.relevant_groups if row.relevant_groups else [[name] for name in row.relevant]
-    groups = _distinct_groups(group for group in named if group)
+    names = row.relevant_groups if row.relevant_groups else [[name] for name in row.relevant]
+    groups = _distinct_groups(group for group in names if group)
     if not groups:
         raise ValueError("relevant: no tool is named; give at least one")
     return LabelledQuery(
@@ -153,12 +151,12 @@ def _parse_negative(value: object, number: int) -> NegativeQuery:
 
 
 def _distinct_groups(groups: Iterable[Iterable[str]]) -> tuple[frozenset[str], ...]:
-    """Needs that are the same are one: no ranking could name a tool for each of them."""
+    """Groups without duplicates: one tool in a ranking cannot count for two equal groups."""
     return tuple(dict.fromkeys(frozenset(group) for group in groups))
 
 
 def _require_searchable(query: str) -> str:
-    """The query, if it asks for something in a way that can be read."""
+    """Return the query, if it can be parsed and is not empty."""
     try:
         is_empty = parse(query).is_empty
     except QueryError as error:
@@ -168,8 +166,8 @@ def _require_searchable(query: str) -> str:
     return query
 
 
-def _row_id(given: str | int | None, number: int) -> str:
-    return f"row-{number}" if given is None else str(given)
+def _row_id(row_id: str | int | None, number: int) -> str:
+    return f"row-{number}" if row_id is None else str(row_id)
 
 
 def _read_rows(path: Path, build: Callable[[object, int], Item]) -> DatasetRows[Item]:
@@ -192,7 +190,7 @@ def _read_rows(path: Path, build: Callable[[object, int], Item]) -> DatasetRows[
 
 
 def _rows_with_position(text: str) -> Iterator[tuple[str, int, Row]]:
-    """Every row with its place and its number: that of its line, or, in a list, its own."""
+    """Every row with its place and number: the line number, or the position in a list."""
     first, _, rest = text.lstrip().partition("\n")
     if first.startswith("[") and not (rest.strip() and starts_with_json(first)):
         for number, row in enumerate(read_json_document(text), start=1):

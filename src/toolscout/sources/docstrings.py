@@ -1,4 +1,4 @@
-"""What a docstring says of a function and of each parameter: Google, NumPy and Sphinx style."""
+"""Parse docstrings into prose and parameter descriptions: Google, NumPy and Sphinx style."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ _SECTION = re.compile(
     r"|Todo)(?P<colon>:?)",
     re.IGNORECASE,
 )
-_LISTINGS = ("arg", "param", "keyword", "other", "attributes")
+# The beginnings of section titles that describe parameters; other sections are dropped.
+_PARAMETER_SECTIONS = ("arg", "param", "keyword", "other", "attributes")
 _UNDERLINE = re.compile(r"-{3,}|={3,}")
 _PARAMETER_KINDS = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
 _OTHER_KINDS = (
     "type|returns?|rtype|yields?|ytype|raises?|except|exception|i?var|cvar|vartype|meta|kwtype"
     "|kwarg|kwparam"
 )
+# A Sphinx field, `:param str name: text`. A role in the text, `:class:`Tool``, is not one.
 _FIELD = re.compile(
     rf":(?P<kind>{'|'.join(sorted(_PARAMETER_KINDS))}|{_OTHER_KINDS})\b"
     r"(?P<words>[^:`]*):(?!`)(?P<text>.*)"
@@ -29,41 +31,45 @@ _NUMPY_ENTRY = re.compile(r"(?P<names>\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """The prose of a docstring, and what it says of each parameter."""
+    """The prose of a docstring, and the description of each parameter."""
 
     text: str = ""
     parameters: dict[str, str] = field(default_factory=dict[str, str])
 
 
 def parse_docstring(docstring: str | None) -> Docstring:
-    """Take a docstring apart; what is in no known form stays prose."""
-    reader = _DocstringParser()
+    """Parse a docstring; text in no known form stays prose."""
+    parser = _DocstringParser()
     lines = inspect.cleandoc(docstring or "").split("\n")
     for number, line in enumerate(lines):
         following = lines[number + 1] if number + 1 < len(lines) else ""
-        reader.add_line(line, following.strip())
-    return reader.finish()
+        parser.add_line(line, following.strip())
+    return parser.finish()
 
 
 class _DocstringParser:
-    """Goes through a docstring line by line, knowing which section it is in."""
+    """Parses line by line, and keeps track of the current section."""
 
     def __init__(self) -> None:
         self._prose: list[str] = []
-        self._said: dict[str, list[str]] = {}
+        self._descriptions: dict[str, list[str]] = {}
+        # The text that the next line continues. In other sections, nobody reads it.
         self._current: list[str] = []
         self._style = "prose"
         self._indent: int | None = None
-        self._is_listing = False
+        self._has_parameters = False
 
     def finish(self) -> Docstring:
-        said = {name: " ".join(" ".join(parts).split()) for name, parts in self._said.items()}
+        described = {
+            n: " ".join(" ".join(parts).split()) for n, parts in self._descriptions.items()
+        }
         text = "\n".join(self._prose).strip()
-        return Docstring(text, {name: words for name, words in said.items() if words})
+        return Docstring(text, {name: words for name, words in described.items() if words})
 
     def add_line(self, line: str, following: str) -> None:
         bare = line.strip()
         indent = len(line) - len(line.lstrip())
+        # NumPy underlines its section titles, so the title must be checked with the line after it.
         if self._try_section(bare, indent, following) or _UNDERLINE.fullmatch(bare):
             return
         if indent == 0 and (match := _FIELD.match(bare)):
@@ -86,7 +92,7 @@ class _DocstringParser:
         if not is_numpy and not match["colon"]:
             return False
         self._style = "numpy" if is_numpy else "google"
-        self._is_listing = match["title"].lower().startswith(_LISTINGS)
+        self._has_parameters = match["title"].lower().startswith(_PARAMETER_SECTIONS)
         self._current = []
         self._indent = None
         return True
@@ -96,22 +102,23 @@ class _DocstringParser:
         words = match["words"].split()
         self._current = [match["text"]]
         if match["kind"] in _PARAMETER_KINDS and words:
-            self._said[words[-1].lstrip("*")] = self._current
+            self._descriptions[words[-1].lstrip("*")] = self._current
 
     def _add_google_line(self, bare: str, indent: int) -> None:
         if self._indent is None and bare:
             self._indent = indent
         match = _ENTRY.fullmatch(bare) if indent == self._indent else None
-        if match is not None and self._is_listing:
-            self._current = self._said.setdefault(match["name"], [])
+        if match is not None and self._has_parameters:
+            self._current = self._descriptions.setdefault(match["name"], [])
             bare = match["text"]
         self._current.append(bare)
 
     def _add_numpy_line(self, bare: str, indent: int) -> None:
         match = _NUMPY_ENTRY.fullmatch(bare) if indent == 0 else None
-        if match is None or not self._is_listing:
+        if match is None or not self._has_parameters:
             self._current.append(bare)
             return
         self._current = []
+        # `x, y : int` describes both.
         for name in match["names"].split(","):
-            self._said[name.strip().lstrip("*")] = self._current
+            self._descriptions[name.strip().lstrip("*")] = self._current

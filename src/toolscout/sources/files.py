@@ -1,11 +1,11 @@
-"""Tools read from files and written to them: JSON Lines, JSON and YAML, in any known shape."""
+"""Read tools from files in any known format, and write them: JSON Lines, JSON and YAML."""
 
 from __future__ import annotations
 
 import json
 import re
 import stat
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,15 +19,16 @@ from ..catalog.schema import Schema
 from ..catalog.tool import Tool
 from ..errors import CatalogError, SourceError
 from .json_rows import read_json_document, read_json_lines, starts_with_json
-from .rows import Row
+from .rows import Row, server_of
 from .tool_formats import parse_tools
 from .yaml_rows import read_yaml
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".yaml", ".yml")
-_LINES = (".jsonl", ".ndjson")
-_YAML = (".yaml", ".yml")
-_BROKEN = re.compile("[\udc80-\udcff]")
-_FOREIGN = {
+_JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
+_YAML_SUFFIXES = (".yaml", ".yml")
+# `surrogateescape` decodes an invalid byte to one of these.
+_INVALID_BYTE = re.compile("[\udc80-\udcff]")
+_OTHER_FORMATS = {
     "mcpServers": "an MCP configuration: its servers list their tools themselves",
     "openapi": "an OpenAPI document",
     "swagger": "an OpenAPI document",
@@ -36,7 +37,7 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class FileContents:
-    """What a file gave: the tools that could be read, and what is to be mended in the rest."""
+    """The tools that could be read from files, and the problems of the rest."""
 
     tools: tuple[Tool, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -45,44 +46,45 @@ class FileContents:
 def read_tools(path: str | Path) -> FileContents:
     """Read a file, or every catalog file of a folder; one bad row costs only itself."""
     reader = _FileReader()
-    place = Path(path)
-    if place.is_dir():
-        for file in sorted(f for f in place.rglob("*") if f.suffix.lower() in SUFFIXES):
+    root = Path(path)
+    if root.is_dir():
+        for file in sorted(f for f in root.rglob("*") if f.suffix.lower() in SUFFIXES):
             try:
                 _check_file_type(file)
                 reader.read(file)
             except SourceError as error:
                 reader.add_error(str(file), error)
     else:
-        reader.read(place)
+        reader.read(root)
     return FileContents(tuple(reader.tools.values()), tuple(reader.problems))
 
 
 def write_tools(path: str | Path, tools: Iterable[Tool]) -> None:
-    """Write tools so that reading them gives the same ones; the name's ending says which form."""
-    place = Path(path)
+    """Write tools so that reading them gives the same ones; the suffix selects the format."""
+    target = Path(path)
     rows = [tool.row() for tool in tools]
-    suffix = place.suffix.lower()
-    if suffix in _YAML:
+    suffix = target.suffix.lower()
+    if suffix in _YAML_SUFFIXES:
         text = yaml.safe_dump(rows, allow_unicode=True, sort_keys=False, width=100)
     elif suffix == ".json":
         text = json.dumps(rows, ensure_ascii=False, indent=2) + "\n"
     else:
         text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    unfinished = place.with_name(f".{place.name}.part")
+    # Write beside the file and rename, so that a crash never leaves half a file.
+    temporary = target.with_name(f".{target.name}.part")
     try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(place)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
     except OSError as error:
         with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         raise SourceError(
             f"Cannot write {path}: {error.strerror}.", hint="Check the folder and its rights."
         ) from error
 
 
 class FileSource:
-    """A file or folder of tools that can be found and described, but that nothing here can run."""
+    """A file or folder of tools that can be found and described, but not run."""
 
     def __init__(self, path: str | Path, *, name: str = "") -> None:
         self.path = Path(path)
@@ -90,35 +92,35 @@ class FileSource:
         self.problems: tuple[Problem, ...] = ()
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools that the file has now; `problems` says what was wrong with the others."""
+        """The tools that the file has now; `problems` are those of the others."""
         loaded = read_tools(self.path)
         self.problems = loaded.problems
         return loaded.tools
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002  a file runs nothing
-        """Say that nothing here can run it."""
+        """Return an error: a file describes tools, but cannot run them."""
         return Result.error(
             f"{tool.name} is only described, in {self.path.name}; nothing here can run it."
             " Connect the server that has it, or register a function of that name."
         )
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 class _FileReader:
-    """Gathers tools and problems over one file or many."""
+    """Collects tools and problems from one file or several."""
 
     def __init__(self) -> None:
         self.tools: dict[str, Tool] = {}
         self.problems: list[Problem] = []
-        self._places: dict[str, str] = {}
+        self._locations: dict[str, str] = {}
 
     def add_error(self, where: str, error: CatalogError) -> None:
         self.problems.append(Problem(where, error.message, error.hint, code=error.code))
 
     def read(self, path: Path) -> None:
-        text, is_whole = _read_text(path)
+        text, is_valid_utf8 = _read_text(path)
         if not text.strip():
             self.problems.append(
                 Problem(str(path), "The file is empty.", "Add tools to it.", "warning", "empty")
@@ -128,7 +130,9 @@ class _FileReader:
             where = f"{path}:{row.line}"
             if row.fault:
                 self.problems.append(Problem(where, row.fault, row.remedy, code="row"))
-            elif not is_whole and _BROKEN.search(json.dumps(row.value, ensure_ascii=False)):
+            elif not is_valid_utf8 and _INVALID_BYTE.search(
+                json.dumps(row.value, ensure_ascii=False)
+            ):
                 self.problems.append(
                     Problem(where, "Not valid UTF-8.", "Save the file as UTF-8.", code="encoding")
                 )
@@ -136,20 +140,20 @@ class _FileReader:
                 self._add_row(row, where)
 
     def _add_row(self, row: Row, where: str) -> None:
-        if foreign := _foreign_format(row.value):
+        if other := _other_format(row.value):
             self.problems.append(
-                Problem(where, f"This is {foreign}.", "Give a list of tools.", code="kind")
+                Problem(where, f"This is {other}.", "Give a list of tools.", code="kind")
             )
             return
-        for found in parse_tools(row.value, server=row.server):
-            if isinstance(found, CatalogError):
-                self.add_error(where, found)
-            elif found.name in self.tools:
-                self._report_duplicate(found, where)
+        for tool in parse_tools(row.value, server=server_of(row.envelope)):
+            if isinstance(tool, CatalogError):
+                self.add_error(where, tool)
+            elif tool.name in self.tools:
+                self._report_duplicate(tool, where)
             else:
-                self.tools[found.name] = found
-                self._places[found.name] = where
-                self._warn_without_schema(found, where)
+                self.tools[tool.name] = tool
+                self._locations[tool.name] = where
+                self._warn_without_schema(tool, where)
 
     def _warn_without_schema(self, tool: Tool, where: str) -> None:
         if _has_only_prose_arguments(tool):
@@ -164,7 +168,7 @@ class _FileReader:
             )
 
     def _report_duplicate(self, tool: Tool, where: str) -> None:
-        first = self._places[tool.name]
+        first = self._locations[tool.name]
         is_same = self.tools[tool.name] == tool
         self.problems.append(
             Problem(
@@ -178,7 +182,7 @@ class _FileReader:
 
 
 def _check_file_type(path: Path) -> None:
-    """Refuse what may never end: a pipe that lies in a folder has perhaps nobody to write to it."""
+    """Refuse pipes and devices in a folder: reading a pipe without a writer would hang."""
     with _wrap_os_errors(path):
         mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
@@ -190,7 +194,7 @@ def _check_file_type(path: Path) -> None:
 
 @contextmanager
 def _wrap_os_errors(path: Path) -> Generator[None]:
-    """Say of what the system refuses which file it is."""
+    """Turn an OSError into a SourceError that names the file."""
     try:
         yield
     except OSError as error:
@@ -200,7 +204,7 @@ def _wrap_os_errors(path: Path) -> Generator[None]:
 
 
 def _read_text(path: Path) -> tuple[str, bool]:
-    """A file's text, and whether all of it was valid."""
+    """A file's text, and whether it is valid UTF-8 or UTF-16."""
     with _wrap_os_errors(path):
         data = path.read_bytes()
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -210,23 +214,24 @@ def _read_text(path: Path) -> tuple[str, bool]:
             f"{path} is a binary file, not a list of tools.",
             hint="Give a .jsonl, .json, .yaml or .yml file.",
         )
+    # Invalid bytes stay in the text as surrogates, so that they cost only the rows they are in.
     try:
         return data.decode("utf-8-sig"), True
     except UnicodeDecodeError:
         return data.decode("utf-8-sig", errors="surrogateescape"), False
 
 
-def _parse_rows(text: str, path: Path) -> Iterator[Row]:
-    """What a file is shows in its first character, then in its name."""
+def _parse_rows(text: str, path: Path) -> Iterable[Row]:
+    """Select the reader: YAML by the suffix, else by the first character and line."""
     suffix = path.suffix.lower()
     head = text.lstrip()[0]
-    if suffix in _YAML:
+    if suffix in _YAML_SUFFIXES:
         return read_yaml(text)
     if head == "[":
         return read_json_document(text)
     if head == "{":
         return read_json_lines(text) if _is_json_lines(text, suffix) else read_json_document(text)
-    if suffix in _LINES and re.search(r"^\s*\{", text, re.MULTILINE):
+    if suffix in _JSON_LINES_SUFFIXES and re.search(r"^\s*\{", text, re.MULTILINE):
         return read_json_lines(text)
     raise SourceError(
         f"{path} is not a list of tools: it is neither JSON nor YAML.",
@@ -235,21 +240,21 @@ def _parse_rows(text: str, path: Path) -> Iterator[Row]:
 
 
 def _is_json_lines(text: str, suffix: str) -> bool:
-    """Whether each line is a value of its own."""
+    """Whether each line is a JSON value, in contrast to one document on several lines."""
     first, _, rest = text.lstrip().partition("\n")
     if starts_with_json(first):
-        return bool(rest.strip()) or suffix in _LINES
-    return suffix in _LINES and not starts_with_json(text)
+        return bool(rest.strip()) or suffix in _JSON_LINES_SUFFIXES
+    return suffix in _JSON_LINES_SUFFIXES and not starts_with_json(text)
 
 
 def _has_only_prose_arguments(tool: Tool) -> bool:
-    """Whether only a reader is told what it takes; "none" says all there is to say."""
+    """Whether a tool describes its arguments only in prose; "none" needs no schema."""
     if tool.parameters != Schema() or "arguments" not in tool.metadata:
         return False
-    said = tool.meta.get("arguments")
-    return isinstance(said, str) and said.strip().lower() not in ("", "none")
+    prose = tool.meta.get("arguments")
+    return isinstance(prose, str) and prose.strip().lower() not in ("", "none")
 
 
-def _foreign_format(value: object) -> str:
-    keys: Iterable[str] = _FOREIGN if isinstance(value, dict) else ()
-    return next((_FOREIGN[key] for key in keys if key in value), "")  # pyright: ignore[reportOperatorIssue]  keys are empty unless it is a dict
+def _other_format(value: object) -> str:
+    keys: Iterable[str] = _OTHER_FORMATS if isinstance(value, dict) else ()
+    return next((_OTHER_FORMATS[key] for key in keys if key in value), "")  # pyright: ignore[reportOperatorIssue]  keys are empty unless it is a dict

@@ -1,4 +1,4 @@
-"""Python functions as tools: what their signatures and docstrings say is all that is needed."""
+"""Python functions as tools, described by their signatures and docstrings."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ..catalog.failure import TOOL_FAILURES, failure_result
 from ..catalog.result import Content, Result
 from ..catalog.sanitization import JSONEncodeError, clean, clean_line, encode_json
 from ..catalog.tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
-from ..catalog.tool_text import signature
+from ..catalog.tool_text import signature as signature_text
 from ..errors import CatalogError, InvalidArguments, SourceError
 from .docstrings import Docstring, parse_docstring
 from .signatures import FunctionSignature, read_signature
 from .thread_pool import DaemonThreadPool
 
 F = TypeVar("F", bound=Callable[..., Any])
-_MARK = "__toolscout__"
-MOST_YIELDED = 10_000
-"""How many items are taken of a generator, which may have no end."""
+_OPTIONS_ATTRIBUTE = "__toolscout__"
+# A generator may be infinite.
+MAX_YIELDED_ITEMS = 10_000
 
 
 class ToolOptions(TypedDict, total=False):
-    """What `@tool` may say of a function beyond its signature and docstring."""
+    """Options of `@tool` beyond signature and docstring."""
 
     name: str
     title: str
@@ -52,37 +52,37 @@ def tool(function: F, /) -> F: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[F], F]: ...
 def tool(function: F | None = None, /, **options: Unpack[ToolOptions]) -> F | Callable[[F], F]:
-    """Mark a function as a tool; it stays the function it was.
+    """Mark a function as a tool; the function itself is unchanged.
 
-    Everything has a default: the name is the function's, the description its docstring, the
-    schema its type hints, and the parameter descriptions those of the docstring.
+    Everything has a default: the name is the function's, the description its docstring, the schema
+    comes from its type hints, and the parameter descriptions from the docstring.
     """
-    said = _validate_options(cast("dict[str, Any]", options))
+    fields = _validate_options(cast("dict[str, Any]", options))
 
     def mark(marked: F) -> F:
-        setattr(marked, _MARK, said)
+        setattr(marked, _OPTIONS_ATTRIBUTE, fields)
         return marked
 
     return mark if function is None else mark(function)
 
 
 def tool_of(function: Callable[..., Any]) -> Tool:
-    """The tool that a function is, marked or not."""
+    """Describe a function as a tool, whether or not it has the decorator."""
     return _describe_function(function)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class _FunctionTool:
-    """A function, ready to be called with arguments from outside."""
+    """A function with its tool and the check of its arguments."""
 
     tool: Tool
     function: Callable[..., Any]
-    arguments: FunctionSignature
+    signature: FunctionSignature
     threads: DaemonThreadPool = field(default_factory=DaemonThreadPool)
 
-    async def run(self, given: Mapping[str, Any]) -> Result:
+    async def run(self, arguments: Mapping[str, Any]) -> Result:
         try:
-            positional, named = self.arguments.split(self.arguments.check(given))
+            positional, named = self.signature.split(self.signature.check(arguments))
         except ValidationError as error:
             return _invalid_arguments(self.tool, error)
         try:
@@ -91,6 +91,8 @@ class _FunctionTool:
             return failure_result(self.tool.name, error)
 
     async def _invoke(self, positional: list[Any], named: dict[str, Any]) -> Any:
+        # A plain function may block, so it runs in a thread. It may still return a coroutine or a
+        # generator, hence the checks of the value.
         if _is_async(self.function):
             value = self.function(*positional, **named)
         else:
@@ -104,76 +106,76 @@ class _FunctionTool:
         return value
 
     def _call_in_thread(self, positional: list[Any], named: dict[str, Any]) -> Any:
-        """Call the function in this thread, and take there what it yields."""
+        """Call the function, and collect a generator's items in the same thread."""
         try:
             return _collect(self.function(*positional, **named))
-        except StopIteration as error:  # no future can carry it, so its waiter would hang
+        except StopIteration as error:  # a future cannot hold it, so the caller would wait for ever
             return failure_result(self.tool.name, error)
 
 
 def _collect(value: Any) -> object:
-    """What a generator yields, as the list that it stands for; anything else as it is."""
+    """Collect the items of a generator in a list; return any other value unchanged."""
     if not isinstance(value, Iterator):
         return value
-    return _limit_items([*islice(cast("Iterator[Any]", value), MOST_YIELDED + 1)])
+    return _limit_items([*islice(cast("Iterator[Any]", value), MAX_YIELDED_ITEMS + 1)])
 
 
 async def _collect_async(items: AsyncIterator[Any]) -> object:
-    """The same of one that is async."""
-    taken: list[Any] = []
+    """The same for an async generator."""
+    collected: list[Any] = []
     async for item in items:
-        taken.append(item)
-        if len(taken) > MOST_YIELDED:
+        collected.append(item)
+        if len(collected) > MAX_YIELDED_ITEMS:
             break
-    return _limit_items(taken)
+    return _limit_items(collected)
 
 
-def _limit_items(taken: list[Any]) -> object:
-    """A list that may have no end, with a word where it was cut."""
-    if len(taken) <= MOST_YIELDED:
-        return taken
-    result = Result.of(taken[:MOST_YIELDED])
-    note = f"There is more: only the first {MOST_YIELDED:,} items were taken."
+def _limit_items(items: list[Any]) -> object:
+    """Cut a list that is too long, with a note that says so."""
+    if len(items) <= MAX_YIELDED_ITEMS:
+        return items
+    result = Result.of(items[:MAX_YIELDED_ITEMS])
+    note = f"There is more: only the first {MAX_YIELDED_ITEMS:,} items were taken."
     return replace(result, content=(*result.content, Content(text=note)))
 
 
 class FunctionSource:
-    """Python functions; those that are not async run in a thread, so that nobody waits."""
+    """A source of Python functions; those that are not async run in threads."""
 
     def __init__(self, functions: Iterable[Callable[..., Any]], *, name: str = "functions") -> None:
         self.name = name
-        self._callees: dict[str, _FunctionTool] = {}
+        self._function_tools: dict[str, _FunctionTool] = {}
         for function in functions:
-            described, arguments = _describe_function(function)
-            if described.name in self._callees:
+            described, signature = _describe_function(function)
+            if described.name in self._function_tools:
                 raise CatalogError(
                     f"Two functions are both called {described.name!r}.",
                     hint='Name one of them: @tool(name="…").',
                 )
-            self._callees[described.name] = _FunctionTool(described, function, arguments)
+            self._function_tools[described.name] = _FunctionTool(described, function, signature)
 
     async def tools(self) -> Sequence[Tool]:
-        """One tool a function, in the order given."""
-        return [callee.tool for callee in self._callees.values()]
+        """One tool per function, in the order of the functions."""
+        return [function_tool.tool for function_tool in self._function_tools.values()]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Check the arguments, run the function, and wrap whatever it returns or raises."""
-        callee = self._callees.get(tool.local_name)
-        if callee is None:
+        """Check the arguments, run the function, and wrap what it returns or raises."""
+        function_tool = self._function_tools.get(tool.local_name)
+        if function_tool is None:
             raise SourceError(
                 f"Source {self.name!r} has no function {tool.local_name!r}.",
-                hint=f"It has: {', '.join(self._callees)}.",
+                hint=f"It has: {', '.join(self._function_tools)}.",
             )
-        return await callee.run(arguments)
+        return await function_tool.run(arguments)
 
     def merge(self, others: FunctionSource) -> Self:
-        """The functions of both, under this name; of two with one name, that of this source."""
+        """The functions of both sources; if both have a name, this source's function wins."""
         both = type(self)((), name=self.name)
-        both._callees = others._callees | self._callees
+        both._function_tools = others._function_tools | self._function_tools
         return both
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 _KINDS: dict[str, type] = {
@@ -188,7 +190,7 @@ _LISTS = ("phrases", "tags", "related")
 
 
 def _validate_options(options: dict[str, Any]) -> dict[str, Any]:
-    """The options as fields of a tool, or an error where they are written."""
+    """Check and clean the options, so that a wrong one raises where it is written."""
     unknown = options.keys() - ToolOptions.__annotations__.keys()
     if unknown:
         raise CatalogError(
@@ -205,55 +207,55 @@ def _validate_options(options: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _validate_option(key: str, given: Any) -> Any:
+def _validate_option(key: str, value: Any) -> Any:
     kind = _KINDS.get(key, object)
-    if not isinstance(given, kind):
+    if not isinstance(value, kind):
         raise CatalogError(
-            f"@tool({key}=…) must be {kind.__name__}, not {type(given).__name__}.",
+            f"@tool({key}=…) must be {kind.__name__}, not {type(value).__name__}.",
             hint=f"Give one, or leave {key} out.",
         )
     if key in _LISTS:
-        return _clean_texts(key, given)
+        return _clean_texts(key, value)
     if key == "metadata":
-        return _encode_metadata(given)
-    if isinstance(given, str):
-        return clean(given) if key in _PROSE else clean_line(given)
-    return given
+        return _encode_metadata(value)
+    if isinstance(value, str):
+        return clean(value) if key in _PROSE else clean_line(value)
+    return value
 
 
-def _clean_texts(key: str, given: Any) -> tuple[str, ...]:
-    """Several texts, each once; a single one may stand alone, as in a file."""
-    is_many = isinstance(given, Iterable) and not isinstance(given, str)
-    items: list[Any] = list(cast("Iterable[Any]", given)) if is_many else [given]
+def _clean_texts(key: str, value: Any) -> tuple[str, ...]:
+    """Several texts without duplicates; a single text need not be in a list."""
+    is_many = isinstance(value, Iterable) and not isinstance(value, str)
+    items: list[Any] = list(cast("Iterable[Any]", value)) if is_many else [value]
     if not all(isinstance(item, str) for item in items):
         raise CatalogError(f"@tool({key}=…) must be texts.", hint=f'Write {key}=["…", "…"].')
     return tuple(dict.fromkeys(text for item in items if (text := clean_line(item))))
 
 
-def _encode_metadata(given: Mapping[str, Any]) -> str:
+def _encode_metadata(value: Mapping[str, Any]) -> str:
     try:
-        return encode_json(dict(given))
+        return encode_json(dict(value))
     except JSONEncodeError as error:
         raise CatalogError(f"@tool(metadata=…) {error}.", hint=error.remedy) from error
 
 
 def _describe_function(function: Callable[..., Any]) -> tuple[Tool, FunctionSignature]:
-    said: dict[str, Any] = getattr(function, _MARK, {})
+    options: dict[str, Any] = getattr(function, _OPTIONS_ATTRIBUTE, {})
     doc = _read_docstring(_unwrap_partial(function))
-    arguments = read_signature(function, doc.parameters)
-    fields: dict[str, Any] = {"description": clean(doc.text)} | said
-    fields["name"] = _tool_name(function, said)
-    return Tool(parameters=arguments.schema, output=arguments.output, **fields), arguments
+    signature = read_signature(function, doc.parameters)
+    fields: dict[str, Any] = {"description": clean(doc.text)} | options
+    fields["name"] = _tool_name(function, options)
+    return Tool(parameters=signature.schema, output=signature.output, **fields), signature
 
 
 def _read_docstring(base: Any) -> Docstring:
-    """What is written of a function; of an object that can be called, first what its call says."""
+    """The docstring of a function; for a callable object, that of `__call__` comes first."""
     own = parse_docstring(inspect.getdoc(base))
     call = None if inspect.isroutine(base) or isinstance(base, type) else type(base).__call__
     if not inspect.isfunction(call):
         return own
-    said = parse_docstring(inspect.getdoc(call))
-    return Docstring(said.text or own.text, own.parameters | said.parameters)
+    doc = parse_docstring(inspect.getdoc(call))
+    return Docstring(doc.text or own.text, own.parameters | doc.parameters)
 
 
 def _unwrap_partial(function: Callable[..., Any]) -> Any:
@@ -281,5 +283,7 @@ def _invalid_arguments(tool: Tool, error: ValidationError) -> Result:
         f"- {'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
         for item in error.errors(include_url=False, include_context=False)
     ]
-    text = "\n".join([f"The arguments do not fit {tool.name}:", *lines, f"Call {signature(tool)}"])
+    text = "\n".join(
+        [f"The arguments do not fit {tool.name}:", *lines, f"Call {signature_text(tool)}"]
+    )
     return Result.error(text, code=InvalidArguments.code)

@@ -1,4 +1,4 @@
-"""What Gemini writes otherwise: types in capitals, and tools of its own without a name."""
+"""Gemini's tool format: types in capitals, and built-in tools without a name."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
-_VALUES = frozenset({"default", "example", "examples", "enum", "const"})
-_MAPS = frozenset({"properties", "$defs", "definitions", "defs", "patternProperties"})
+# Keywords whose value is data and not a schema, and keywords whose keys are names: "type" inside
+# them does not name a type.
+_DATA_KEYWORDS = frozenset({"default", "example", "examples", "enum", "const"})
+_MAP_KEYWORDS = frozenset({"properties", "$defs", "definitions", "defs", "patternProperties"})
 _BUILTIN_TOOLS = frozenset(
     "googleSearch googleSearchRetrieval googleMaps codeExecution urlContext computerUse fileSearch"
     " enterpriseWebSearch retrieval parallelAiSearch exaAiSearch".lower().split()
@@ -15,27 +17,25 @@ _BUILTIN_TOOLS = frozenset(
 
 
 def builtin_tool_key(row: Mapping[str, Any]) -> str:
-    """The key by which a row asks for what Gemini runs itself, if it holds nothing else."""
-    keys = [str(key) for key in row]  # YAML has other keys too
-    is_hosted = all(key.replace("_", "").lower() in _BUILTIN_TOOLS for key in keys)
-    return keys[0] if keys and is_hosted else ""
+    """The key of a tool that Gemini runs itself, if the row has nothing else."""
+    keys = [str(key) for key in row]  # YAML keys need not be strings
+    is_builtin = all(key.replace("_", "").lower() in _BUILTIN_TOOLS for key in keys)
+    return keys[0] if keys and is_builtin else ""
 
 
 def lowercase_types(schema: object) -> object:
-    """The schema with its types as JSON Schema has them, if they are in capitals.
-
-    A schema that names its own type otherwise is none of Gemini's, and stays as it is.
-    """
+    """Convert types in capitals to those of JSON Schema."""
     if not isinstance(schema, dict):
         return schema
     whole = cast("dict[str, object]", schema)
     kind = whole.get("type")
+    # A schema whose own type is not in capitals does not come from Gemini.
     if kind is not None and not (isinstance(kind, str) and kind in _TYPES):
         return whole
     try:
         return _lowercase(whole)
     except RecursionError:
-        return whole  # too deep for any schema, and told so
+        return whole  # too deep: `Schema.of` refuses it with a clear error
 
 
 def _lowercase(value: object, *, is_map: bool = False) -> object:
@@ -52,4 +52,4 @@ def _lowercase(value: object, *, is_map: bool = False) -> object:
 def _lowercase_member(key: str, item: object) -> object:
     if key == "type" and isinstance(item, str):
         return item.lower() if item in _TYPES else item
-    return item if key in _VALUES else _lowercase(item, is_map=key in _MAPS)
+    return item if key in _DATA_KEYWORDS else _lowercase(item, is_map=key in _MAP_KEYWORDS)

@@ -1,4 +1,4 @@
-"""No request to an address inside: names are resolved once, checked, and dialled as checked."""
+"""HTTP client that refuses private addresses (SSRF guard): resolve once, check, then connect."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 _TIMEOUT_SECONDS = 30.0
+# Addresses of this prefix reach the IPv4 address in their last four bytes (RFC 6052).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-
-
 ResponseHook = Callable[[httpx2.Response], Awaitable[None]]
 
 
@@ -26,25 +25,28 @@ def create_http_client(
     *,
     headers: Mapping[str, str],
     allows_private: bool,
-    note: ResponseHook,
+    on_response: ResponseHook,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """An HTTP client for one server; a proxy of the environment does its own resolving."""
+    """Create an HTTP client for one server, guarded unless private addresses are allowed."""
     parts = urlsplit(url)
+    # A proxy from the environment resolves names itself, so an address checked here would not be
+    # the one it connects to. Without a transport of our own, httpx2 uses that proxy.
     is_direct = parts.scheme not in getproxies() or bool(proxy_bypass(parts.hostname or ""))
     transport = httpx2.AsyncHTTPTransport(retries=0)
-    guarded = PublicOnlyTransport(transport, named=parts.hostname or "")
+    guarded = PublicOnlyTransport(transport, configured_host=parts.hostname or "")
     return httpx2.AsyncClient(
         auth=auth,
         headers=dict(headers),
+        # No read timeout: a call may take long, and a stream of events may be silent for hours.
         timeout=httpx2.Timeout(_TIMEOUT_SECONDS, read=None),
         transport=guarded if is_direct and not allows_private else None,
-        event_hooks={"response": [note]},
+        event_hooks={"response": [on_response]},
     )
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is on this very machine."""
+    """Whether a URL names the local machine."""
     return urlsplit(url).hostname in _LOCAL_HOSTS
 
 
@@ -53,12 +55,14 @@ class PrivateAddress(httpx2.ConnectError):
 
 
 def is_public(text: str) -> bool:
-    """Whether an address is on the open internet, in whatever clothes it comes."""
+    """Whether an IP address is public, also as the IPv4 address that an IPv6 address embeds."""
     address = ipaddress.ip_address(text)
     return all(a.is_global and not a.is_multicast for a in _address_variants(address))
 
 
 def _address_variants(address: IPAddress) -> Iterator[IPAddress]:
+    # ::ffff:10.0.0.1, 2002:a00:1:: and 64:ff9b::a00:1 all lead to 10.0.0.1. `is_global` alone does
+    # not look inside all of them.
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         for inner in (address.ipv4_mapped, address.sixtofour, *(address.teredo or ())):
@@ -69,20 +73,23 @@ def _address_variants(address: IPAddress) -> Iterator[IPAddress]:
 
 
 class PublicOnlyTransport(httpx2.AsyncBaseTransport):
-    """A transport that reaches only public addresses, and the local host where it was named.
+    """A transport that connects only to public addresses, and to a configured local host.
 
-    A configuration that names the local host means it; a public name that turns out to lead
-    inside does not.
+    A configured URL that says localhost means it. A public name that resolves to a private address,
+    or a login page of a remote server on localhost, may be an attack.
     """
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, *, named: str) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport, *, configured_host: str) -> None:
         self._inner = inner
-        self._named = named
+        self._configured_host = configured_host
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Dial the checked address, under the name that was asked for."""
+        """Connect to the checked address, under the host name of the request."""
         host = request.url.host
-        if not (host in _LOCAL_HOSTS and host == self._named):
+        if not (host in _LOCAL_HOSTS and host == self._configured_host):
+            # Connect to the very address that was checked: resolving the name a second time could
+            # give another one (DNS rebinding). SNI keeps the name, so that TLS certificates are
+            # checked against it; the Host header was set before.
             request.url = request.url.copy_with(host=await self._resolve_public(host, request))
             request.extensions = {**request.extensions, "sni_hostname": host}
         return await self._inner.handle_async_request(request)
@@ -91,18 +98,19 @@ class PublicOnlyTransport(httpx2.AsyncBaseTransport):
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except socket.gaierror as error:
             raise httpx2.ConnectError(f"{host} cannot be resolved: {error.strerror}.") from error
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        inside = [a for a in addresses if not is_public(a)]
-        if inside:
+        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+        # One private address among public ones is enough to refuse.
+        private = [a for a in addresses if not is_public(a)]
+        if private:
             raise PrivateAddress(
-                f"{host} leads to {inside[0]}, which is not a public address."
-                " Set allow_private = true for this server if that is meant."
+                f"{host} resolves to {private[0]}, which is not a public address."
+                " Set allow_private = true for this server if that is intended."
             )
         return addresses[0]
 
     async def aclose(self) -> None:
-        """Close the transport underneath."""
+        """Close the wrapped transport."""
         await self._inner.aclose()

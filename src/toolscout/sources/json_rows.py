@@ -1,205 +1,135 @@
-"""Rows out of JSON: one a line, or a whole document, which may be half written."""
+"""Rows of JSON Lines and JSON documents with their lines; a bad item costs only itself."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterator
-from json import JSONDecodeError
-from typing import cast
+from collections.abc import Iterator
 
-from .json_recovery import JSONRecovery
-from .rows import (
-    CUT_OFF,
-    FIX_ITEM,
-    FIX_REST,
-    TOOL_LIST_KEYS,
-    Row,
-    assign_server,
-    is_tool,
-    server_of,
-)
+from .rows import CUT_OFF, FIX_ITEM, FIX_LINE, FIX_REST, TOOL_LIST_KEYS, Row, is_tool
 
+_ERRORS = (ValueError, RecursionError)  # ValueError also for a number with too many digits
 _SPACE = re.compile(r"[ \t\r\n]*")
-_INCOMPLETE_VALUE = re.compile(r"(?:-|tr?u?|fa?l?s?|nu?l?|\\?u?[0-9a-fA-F]{0,4})\s*")
+# How an item begins, but no object inside it: its indent, or on one line its first key.
+_OPENING = re.compile(r'\{(?:\s*\n\s*"|\s*"[^"\\\n]*"\s*:(?:\s*"function")?)')
+# What is left of a text that ends in a string, a number, `true`, `false`, `null` or an escape.
+_INCOMPLETE = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|-|tr?u?|fa?l?s?|nu?l?|\\?u?[0-9a-fA-F]{0,4})\s*')
+# The decoder counts all lines above an error, so without a limit bad items take quadratic time.
+_MAX_BAD_ITEMS = 1_000
 
 
 def read_json_lines(text: str) -> Iterator[Row]:
-    """JSON Lines: each line stands for itself, so a bad one costs only itself."""
+    """Read JSON Lines: each line is a value of its own, so a bad one costs only itself."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if not line or line.isspace():
-            continue
         try:
-            yield Row(number, json.loads(line))
-        except (ValueError, RecursionError) as error:
-            is_cut = number == len(lines) and _is_truncated(error)
-            remedy = CUT_OFF if is_cut else "Mend the line, or delete it."
-            yield Row(number, fault=_describe_error(error, 1), remedy=remedy)
+            if line and not line.isspace():
+                yield Row(number, json.loads(line))
+        except _ERRORS as error:
+            yield _bad_row(error, number, FIX_LINE, is_last=number == len(lines))
 
 
-def read_json_document(text: str) -> Iterator[Row]:
-    """JSON documents: the elements of a list of tools one by one, anything else whole."""
-    document = _JSONScanner(text)
-    at = document.skip_space(0)
-    while at < len(text):
-        try:
-            at = document.skip_space((yield from document.rows(at)))
-        except (ValueError, RecursionError) as error:
-            line = document.line_at(error.pos if isinstance(error, JSONDecodeError) else at)
-            remedy = CUT_OFF if _is_truncated(error) else FIX_REST
-            yield Row(line, fault=_describe_error(error, line), remedy=remedy)
-            return
+def read_json_document(text: str) -> list[Row]:
+    """Read JSON documents: the items of a list of tools one by one, anything else whole."""
+    scanner = _JSONScanner(text)
+    try:
+        scanner.read_all()
+    except _ERRORS as error:
+        scanner.rows.append(_bad_row(error, scanner.line, FIX_REST))
+    return [row for row in scanner.rows if not is_tool(row.envelope)]
 
 
 def starts_with_json(text: str) -> bool:
-    """Whether the text starts with one whole JSON value, over however many lines."""
-    document = _JSONScanner(text)
+    """Whether the text starts with a complete JSON value, on one line or several."""
     try:
-        document.decode(document.skip_space(0))
-    except (ValueError, RecursionError):
+        _JSONScanner(text).decode()
+    except _ERRORS:
         return False
     return True
 
 
-def _is_truncated(error: Exception) -> bool:
-    """Whether the text ends where more was to come: in a text, in a word, or before a value."""
-    if not isinstance(error, JSONDecodeError):
-        return False
-    is_open = error.msg.startswith("Unterminated string")
-    return is_open or _INCOMPLETE_VALUE.fullmatch(error.doc, error.pos) is not None
-
-
-def _describe_error(error: Exception, line: int) -> str:
-    """What is wrong, in words; the line is told only where it is another."""
-    if isinstance(error, RecursionError):
-        return "Nested too deeply to be read."
-    if not isinstance(error, JSONDecodeError):
-        return f"Not valid JSON: {error}."
-    place = "" if error.lineno == line else f"line {error.lineno}, "
-    return f"Not valid JSON: {error.msg.removesuffix(' at')} at {place}column {error.colno}."
+def _bad_row(error: Exception, line: int, remedy: str, *, is_last: bool = True) -> Row:
+    """Explain an error; `is_last` says that nothing behind it was read."""
+    reason = "Nested too deeply" if isinstance(error, RecursionError) else str(error)
+    if isinstance(error, json.JSONDecodeError):
+        # In JSON Lines the decoder sees one line, and calls it the first.
+        place = f"line {max(line, error.lineno)}, column {error.colno}"
+        reason = f"{error.msg.removesuffix(' at')} at {place}"
+        remedy = CUT_OFF if is_last and _INCOMPLETE.fullmatch(error.doc, error.pos) else remedy
+    return Row(line, fault=f"Not valid JSON: {reason}.", remedy=remedy)
 
 
 class _JSONScanner:
-    """A text that is read from front to back, knowing its lines."""
+    """A position in a text, from which the standard decoder reads one item at a time."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        self._counted = (0, 1)
-        self._decoder = json.JSONDecoder()
-        self._salvage = JSONRecovery(text)
+        self.rows: list[Row] = []
+        self._text, self._at, self.line, self._bad_items = text, 0, 1, 0
+        self._decode = json.JSONDecoder().raw_decode
+        self._move_to(0)
 
-    def skip_space(self, at: int) -> int:
-        match = _SPACE.match(self._text, at)
-        return at if match is None else match.end()
+    def read_all(self) -> None:
+        while self._next:
+            if self._next == "[":
+                self._read_list({})
+                continue
+            start, line, count = self._at, self.line, len(self.rows)
+            self._read_members(members := dict[str, object]())
+            if is_tool(members) or len(self.rows) == count:
+                self.rows[count:] = [Row(line, self._decode(self._text, start)[0])]
 
-    def line_at(self, at: int) -> int:
-        last, number = self._counted if self._counted[0] <= at else (0, 1)
-        number += self._text.count("\n", last, at)
-        self._counted = (at, number)
-        return number
+    def decode(self) -> object:
+        value, end = self._decode(self._text, self._at)
+        self._move_to(end)
+        return value
 
-    def decode(self, at: int) -> tuple[object, int]:
-        value, end = self._decoder.raw_decode(self._text, at)
-        return cast("object", value), end
+    def _move_to(self, at: int) -> None:
+        if space := _SPACE.match(self._text, at):
+            self.line += self._text.count("\n", self._at, space.end())
+            self._at = space.end()
+            self._next = self._text[self._at : self._at + 1]
 
-    def rows(self, at: int) -> Generator[Row, None, int]:
-        """Yield the rows of the value that starts here; return where it ends."""
-        if self._starts_with(at, "["):
-            return (yield from self._list_rows(at))
-        if self._starts_with(at, "{"):
-            return (yield from self._object_rows(at))
-        value, end = self.decode(at)
-        yield Row(self.line_at(at), value)
-        return end
+    def _skip(self, character: str, *, unless: str = "") -> None:
+        if self._next == character:
+            self._move_to(self._at + 1)
+        elif not unless or self._next != unless:
+            raise json.JSONDecodeError(f"Expecting '{character}'", self._text, self._at)
 
-    def _starts_with(self, at: int, character: str) -> bool:
-        return self._text.startswith(character, at)
+    def _read_members(self, members: dict[str, object]) -> None:
+        self._skip("{")
+        while self._next != "}":
+            key = str(self.decode() if self._next == '"' else self._skip('"'))
+            self._skip(":")
+            if key in TOOL_LIST_KEYS and self._next == "[":
+                self._read_list(members)
+            elif key == "result" and self._next == "{":
+                self._read_members(members)
+            else:
+                members[key] = self.decode()
+            self._skip(",", unless="}")
+        self._skip("}")
 
-    def _skip_comma(self, at: int, closing: str) -> int:
-        """Past the comma after an item, or at the closing bracket."""
-        at = self.skip_space(at)
-        if self._starts_with(at, ","):
-            return self.skip_space(at + 1)
-        if not self._starts_with(at, closing):
-            raise JSONDecodeError(f"Expecting ',' or '{closing}'", self._text, at)
-        return at
-
-    def _list_rows(self, at: int) -> Generator[Row, None, int]:
-        at = self.skip_space(at + 1)
-        while not self._starts_with(at, "]"):
-            start = at
+    def _read_list(self, envelope: dict[str, object]) -> None:
+        self._skip("[")
+        while self._next != "]":
+            start, line = self._at, self.line
             try:
-                at = yield from self._item_rows(start)
-            except (ValueError, RecursionError) as error:
-                resumed = self._salvage.next_item(start)
-                if resumed is None:
-                    raise
-                line = self.line_at(start)
-                yield Row(line, fault=_describe_error(error, line), remedy=FIX_ITEM)
-                at = resumed
-        return at + 1
+                # The envelope is read on after this: its server may stand behind the list.
+                self.rows.append(Row(line, self.decode(), envelope=envelope))
+                self._skip(",", unless="]")
+            except json.JSONDecodeError as error:
+                self._move_to(self._find_next_item(start, error))
+                self.rows.append(_bad_row(error, line, FIX_ITEM, is_last=False))
+        self._skip("]")
 
-    def _item_rows(self, start: int) -> Generator[Row, None, int]:
-        """One item of a list; where only the comma after it is missing, it is good itself."""
-        value, end = self.decode(start)
-        at = self.skip_space(end)
-        is_unparted = self._starts_with(at, "{")
-        if not is_unparted and at < len(self._text):
-            at = self._skip_comma(at, "]")
-        yield Row(self.line_at(start), value)
-        if is_unparted:
-            fault = "Not valid JSON: a comma is missing before this item."
-            yield Row(self.line_at(at), fault=fault, remedy="Put one there.")
-        return at
-
-    def _object_rows(self, at: int) -> Generator[Row, None, int]:
-        start = at
-        members: dict[str, object] = {}
-        inner: list[Row] = []
-        is_envelope = False
-        try:
-            at = self.skip_space(at + 1)
-            while not self._starts_with(at, "}"):
-                key, at = self._read_key(at)
-                if reading := self._member_rows(key, at):
-                    is_envelope = True
-                    at = _collect_rows(reading, inner)
-                else:
-                    members[key], at = self.decode(at)
-                at = self._skip_comma(at, "}")
-        except (ValueError, RecursionError):
-            yield from () if is_tool(members) else assign_server(inner, server_of(members))
-            raise
-        if is_envelope and not is_tool(members):
-            yield from assign_server(inner, server_of(members))
-        else:
-            value = self.decode(start)[0] if is_envelope else members
-            yield Row(self.line_at(start), value)
-        return at + 1
-
-    def _member_rows(self, key: str, at: int) -> Generator[Row, None, int] | None:
-        """The rows that a member holds; what is around them may be said before or after."""
-        if key in TOOL_LIST_KEYS and self._starts_with(at, "["):
-            return self._list_rows(at)
-        if key == "result" and self._starts_with(at, "{"):
-            return self._object_rows(at)
-        return None
-
-    def _read_key(self, at: int) -> tuple[str, int]:
-        if not self._starts_with(at, '"'):
-            raise JSONDecodeError("Expecting a property name in double quotes", self._text, at)
-        key, at = self.decode(at)
-        at = self.skip_space(at)
-        if not self._starts_with(at, ":"):
-            raise JSONDecodeError("Expecting ':'", self._text, at)
-        return str(key), self.skip_space(at + 1)
-
-
-def _collect_rows(reading: Generator[Row, None, int], into: list[Row]) -> int:
-    """Where what is read ends; whatever stops the reading, the rows so far are kept."""
-    while True:
-        try:
-            into.append(next(reading))
-        except StopIteration as done:
-            return int(done.value)
+    def _find_next_item(self, start: int, error: json.JSONDecodeError) -> int:
+        """Where the list continues behind the error: at an item that begins as this one does."""
+        opening = _OPENING.match(self._text, start)
+        pattern = re.escape(opening[0]) if opening else r'\{\s*"'
+        # A missing comma or bracket shows only at the next item, so go back to the last one.
+        begin = max(start, *(self._text.rfind(mark, start, error.pos + 1) for mark in ",}"))
+        found = re.compile(rf"[,}}]\s*(?={pattern})").search(self._text, begin)
+        self._bad_items += 1
+        if not found or self._bad_items > _MAX_BAD_ITEMS:
+            raise error
+        return found.end()

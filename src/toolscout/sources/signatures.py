@@ -1,4 +1,4 @@
-"""A function's parameters as a JSON schema, and arguments as what the function takes."""
+"""JSON schemas of Python functions, and validation of their arguments with Pydantic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MISSING = inspect.Parameter.empty
 
 @dataclass(frozen=True, slots=True)
 class FunctionSignature:
-    """How a function is called: the schema it shows, and the check that its arguments pass."""
+    """How to call a function: its schemas, and the validation of its arguments."""
 
     schema: Schema
     output: Schema | None
@@ -32,16 +32,18 @@ class FunctionSignature:
     positional: tuple[str, ...]
 
     def split(self, checked: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Checked arguments as the function takes them: by position, and by name."""
-        first = [checked[n] for n in self.positional if n in checked]
-        return first, {n: v for n, v in checked.items() if n not in self.positional}
+        """Split checked arguments into positional and keyword arguments."""
+        positional = [checked[n] for n in self.positional if n in checked]
+        return positional, {n: v for n, v in checked.items() if n not in self.positional}
 
 
-def read_signature(function: Callable[..., Any], described: Mapping[str, str]) -> FunctionSignature:
-    """Read a function's signature; `described` says what each parameter means."""
+def read_signature(
+    function: Callable[..., Any], descriptions: Mapping[str, str]
+) -> FunctionSignature:
+    """Read a function's signature; `descriptions` are those of its parameters."""
     label = getattr(function, "__qualname__", None) or repr(function)
     try:
-        return _build_signature(function, described, label)
+        return _build_signature(function, descriptions, label)
     except (NameError, SyntaxError, TypeError, ValueError, PydanticUserError) as error:
         text = str(error).partition("\n")[0].rstrip(".")
         raise SchemaError(
@@ -51,7 +53,7 @@ def read_signature(function: Callable[..., Any], described: Mapping[str, str]) -
 
 
 def _build_signature(
-    function: Callable[..., Any], described: Mapping[str, str], label: str
+    function: Callable[..., Any], descriptions: Mapping[str, str], label: str
 ) -> FunctionSignature:
     hints = get_type_hints(_annotation_owner(function), include_extras=True)
     fields: dict[str, Any] = {}
@@ -64,16 +66,18 @@ def _build_signature(
                 hint=f"Take a list instead: {name}: list[...].",
             )
         if parameter.kind is parameter.VAR_KEYWORD:
-            is_open = True
+            is_open = True  # **kwargs: the schema allows more properties
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(name)
-        fields[name] = _field_type(hints.get(name, Any), parameter.default, described.get(name, ""))
+        fields[name] = _field_type(
+            hints.get(name, Any), parameter.default, descriptions.get(name, "")
+        )
     adapter = _build_adapter(fields, is_open=is_open)
     return FunctionSignature(
         schema=_generate_schema(adapter, label),
         output=_output_schema(hints.get("return"), label),
-        check=lambda given: adapter.validate_python(dict(given)),
+        check=lambda arguments: adapter.validate_python(dict(arguments)),
         positional=tuple(positional),
     )
 
@@ -89,7 +93,7 @@ def _inspect_signature(function: Callable[..., Any], label: str) -> inspect.Sign
 
 
 def _annotation_owner(function: Callable[..., Any]) -> Any:
-    """The thing that has the annotations."""
+    """The object that has the annotations."""
     if isinstance(function, partial):
         return _annotation_owner(cast("partial[Any]", function).func)
     if inspect.isroutine(function):
@@ -98,7 +102,7 @@ def _annotation_owner(function: Callable[..., Any]) -> Any:
 
 
 def _field_type(hint: Any, default: Any, description: str) -> Any:
-    """One key of the arguments: the type as written, with what is known of it added."""
+    """The type of one argument: the hint, with description and default added."""
     inner = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
     infos = [m for m in (*inner, default) if isinstance(m, FieldInfo)]
     if isinstance(default, FieldInfo):
@@ -108,13 +112,15 @@ def _field_type(hint: Any, default: Any, description: str) -> Any:
     if description and not any(info.description for info in infos):
         hint = Annotated[hint, Field(description=description)]
     if default is _MISSING or isinstance(default, FieldInfo):
-        is_needed = all(info.is_required() for info in infos)
-        return hint if is_needed else NotRequired[hint]
+        is_required = all(info.is_required() for info in infos)
+        return hint if is_required else NotRequired[hint]
+    # The default is only shown in the schema. Validation leaves the key out, and the function
+    # supplies the value itself.
     return NotRequired[Annotated[hint, Field(json_schema_extra=_json_default(default))]]
 
 
 def _json_default(default: Any) -> dict[str, Any]:
-    """A default that JSON can say; others stay the function's secret."""
+    """A default for the schema, if JSON can encode it."""
     try:
         value = to_jsonable_python(default)
         json.dumps(value, allow_nan=False)
@@ -124,23 +130,25 @@ def _json_default(default: Any) -> dict[str, Any]:
 
 
 def _build_adapter(fields: dict[str, Any], *, is_open: bool) -> TypeAdapter[dict[str, Any]]:
+    # A TypedDict and not a model: validation gives a plain dictionary for the call, with only the
+    # arguments that were passed.
     shape: Any = TypedDict("shape", fields)  # pyright: ignore[reportArgumentType]  keys of run time
     shape.__pydantic_config__ = ConfigDict(extra="allow" if is_open else "forbid")
     return TypeAdapter(shape)
 
 
 class _PlainSchemaGenerator(GenerateJsonSchema):
-    """Schemas without made-up titles, which tell a model nothing, and with what JSON can say."""
+    """Schemas without generated titles, which only cost tokens, and with valid JSON defaults."""
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
-        """What cannot be said stays unsaid, without a word."""
+        """Ignore warnings: a default that cannot be encoded is simply left out."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  the name is Pydantic's
-        """Never."""
+        """No field gets a generated title."""
         return False
 
     def encode_default(self, dft: Any) -> Any:
-        """As ever, but what JSON has no word for is refused, and so left out."""
+        """Refuse NaN and infinity, so that Pydantic leaves the default out."""
         value = super().encode_default(dft)
         try:
             json.dumps(value, allow_nan=False)
@@ -161,7 +169,7 @@ def _generate_schema(
 
 
 def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
-    """Without the titles of the types themselves, with `type` and `properties` in front."""
+    """Remove the titles of types, and put `type` and `properties` first."""
     schema.pop("title", None)
     for name, definition in schema.get("$defs", {}).items():
         if definition.get("title") == name:
@@ -170,7 +178,7 @@ def _remove_titles(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _output_schema(hint: Any, label: str) -> Schema | None:
-    """What a function gives back, if that is an object with named fields."""
+    """The schema of the return type, if it is an object with named fields."""
     if not isinstance(hint, type) or not _has_fields(hint):
         return None
     return _generate_schema(TypeAdapter(hint), label, "serialization")

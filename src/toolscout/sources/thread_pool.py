@@ -1,4 +1,4 @@
-"""Threads for functions that are not ours: one that never returns holds up nobody else."""
+"""Daemon threads for user functions, so that a hanging function blocks nothing else."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _Work = tuple["Future[Any]", Callable[[], Any]]
 
-MOST_AT_ONCE = 32
-"""How many calls of one function run at once; the next wait for one of them to return."""
+# Concurrent calls of one function; further calls wait until one returns.
+MAX_CONCURRENT_CALLS = 32
 
 
 class DaemonThreadPool:
-    """Runs a function aside, each call in a thread, as long as there are not too many of them.
+    """Runs calls of a function in daemon threads, up to a limit at once.
 
-    The event loop's own threads are few and the whole library needs them, and a program waits for
-    them when it ends. These are others, and they die with the program.
+    The event loop's default executor does not fit: it has few threads, which search and store need
+    as well, and the interpreter waits for them at exit. Daemon threads end with the program.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._running = 0
-        self._waiting: deque[_Work] = deque()
+        self._queue: deque[_Work] = deque()
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What it returns in the caller's context; given up before its turn, it is not called."""
+        """Run a function in the caller's context; if cancelled in the queue, it is never called."""
         future: Future[T] = Future()
         work = future, partial(copy_context().run, function, *args, **kwargs)
         self._submit(work)
@@ -45,8 +45,8 @@ class DaemonThreadPool:
 
     def _submit(self, work: _Work) -> None:
         with self._lock:
-            if self._running == MOST_AT_ONCE:
-                self._waiting.append(work)
+            if self._running == MAX_CONCURRENT_CALLS:
+                self._queue.append(work)
                 return
             Thread(
                 target=self._run_worker, args=(work,), name="toolscout-function", daemon=True
@@ -54,18 +54,20 @@ class DaemonThreadPool:
             self._running += 1
 
     def _withdraw(self, work: _Work) -> None:
-        with self._lock, suppress(ValueError):  # it may have begun
-            self._waiting.remove(work)
+        with self._lock, suppress(ValueError):  # it may have started already
+            self._queue.remove(work)
 
     def _run_worker(self, work: _Work | None) -> None:
+        # A worker takes over queued calls before it ends, so the limit on threads holds without a
+        # scheduler.
         while work is not None:
             _run_work(*work)
             work = self._next_work()
 
     def _next_work(self) -> _Work | None:
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
+            if self._queue:
+                return self._queue.popleft()
             self._running -= 1
             return None
 
@@ -75,7 +77,7 @@ def _run_work(future: Future[Any], work: Callable[[], Any]) -> None:
         return
     try:
         value = work()
-    except BaseException as error:  # noqa: BLE001 - whoever waits for it decides what it means
+    except BaseException as error:  # noqa: BLE001  the waiting caller handles it
         future.set_exception(error)
     else:
         future.set_result(value)

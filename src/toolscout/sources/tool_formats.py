@@ -1,7 +1,7 @@
-"""Tools out of decoded values, whichever of the known shapes they have.
+"""Detect tool formats and unwrap them: our own, OpenAI, Anthropic, Gemini and MCP.
 
-Our own rows, OpenAI Chat and Responses (namespaces too), Anthropic, Gemini and MCP differ in what
-they wrap a tool in and what they call its parts; nobody has to say which one a file holds.
+The formats differ in the envelope around a tool and in the names of its fields. The format is seen
+from the data, so nobody has to name it.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from ..errors import CatalogError
 from .rows import TOOL_LIST_KEYS, is_tool, server_of
 from .tool_parser import parse_tool
 
-_DEEPEST = 8
+_MAX_DEPTH = 8
+# In an object that maps names to tools, every value has one of these keys.
 _TOOL_KEYS = frozenset({"description", "parameters", "input_schema", "inputSchema", "phrases"})
 
 
 def parse_tools(value: object, *, server: str = "") -> Iterator[Tool | CatalogError]:
-    """Every tool that a decoded value holds, or why one of them is none."""
+    """Every tool in a decoded value, or the error of one that is invalid."""
     for row in _unwrap(value, server):
         try:
             yield row if isinstance(row, CatalogError) else parse_tool(row)
@@ -29,8 +30,8 @@ def parse_tools(value: object, *, server: str = "") -> Iterator[Tool | CatalogEr
 
 
 def _unwrap(value: object, server: str, depth: int = 0) -> Iterator[object]:
-    """Plain rows, taken out of whatever lists and envelopes they come in."""
-    if depth > _DEEPEST or not isinstance(value, list | dict):
+    """The tool objects in a value, taken out of lists and envelopes."""
+    if depth > _MAX_DEPTH or not isinstance(value, list | dict):
         yield value
         return
     if isinstance(value, list):
@@ -49,20 +50,21 @@ def _unwrap(value: object, server: str, depth: int = 0) -> Iterator[object]:
 
 
 def _envelope_content(node: dict[str, Any]) -> object:
-    """What an envelope holds: lists of tools, a reply, or one function."""
+    """The content of an envelope: its lists of tools, an MCP result, or one function."""
     lists = [node[key] for key in TOOL_LIST_KEYS if _is_tool_list(node.get(key))]
     if lists:
         return [item for rows in lists for item in rows]
     if isinstance(node.get("result"), dict):
         return node["result"]
     if isinstance(node.get("function"), dict):
+        # OpenAI Chat: fields beside "function", such as "server", belong to the tool as well.
         outer = {k: v for k, v in node.items() if k not in ("function", "type")}
         return outer | node["function"]
     return None
 
 
 def _is_tool_list(value: object) -> bool:
-    """Whether this is a list of tools, though some of its items may be none."""
+    """Whether a value is a list of tools, of which some may be invalid."""
     items = cast("list[object]", value) if isinstance(value, list) else None
     return items is not None and (not items or any(isinstance(item, dict) for item in items))
 
@@ -75,21 +77,21 @@ def _qualify_row(row: dict[str, Any], server: str) -> dict[str, Any]:
 
 
 def _is_name_map(node: Mapping[str, Any]) -> bool:
-    """Whether this maps names to tools."""
-    inner: Iterable[object] = node.values()
+    """Whether an object maps names to tools."""
+    values: Iterable[object] = node.values()
     return (
         bool(node)
         and "name" not in node
         and all(
-            isinstance(i, dict) and not _TOOL_KEYS.isdisjoint(cast("dict[str, Any]", i))
-            for i in inner
+            isinstance(value, dict) and not _TOOL_KEYS.isdisjoint(cast("dict[str, Any]", value))
+            for value in values
         )
     )
 
 
-def _row_for_key(key: str, inner: dict[str, Any], server: str) -> object:
-    if inner.get("name", key) == key:
-        return _qualify_row({"name": key} | inner, server)
+def _row_for_key(key: str, row: dict[str, Any], server: str) -> object:
+    if row.get("name", key) == key:
+        return _qualify_row({"name": key} | row, server)
     return CatalogError(
-        f"The entry {key!r} calls itself {inner['name']!r}.", hint="Make the two names one."
+        f"The entry {key!r} calls itself {row['name']!r}.", hint="Make the two names one."
     )

@@ -1,4 +1,4 @@
-"""The border that rows from outside cross once: checked, cleaned, and frozen as a tool."""
+"""Parse rows from outside into tools: check, clean and freeze them, once."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..catalog.tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, 
 from ..errors import CatalogError, SchemaError
 from .gemini import builtin_tool_key, lowercase_types
 
+# The names that other formats have for our fields.
 _ALIASES = {
     "title": "title display_name displayName",
     "parameters": "parameters full_parameters inputSchema input_schema parametersJsonSchema"
@@ -25,7 +26,6 @@ _ALIASES = {
     "defer": "defer deferrable defer_loading",
     "annotations": "annotations hints",
 }
-"""What others call our fields."""
 _PLAIN = "name description server category phrases tags usage extraction metadata local policy"
 _FIELD_NAMES = {name: name for name in _PLAIN.split()} | {
     alias: ours for ours, aliases in _ALIASES.items() for alias in aliases.split()
@@ -36,6 +36,7 @@ _HINTS = {
     "idempotent": ("idempotent", "idempotentHint"),
     "open_world": ("open_world", "openWorldHint", "openWorld"),
 }
+# Spellings of other formats; `defer_loading` of the providers is a boolean.
 _DEFERRAL_ALIASES: dict[object, str] = {"automatic": "auto", True: "always", False: "auto"}
 _EXTRACTION = {
     "path": "path",
@@ -46,7 +47,7 @@ _EXTRACTION = {
 
 
 def parse_tool(row: object) -> Tool:
-    """The tool that a row describes; what we do not know is kept as metadata."""
+    """Parse a row; unknown keys are kept as metadata."""
     if not isinstance(row, dict):
         raise CatalogError(
             f"A tool must be an object, not {_json_type(row)}.",
@@ -56,28 +57,28 @@ def parse_tool(row: object) -> Tool:
 
 
 class _ToolParser:
-    """One row being read; every fault is noted, so that all can be mended at once."""
+    """Parses one row and collects all its errors, so that they can be fixed at once."""
 
     def __init__(self, row: dict[str, Any]) -> None:
         self._known: dict[str, Any] = {}
         self._extra: dict[str, Any] = {}
         self._faults: list[str] = []
         for key, raw in row.items():
-            ours = _FIELD_NAMES.get(key)
-            value = self._schema_or_prose(raw) if ours == "parameters" else raw
-            if ours is None or (ours == "output" and not isinstance(value, dict)):
+            field = _FIELD_NAMES.get(key)
+            value = self._schema_or_prose(raw) if field == "parameters" else raw
+            if field is None or (field == "output" and not isinstance(value, dict)):
                 if key != "type" or not _is_plain_type(value):
                     self._extra[key] = value
-            elif value is not None and (ours not in self._known or key == "full_parameters"):
-                self._known[ours] = value
+            elif value is not None and (field not in self._known or key == "full_parameters"):
+                self._known[field] = value
 
     def parse(self) -> Tool:
-        """The tool, or one error with all faults."""
+        """The tool, or one error with all faults of the row."""
         known = self._known
         fields: dict[str, Any] = {"name": self._parse_name(known.get("name"))}
-        for key, read in _FIELD_PARSERS.items():
+        for key, parse in _FIELD_PARSERS.items():
             if key in known:
-                fields[key] = read(self, key, known[key])
+                fields[key] = parse(self, key, known[key])
         if "annotations" in known:
             self._apply_annotations(fields, self._parse_object("annotations", known["annotations"]))
         if "policy" in known:
@@ -92,12 +93,12 @@ class _ToolParser:
             )
         return Tool(**fields)
 
-    def _parse_name(self, given: object) -> str:
-        if hosted := self._provider_tool():
-            self._faults.append(f"{hosted!r} is run by the model's provider: leave it out.")
-        elif given is not None and not isinstance(given, str):
-            self._faults.append(f"Its name must be text, not {_json_type(given)}.")
-        name = clean_line(given, cap=NAME_CAP + 1) if isinstance(given, str) else ""
+    def _parse_name(self, value: object) -> str:
+        if provider_tool := self._provider_tool():
+            self._faults.append(f"{provider_tool!r} is run by the model's provider: leave it out.")
+        elif value is not None and not isinstance(value, str):
+            self._faults.append(f"Its name must be text, not {_json_type(value)}.")
+        name = clean_line(value, cap=NAME_CAP + 1) if isinstance(value, str) else ""
         if not name and not self._faults:
             self._faults.append('It has no name: add "name".')
         if len(name) > NAME_CAP:
@@ -106,24 +107,24 @@ class _ToolParser:
         return name
 
     def _provider_tool(self) -> str:
-        """What the provider runs, if this is that: a type or a key of its own, and little more."""
+        """The type or key of a tool that the model's provider runs, such as `web_search`."""
         kind = self._extra.get("type")
         if isinstance(kind, str) and self._known.keys().isdisjoint(("description", "parameters")):
             return kind
         return "" if self._known else builtin_tool_key(self._extra)
 
-    def _check_type(self, key: str, value: object, kind: type, wanted: str) -> bool:
+    def _check_type(self, key: str, value: object, kind: type, expected: str) -> bool:
         if isinstance(value, kind):
             return True
-        self._faults.append(f"Its {key} must be {wanted}, not {_json_type(value)}.")
+        self._faults.append(f"Its {key} must be {expected}, not {_json_type(value)}.")
         return False
 
     def _parse_object(self, key: str, value: object) -> dict[str, Any]:
-        is_one = self._check_type(key, value, dict, "an object")
-        return cast("dict[str, Any]", value) if is_one else {}
+        is_object = self._check_type(key, value, dict, "an object")
+        return cast("dict[str, Any]", value) if is_object else {}
 
     def parse_line(self, key: str, value: Any) -> str:
-        """A text on one line; equal ones are kept once."""
+        """A text on one line, interned because many tools share a server or a category."""
         return intern(clean_line(value)) if self._check_type(key, value, str, "text") else ""
 
     def parse_prose(self, key: str, value: Any) -> str:
@@ -131,7 +132,7 @@ class _ToolParser:
         return clean(value) if self._check_type(key, value, str, "text") else ""
 
     def parse_lines(self, key: str, value: Any) -> tuple[str, ...]:
-        """Several texts, each once; a single one may stand alone."""
+        """Several texts without duplicates; a single text need not be in a list."""
         items: list[Any] = [value] if isinstance(value, str) else value
         if not _is_text_list(items):
             self._faults.append(f"Its {key} must be a list of texts.")
@@ -143,11 +144,11 @@ class _ToolParser:
         return self._check_type(key, value, bool, "true or false") and value
 
     def parse_risk(self, key: str, value: Any) -> Risk | None:
-        """How dangerous it is."""
+        """The risk level."""
         return value if self._check_choice(key, value, RISKS) else None
 
     def parse_deferral(self, key: str, value: Any) -> Deferral:
-        """Whether it is kept out of view; others say so with true and false."""
+        """The deferral; other formats have a boolean instead."""
         spelled: Any = (
             _DEFERRAL_ALIASES.get(value, value) if isinstance(value, str | bool) else value
         )
@@ -168,20 +169,20 @@ class _ToolParser:
             return Schema()
 
     def parse_extraction(self, key: str, value: Any) -> Extraction | None:
-        """Where entities are found in its results."""
+        """The extraction of entities from results."""
         row = self._parse_object(key, value)
         texts: dict[str, str] = {}
-        for ours, theirs in _EXTRACTION.items():
-            text = row.get(ours, row.get(theirs, "id" if ours == "id_field" else None))
+        for field, alias in _EXTRACTION.items():
+            text = row.get(field, row.get(alias, "id" if field == "id_field" else None))
             if not _is_text(text):
-                self._faults.append(f"Its extraction needs {ours!r} as text.")
+                self._faults.append(f"Its extraction needs {field!r} as text.")
                 return None
-            texts[ours] = clean_line(text)
+            texts[field] = clean_line(text)
         is_array = row.get("is_array", row.get("isArray", False))
         return Extraction(**texts, is_array=is_array is True)
 
     def _schema_or_prose(self, value: object) -> object:
-        """A schema; words for a reader in its place are kept beside it."""
+        """A schema; prose in its place is kept as metadata."""
         if not isinstance(value, str):
             return value
         decoded = _decode_object(value)
@@ -189,18 +190,18 @@ class _ToolParser:
             self._extra["arguments"] = clean(value)
         return decoded
 
-    def _apply_annotations(self, fields: dict[str, Any], given: dict[str, Any]) -> None:
-        rest = dict(given)
+    def _apply_annotations(self, fields: dict[str, Any], annotations: dict[str, Any]) -> None:
+        rest = dict(annotations)
         title = rest.pop("title", None)
         if isinstance(title, str) and not fields.get("title"):
             fields["title"] = clean_line(title)
-        said: dict[str, bool] = {}
-        for ours, spellings in _HINTS.items():
+        hints: dict[str, bool] = {}
+        for field, spellings in _HINTS.items():
             for spelling in spellings:
                 value = rest.pop(spelling, None)
                 if value is not None and self.parse_flag(f"annotation {spelling}", value) is value:
-                    said[ours] = value
-        fields["annotations"] = Annotations(**said) if said else None
+                    hints[field] = value
+        fields["annotations"] = Annotations(**hints) if hints else None
         if rest:
             self._extra["annotations"] = rest
 
@@ -210,9 +211,9 @@ class _ToolParser:
         elif policy != "auto":
             self._extra["policy"] = policy
 
-    def _parse_metadata(self, given: object) -> str:
+    def _parse_metadata(self, value: object) -> str:
         try:
-            return encode_json(self._extra | self._parse_object("metadata", given))
+            return encode_json(self._extra | self._parse_object("metadata", value))
         except JSONEncodeError as error:
             self._faults.append(f"Its metadata {error}.")
             return "{}"
@@ -239,7 +240,7 @@ _FIELD_PARSERS: dict[str, Callable[[_ToolParser, str, Any], object]] = {
 
 
 def _json_type(value: object) -> str:
-    """A value's type in the words of JSON."""
+    """The JSON name of a value's type."""
     match value:
         case None:
             return "null"
@@ -258,7 +259,7 @@ def _json_type(value: object) -> str:
 
 
 def _is_plain_type(value: object) -> bool:
-    """Whether a type says only that this is a tool."""
+    """Whether a `type` says only that the object is a tool."""
     return value in ("function", "custom", "tool")
 
 
@@ -271,7 +272,7 @@ def _is_text_list(value: object) -> bool:
 
 
 def _decode_object(text: str) -> dict[str, Any] | None:
-    """The object that a text spells out, if it is one."""
+    """The JSON object in a text, or None."""
     if not text.lstrip().startswith("{"):
         return None
     try:

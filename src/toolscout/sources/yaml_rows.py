@@ -1,152 +1,125 @@
-"""Rows out of YAML, read the way JSON would: no dates, no `yes` for true, no bombs."""
+"""Rows of YAML, read the way JSON would be: no dates, no `yes` for true, no alias bombs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from heapq import merge
-from typing import Any, cast
+from typing import Any, ClassVar
 
 import yaml
-from yaml.constructor import SafeConstructor
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from .rows import FIX_ITEM, FIX_REST, TOOL_LIST_KEYS, Row, is_tool, server_of
-from .yaml_events import (
-    YAML_ERRORS,
-    UnreadableYAML,
-    YAMLLoader,
-    describe_yaml_error,
-    error_position,
-    parse_events,
+from .rows import CUT_OFF, FIX_ITEM, FIX_REST, TOOL_LIST_KEYS, Row, is_tool
+
+YAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, RecursionError)
+_MAX_DEPTH = 200
+_MAX_NODES = 5_000_000  # with all aliases written out, so that a few lines never stand for more
+_YAML: Any = yaml  # its stubs leave half of it untyped
+_BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class YAMLLoader(_BASE):
+    """Scalars are text, numbers, true, false or null; everything else stays text."""
+
+    yaml_implicit_resolvers: ClassVar[Any] = {
+        first: [(tag, form) for tag, form in rules if not tag.endswith((":timestamp", ":bool"))]
+        for first, rules in _BASE.yaml_implicit_resolvers.items()
+    }
+
+
+YAMLLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
 )
-from .yaml_recovery import blank_broken_items, blank_dangling_items
-
-_MOST_NODES = 2_000_000
-_NULL = "tag:yaml.org,2002:null"
-_TEXT = "tag:yaml.org,2002:str"
 
 
 def read_yaml(text: str) -> Iterator[Row]:
-    """The items of each list of tools; any other document whole; a bad item costs only itself."""
-    faults: list[Row] = []
-    rows: Iterator[Row] = iter(())
-    for salvage in (blank_broken_items, blank_dangling_items, None):
-        try:
-            documents, has_aliases = _compose_documents(text)
-        except YAML_ERRORS as error:
-            if salvage is None:
-                rows = iter([_error_row(error)])
-                break
-            text, found = salvage(text)
-            faults += found
-        else:
-            rows = _document_rows(documents, has_aliases=has_aliases)
-            break
-    faults.sort(key=lambda row: row.line)
-    yield from merge(faults, rows, key=lambda row: row.line)
-
-
-def _error_row(error: Exception) -> Row:
-    line, _ = error_position(error) or (0, 0)
-    return Row(line + 1, fault=describe_yaml_error(error), remedy=FIX_REST)
-
-
-def _compose_documents(text: str) -> tuple[list[Node], bool]:
-    """Every document of a text, and whether aliases occur; raises where it cannot be read."""
-    has_aliases = False
-    for event in parse_events(text):
-        has_aliases = has_aliases or isinstance(event, yaml.AliasEvent)
-    loader: Any = YAMLLoader(text)
+    """Read the items of a list of tools one by one, anything else whole."""
+    faults: dict[int, Row] = {}
     try:
-        nodes: list[Node] = []
-        while loader.check_node():
-            nodes.append(loader.get_node())
-    finally:
-        loader.dispose()
-    return nodes, has_aliases
+        check_yaml(text)
+        documents = list(_YAML.compose_all(text, Loader=YAMLLoader))
+        rows = (row for document in documents for row in _document_rows(document))
+    except YAML_ERRORS as error:
+        good_text, faults = _replace_bad_items(text)
+        line = getattr(getattr(error, "problem_mark", None), "line", 0) + 1
+        fault = Row(line, fault=describe_yaml_error(error), remedy=FIX_REST)
+        rows = read_yaml(good_text) if faults else iter([fault])
+    for row in rows:
+        yield faults.pop(row.line, row)
+    yield from faults.values()
 
 
-def _document_rows(documents: list[Node], *, has_aliases: bool) -> Iterator[Row]:
-    scale = _ExpansionBudget()
-    for document in documents:
-        for node, server in _tool_nodes(document):
-            line = node.start_mark.line + 1
-            try:
-                if has_aliases:
-                    scale.spend(node)
-                value = _construct(node)
-            except YAML_ERRORS as error:
-                yield Row(line, fault=describe_yaml_error(error), remedy=FIX_ITEM)
-            else:
-                yield Row(line, value, server=server)
+def describe_yaml_error(error: Exception, *, above: int = 0) -> str:
+    """Explain an error; `above` is how many lines of the file stand above the text."""
+    if not isinstance(error, yaml.YAMLError):
+        is_encoding = isinstance(error, UnicodeError)
+        return "Not valid UTF-8." if is_encoding else f"Cannot be read: {error}."
+    reason = getattr(error, "problem", None) or str(error).partition("\n")[0]
+    mark: Any = getattr(error, "problem_mark", None)
+    place = f" at line {above + mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"Not valid YAML: {reason}{place}."
 
 
-def _construct(node: Node) -> object:
-    constructor: Any = SafeConstructor()  # a new one each, since a fault leaves traces in it
-    return cast("object", constructor.construct_document(node))
+def check_yaml(text: str) -> None:
+    """Refuse syntax errors, and what would exhaust stack or memory: nesting, billion laughs."""
+    sizes: dict[str | None, int] = {}  # how many nodes an anchor stands for
+    open_nodes: list[tuple[str | None, int]] = []
+    total = 0
+    for event in _YAML.parse(text, Loader=YAMLLoader):
+        total += 1
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, total))
+            sizes[event.anchor] = _MAX_NODES  # inside itself it would never end
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_nodes.pop()
+            sizes[anchor] = total - before
+        elif isinstance(event, yaml.AliasEvent):
+            total += sizes.get(event.anchor, 1)
+        if len(open_nodes) > _MAX_DEPTH:
+            raise yaml.YAMLError(f"nested more than {_MAX_DEPTH} levels deep")
+        if total > _MAX_NODES:
+            raise yaml.YAMLError(f"more than {_MAX_NODES:,} values, with each alias written out")
 
 
-def _tool_nodes(node: Node, server: str = "") -> Iterator[tuple[Node, str]]:
-    """The items of a document's lists of tools, with their server; without a list, itself."""
-    if isinstance(node, SequenceNode):
-        yield from ((item, server) for item in _children(node))
-        return
-    members = _members(node)
-    said = {key: value.value if value.tag == _TEXT else None for key, value in members.items()}
-    server = server_of(said) or server
-    lists = [value for key, value in members.items() if key in TOOL_LIST_KEYS and _is_list(value)]
-    if is_tool(said) or not (lists or isinstance(members.get("result"), MappingNode)):
-        yield node, ""
-    elif lists:
-        yield from ((item, server) for value in lists for item in _children(value))
-    else:
-        yield from _tool_nodes(members["result"], server)
+def _replace_bad_items(text: str) -> tuple[str, dict[int, Row]]:
+    """Replace each item of the outermost list that is not YAML by itself with `- null`."""
+    indent = min(re.findall(r"(?m)^( *)-(?:\s|$)", text), default="")
+    # An item goes on with lines that are farther in, blank, or a comment.
+    item = rf"(?m)(^{indent}-(?:[ \t\r].*)?$(?:\n(?:{indent}[ \t].*|[ \t\r]*(?:#.*)?)$)*)"
+    parts = re.split(item, text)
+    faults, line = dict[int, Row](), 1
+    for number, part in enumerate(parts):
+        try:
+            if number % 2:  # every second part is an item
+                check_yaml(part)
+        except YAML_ERRORS as error:
+            mark: Any = getattr(error, "problem_mark", None)
+            is_cut = number == len(parts) - 2 and mark and mark.index >= len(part.rstrip())
+            fault = describe_yaml_error(error, above=line - 1)
+            faults[line] = Row(line, fault=fault, remedy=CUT_OFF if is_cut else FIX_ITEM)
+            parts[number] = f"{indent}- null" + "\n" * part.count("\n")
+        line += part.count("\n")
+    return "".join(parts), faults
 
 
-def _members(node: Node) -> dict[str, Node]:
-    if not isinstance(node, MappingNode):
-        return {}
-    pairs = cast("list[tuple[Node, Node]]", node.value)
-    return {key.value: value for key, value in pairs if isinstance(key, ScalarNode)}
+def _document_rows(document: Any) -> Iterator[Row]:
+    members = _members(document)
+    members |= _members(members.get("result"))
+    lists = [members[key] for key in members if key in TOOL_LIST_KEYS]
+    items = [item for node in lists if isinstance(node, yaml.SequenceNode) for item in node.value]
+    envelope = {key: n.value if n.tag.endswith(":str") else None for key, n in members.items()}
+    if isinstance(document, yaml.SequenceNode):
+        items = document.value
+    elif is_tool(envelope) or not items:
+        items, envelope = [document], {}
+    for item in items:
+        line = item.start_mark.line + 1
+        constructor = _YAML.constructor.SafeConstructor()  # an error would leave traces in it
+        try:
+            yield Row(line, constructor.construct_document(item), envelope=envelope)
+        except YAML_ERRORS as error:
+            yield Row(line, fault=describe_yaml_error(error), remedy=FIX_ITEM)
 
 
-def _is_list(node: Node) -> bool:
-    """Whether this is a list, even one with nothing in it."""
-    return isinstance(node, SequenceNode) or node.tag == _NULL
-
-
-def _children(node: Node) -> list[Node]:
-    match node:
-        case SequenceNode():
-            return list(cast("list[Node]", node.value))
-        case MappingNode():
-            pairs = cast("list[tuple[Node, Node]]", node.value)
-            return [part for pair in pairs for part in pair]
-        case _:
-            return []
-
-
-class _ExpansionBudget:
-    """Weighs rows with every alias written out, so that a few lines never stand for millions."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, int] = {}
-        self._total = 0
-
-    def spend(self, node: Node) -> None:
-        """Refuse a row that never ends, or that is more than all may be together."""
-        weight = self._node_count(node)
-        if self._total + weight > _MOST_NODES:
-            raise UnreadableYAML("its aliases multiply beyond measure")
-        self._total += weight
-
-    def _node_count(self, node: Node) -> int:
-        known = self._known.get(id(node))
-        if known is not None:
-            if known < 0:
-                raise UnreadableYAML("an alias refers to what it is part of")
-            return known
-        self._known[id(node)] = -1
-        total = 1 + sum(self._node_count(child) for child in _children(node))
-        self._known[id(node)] = min(total, _MOST_NODES + 1)
-        return self._known[id(node)]
+def _members(node: Any) -> dict[str, Any]:
+    pairs: list[tuple[Any, Any]] = node.value if isinstance(node, yaml.MappingNode) else []
+    return {key.value: child for key, child in pairs if isinstance(key, yaml.ScalarNode)}

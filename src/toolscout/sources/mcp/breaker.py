@@ -1,4 +1,4 @@
-"""When to try a failing server again: a pure value, told the time."""
+"""Exponential back-off for a failing server, as a pure value."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ _MAX_WAIT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """Counts failures in a row; each one doubles the wait before the next attempt."""
+    """Consecutive failures of a server; each one doubles the wait before the next attempt."""
 
     failures: int = 0
     retry_at: float = 0.0
     reason: str = ""
 
     def record_failure(self, reason: str, *, now: float) -> Breaker:
-        """One more failure: wait longer."""
+        """Count one more failure and wait longer."""
+        # The exponent is bounded so that a server that is down for days does not make huge numbers.
         wait = min(_MAX_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(self.failures, 10))
         return Breaker(failures=self.failures + 1, retry_at=now + wait, reason=reason)
 
     def record_success(self) -> Breaker:
-        """All is well again."""
+        """Start again without failures."""
         return Breaker()
 
     def may_try(self, *, now: float) -> bool:
@@ -31,10 +32,10 @@ class Breaker:
         return now >= self.retry_at
 
     def wait_seconds(self, *, now: float) -> float:
-        """How long until the next attempt."""
+        """Seconds until the next attempt is allowed."""
         return max(0.0, self.retry_at - now)
 
     def retry_message(self, *, now: float) -> str:
-        """When the next attempt is, in words."""
+        """A sentence that says when the next attempt is allowed."""
         seconds = max(1, math.ceil(self.wait_seconds(now=now)))
-        return f"It is tried again in {'a second' if seconds == 1 else f'{seconds} seconds'}."
+        return f"The next attempt is in {'a second' if seconds == 1 else f'{seconds} seconds'}."

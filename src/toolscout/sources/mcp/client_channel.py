@@ -1,4 +1,4 @@
-"""What a server may say to its caller while a call runs, and how the two find each other."""
+"""The client behind a call, as the MCP server that runs the call may reach it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ InputAnswer = types.InputResponse | types.ErrorData
 
 
 class ClientChannel(Protocol):
-    """One caller, as far as the server it calls may talk back to it.
+    """One client, as far as the server it calls may talk back to it.
 
-    `takes_unfinished` says that the caller answers a server's questions itself, by calling again
-    with `responses` and `state`; otherwise they are put to it through `answer`. `capabilities`
-    are what it can be asked at all, as a client declares them.
+    `accepts_input_required`: the client answers a server's questions itself, by calling again
+    with `responses` and `state`. Otherwise each question is passed to `answer`. `capabilities` are
+    those that the client declares; they decide what it can be asked.
     """
 
-    takes_unfinished: bool
+    accepts_input_required: bool
     capabilities: Mapping[str, Any]
     meta: Mapping[str, Any]
     responses: types.InputResponses | None
@@ -28,17 +28,17 @@ class ClientChannel(Protocol):
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Pass a progress report on."""
+        """Forward a progress report."""
         ...
 
     async def log(self, message: types.LoggingMessageNotificationParams) -> None:
-        """Pass a log message on."""
+        """Forward a log message."""
         ...
 
     async def answer(self, request: types.InputRequest) -> InputAnswer:
-        """Put a server's question (elicitation or sampling) to the caller."""
+        """Ask the client the server's question (elicitation or sampling)."""
         ...
 
 
-CURRENT_CHANNEL: ContextVar[ClientChannel | None] = ContextVar("exchange", default=None)
-"""The exchange of the call that runs in this context."""
+CURRENT_CHANNEL: ContextVar[ClientChannel | None] = ContextVar("client_channel", default=None)
+"""The client of the call that runs in this context."""

@@ -1,4 +1,4 @@
-"""Read configuration files as plain data: TOML or JSON, with environment variables expanded."""
+"""Read TOML and JSON configuration files, and expand environment variables in their values."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from ...errors import ConfigError
 
+# `${NAME}`, `${env:NAME}` (VS Code) and `${NAME:-default}`. Last any other `${…}`, such as
+# `${input:…}` of VS Code, so that it is reported instead of reaching a server as it is.
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 
 
@@ -18,47 +20,50 @@ def expand_variables(
     text: str,
     variables: Mapping[str, str],
     *,
-    whose: str,
-    found: Callable[[str], object] | None = None,
+    owner: str,
+    on_value: Callable[[str], object] | None = None,
 ) -> str:
     """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty.
 
-    `found` hears the values that came from the environment: a default stands in the file.
+    `on_value` gets each value that came from the environment, but no default: defaults are
+    written in the file and no secret.
     """
 
     def substitute(match: re.Match[str]) -> str:
-        name, default, foreign = cast("tuple[str | None, str | None, str | None]", match.groups())
+        name, default, unknown = cast("tuple[str | None, str | None, str | None]", match.groups())
         if name is None:
             raise ConfigError(
-                f"{whose} uses ${{{foreign}}}, which only another client can fill in.",
+                f"{owner} uses ${{{unknown}}}, which only another client can fill in.",
                 hint="Write ${NAME} and set that environment variable.",
             )
-        given = variables.get(name)
-        if given and found is not None:
-            found(given)
-        given = given or default
-        if given is None:
+        value = variables.get(name)
+        if value and on_value is not None:
+            on_value(value)
+        value = value or default
+        if value is None:
             raise ConfigError(
-                f"{whose} needs the environment variable {name}, which is not set.",
+                f"{owner} needs the environment variable {name}, which is not set.",
                 hint=f"Set {name}, or write ${{{name}:-default}}.",
             )
-        return given
+        return value
 
     return _VARIABLE.sub(substitute, text)
 
 
+# Both patterns match strings first, so that `//` or a comma inside a string is left alone.
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[\]}])', re.DOTALL)
 _SYNTAX_HINTS = {
-    "JSON": "Mend that place: keys and texts stand in double quotes, entries are parted by commas.",
-    "TOML": "Mend that place: texts stand in quotes, and each table and key once.",
+    "JSON": "Fix that place: put keys and strings in double quotes and commas between entries.",
+    "TOML": "Fix that place: put strings in quotes, and write each table and key only once.",
 }
 
 
 def load_config_file(path: str | Path) -> dict[str, Any]:
-    """The file as plain data: TOML by its suffix, JSON otherwise, each key given once."""
+    """Read a file as plain data: TOML by its suffix, JSON otherwise; duplicate keys are errors."""
     path = Path(path)
     try:
+        # Some editors on Windows write a byte order mark.
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(
@@ -68,7 +73,7 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)
-        found: object = json.loads(
+        document: object = json.loads(
             strip_json_comments(text), object_pairs_hook=_reject_duplicate_keys
         )
     except ConfigError:
@@ -78,19 +83,22 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
         raise ConfigError(
             f"{path} is not valid {kind}: {error}.", hint=_SYNTAX_HINTS[kind]
         ) from error
-    if not isinstance(found, dict):
-        raise ConfigError(f"{path} must hold a JSON object.", hint='Start with {"mcpServers": …}.')
-    return cast("dict[str, Any]", found)
+    if not isinstance(document, dict):
+        raise ConfigError(
+            f"{path} must contain a JSON object.", hint='Start with {"mcpServers": …}.'
+        )
+    return cast("dict[str, Any]", document)
 
 
 def strip_json_comments(text: str) -> str:
-    """JSON without the comments and trailing commas that editors allow; all else stays in place."""
+    """Blank out the comments and trailing commas that editors allow in JSON."""
     return _COMMA.sub(_blank_out, _COMMENT.sub(_blank_out, text))
 
 
 def _blank_out(match: re.Match[str]) -> str:
-    found = match.group()
-    return found if found.startswith('"') else re.sub(r"[^\n]", " ", found)
+    # With spaces of the same length, so that line and column in errors stay right.
+    text = match.group()
+    return text if text.startswith('"') else re.sub(r"[^\n]", " ", text)
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,7 +107,7 @@ def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if key in table:
             raise ConfigError(
                 f"The configuration has {key!r} twice in one object.",
-                hint="Rename one; the later would silently replace the earlier.",
+                hint="Rename one of them; otherwise the second would silently replace the first.",
             )
         table[key] = value
     return table

@@ -1,4 +1,4 @@
-"""Why a server cannot be used, as a person can act on it."""
+"""Explain why a connection to an MCP server failed, and what to do about it."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from .connection import Connection
 from .message_repair import is_disconnect
 from .servers import Server, Transport
 
+# The transport to suggest, and the HTTP statuses that suggest it: servers of one HTTP transport
+# answer like this to a client of the other.
 _OTHER_TRANSPORTS: Mapping[Transport, tuple[Transport, tuple[int, ...]]] = {
     "http": ("sse", (404, 405)),
     "sse": ("http", (400, 404, 405, 406)),
@@ -22,20 +24,21 @@ _OTHER_TRANSPORTS: Mapping[Transport, tuple[Transport, tuple[int, ...]]] = {
 
 
 def explain_failure(error: Exception, connection: Connection, server: Server) -> str:
-    """Why a server cannot be used, in words that hold no secret."""
-    said = connection.stderr_tail
-    tail = f" It wrote: {said[-500:]}" if said else ""
+    """Say why a server cannot be used, without its secrets."""
+    stderr = connection.stderr_tail
+    tail = f" It wrote: {stderr[-500:]}" if stderr else ""
     if isinstance(error, TimeoutError):
         return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds.{tail}"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
+        # The system reports a missing cwd and a missing command alike.
         if server.cwd and not Path(server.cwd).is_dir():
-            return f"its cwd {server.redact(server.cwd)!r} is no folder."
-        return f"there is no command {server.redact(server.command)!r}."
+            return f"its cwd {server.redact(server.cwd)!r} is not a folder."
+        return f"the command {server.redact(server.command)!r} was not found."
     if is_disconnect(error):
         return f"it ended before it answered.{tail}"
     if connection.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
         return (
-            f"it wants a login: run toolscout login {server.name} --config FILE, or put a token"
+            f"it requires a login: run toolscout login {server.name} --config FILE, or put a token"
             " into its headers."
         )
     if connection.status_code >= HTTPStatus.BAD_REQUEST:
@@ -51,11 +54,11 @@ def explain_failure(error: Exception, connection: Connection, server: Server) ->
 
 
 def _transport_hint(connection: Connection, server: Server) -> str:
-    """What to write where a server is asked in the other generation's way."""
+    """Suggest the other HTTP transport where the status points to it."""
     other, statuses = _OTHER_TRANSPORTS[server.transport]
     if connection.status_code not in statuses:
         return ""
-    return f' If it speaks the other way of HTTP, give it "type": "{other}".'
+    return f' If it uses the other HTTP transport, give it "type": "{other}".'
 
 
 def _end_sentence(text: str) -> str:

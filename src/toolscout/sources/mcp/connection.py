@@ -1,4 +1,4 @@
-"""One live session with a server, owned by one task from first byte to last."""
+"""One live session with an MCP server, opened and closed by a single task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextvars
 import logging
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
+from importlib.metadata import version
 from typing import Any, cast
 
 import httpx2
@@ -20,27 +21,31 @@ from mcp.client.subscriptions import listen
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..http_client import create_http_client
-from . import expired_session as forgotten
 from .client_channel import CURRENT_CHANNEL, ClientChannel, InputAnswer
-from .listing import LenientDispatcher
+from .dispatcher import LenientDispatcher, record_response
 from .message_repair import is_disconnect
 from .servers import Protocol, Server
 from .streams import MonitoredStream, StderrTail, wait_for_first
 
 log = logging.getLogger(__name__)
+# The SDK's default of 1 MB is too small for long lists of tools.
 _MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CLOSE_TIMEOUT_SECONDS = 5.0
 
 
 class UnvalidatedSession(ClientSession):
-    """A session that hands results on as they are: judging them is the caller's business."""
+    """A session that passes results on unchecked.
+
+    The SDK rejects results that do not match the tool's output schema. A gateway is not the one
+    to judge that: the client gets what the server sent.
+    """
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
-        """Let every result pass."""
+        """Accept every result."""
 
 
 class Connection:
-    """An open session; requests may come from any task, but one task alone opens and closes it."""
+    """An open session; any task may send requests, but only one task opens and closes it."""
 
     dispatcher: LenientDispatcher
 
@@ -49,55 +54,58 @@ class Connection:
         server: Server,
         *,
         protocol: Protocol,
-        talks_back: bool = False,
+        forwards_requests: bool = False,
         auth: httpx2.Auth | None = None,
     ) -> None:
         self.ended = asyncio.Event()
-        self.changed = asyncio.Event()
-        self.free = asyncio.Event()
-        self.free.set()
-        self.updated: Callable[[str], None] | None = None
-        self.calls: list[ClientChannel] = []
+        self.list_changed = asyncio.Event()
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.on_resource_update: Callable[[str], None] | None = None
+        self.channels: list[ClientChannel] = []
         self.has_asked = False
-        self.served = 0
+        self.calls_served = 0
         self.status_code = 0
         self._server = server
         self._protocol: Protocol = protocol
-        self._talks_back = talks_back
+        self._forwards_requests = forwards_requests
         self._users = 0
         self._auth = auth
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[UnvalidatedSession] = asyncio.get_running_loop().create_future()
-        self._tail = StderrTail()
-        # A fresh context: the task outlives the caller that happened to need it first.
+        self._stderr = StderrTail()
+        # One task owns the session, because the SDK's task groups must be left by the task that
+        # entered them. Its context is fresh: it outlives the call that happened to start it, and
+        # must not look as if it belonged to that call's client.
         self._task = asyncio.create_task(
             self._run(), name=f"mcp {server.name}", context=contextvars.Context()
         )
 
     @property
     def session(self) -> UnvalidatedSession:
-        """The session; only once `opened` has returned."""
+        """The session; available once `wait_until_open` has returned."""
         return self._ready.result()
 
     @property
     def is_stateless(self) -> bool:
-        """Whether the server speaks the stateless generation of the protocol."""
+        """Whether the server speaks the stateless protocol (2026-07-28 and later)."""
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
     def announces_changes(self) -> bool:
-        """Whether the server says when its list of tools changes."""
-        has = self.session.server_capabilities
-        return bool(has and has.tools and has.tools.list_changed)
+        """Whether the server announces changes of its list of tools."""
+        capabilities = self.session.server_capabilities
+        return bool(capabilities and capabilities.tools and capabilities.tools.list_changed)
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what the server's process wrote to its error stream."""
-        return self._server.redact(self._tail.text)
+        """The last bytes that the server process wrote to stderr, without secrets."""
+        return self._server.redact(self._stderr.text)
 
     async def wait_until_open(self, timeout_seconds: float) -> None:
-        """Wait until the session is open; raise what prevented it."""
+        """Wait until the session is open; raise the error that prevented it."""
         async with asyncio.timeout(timeout_seconds):
+            # Shielded, so that one waiter that gives up does not cancel the others' future.
             await asyncio.shield(self._ready)
 
     async def close(self) -> None:
@@ -105,28 +113,29 @@ class Connection:
         self._stop.set()
         if not self._ready.done():
             self._task.cancel()
-        # Whoever stops a process waits with limits of its own, and loses it if interrupted.
+        # The SDK stops a process within time limits of its own, and a cancellation in between
+        # would leak the process. An HTTP server may never answer the end of its session.
         is_process = self._server.transport == "stdio"
-        patience = min(_CLOSE_TIMEOUT_SECONDS, self._server.limits.connect_timeout_seconds)
-        await asyncio.wait([self._task], timeout=None if is_process else patience)
+        timeout = min(_CLOSE_TIMEOUT_SECONDS, self._server.limits.connect_timeout_seconds)
+        await asyncio.wait([self._task], timeout=None if is_process else timeout)
         if not self._task.done():
             self._task.cancel()
-            await asyncio.wait([self._task], timeout=patience)
+            await asyncio.wait([self._task], timeout=timeout)
 
     @contextmanager
     def mark_busy(self) -> Generator[None]:
-        """Something runs on the session: it is `free` only when nothing does."""
+        """Mark the session as in use; it is `idle` when no user is left."""
         self._users += 1
-        self.free.clear()
+        self.idle.clear()
         try:
             yield
         finally:
             self._users -= 1
             if not self._users:
-                self.free.set()
+                self.idle.set()
 
     async def follow_changes(self) -> None:
-        """Hear of changed lists from a stateless server, for as long as it tells."""
+        """Set `list_changed` on each change of a stateless server, until the stream ends."""
         capabilities = self.session.server_capabilities or types.ServerCapabilities()
         async with listen(
             self.session,
@@ -136,10 +145,10 @@ class Connection:
                 capabilities.resources and capabilities.resources.list_changed
             ),
         ) as events:
-            # What changed before the server began to tell was not told.
-            self.changed.set()
+            # Changes before the subscription was open were not announced: list once more.
+            self.list_changed.set()
             async for _ in events:
-                self.changed.set()
+                self.list_changed.set()
 
     async def _run(self) -> None:
         try:
@@ -149,24 +158,26 @@ class Connection:
                 session = await stack.enter_async_context(
                     UnvalidatedSession(
                         dispatcher=self.dispatcher,
-                        sampling_callback=self._sample if self._talks_back else None,
-                        elicitation_callback=self._elicit if self._talks_back else None,
+                        sampling_callback=self._sample if self._forwards_requests else None,
+                        elicitation_callback=self._elicit if self._forwards_requests else None,
                         logging_callback=self._forward_log,
                         message_handler=self._handle_message,
-                        client_info=types.Implementation(name="toolscout", version="0.1.0"),
+                        client_info=types.Implementation(
+                            name="toolscout", version=version("toolscout")
+                        ),
                     )
                 )
                 await _negotiate(session, self._protocol)
                 self.dispatcher.version = session.protocol_version or LenientDispatcher.version
                 self._ready.set_result(session)
                 await wait_for_first(self._stop, self.ended)
-        except Exception as error:  # noqa: BLE001 -- whatever ended it, the waiting callers must hear
+        except Exception as error:  # noqa: BLE001 -- the callers that wait for the session must get every error
             if not self._ready.done():
                 self._ready.set_exception(_innermost_error(error))
             else:
                 log.debug("Connection to %s ended: %r", self._server.name, error)
         finally:
-            self._tail.close()
+            self._stderr.close()
             self.ended.set()
             if not self._ready.done():
                 self._ready.cancel()
@@ -175,7 +186,7 @@ class Connection:
         server = self._server
         match server.transport:
             case "stdio":
-                with self._tail.open_writer() as errors:
+                with self._stderr.open_writer() as stderr:
                     return await stack.enter_async_context(
                         stdio_client(
                             StdioServerParameters(
@@ -183,9 +194,10 @@ class Connection:
                                 args=list(server.args),
                                 env=dict(server.env),
                                 cwd=server.cwd or None,
+                                # A stray byte costs one character, not the connection.
                                 encoding_error_handler="replace",
                             ),
-                            errlog=errors,
+                            errlog=stderr,
                         )
                     )
             case "http":
@@ -200,16 +212,16 @@ class Connection:
                     sse_client(server.url, httpx_client_factory=self._create_client)
                 )
 
-    def _create_client(self, *_: Any, **asked: Any) -> httpx2.AsyncClient:
-        async def record_response(response: httpx2.Response) -> None:
+    def _create_client(self, *_: Any, **options: Any) -> httpx2.AsyncClient:
+        async def on_response(response: httpx2.Response) -> None:
             self.status_code = response.status_code
-            forgotten.record_response(response)
+            record_response(response)
 
         return create_http_client(
             self._server.url,
-            headers={**self._server.headers, **(asked.get("headers") or {})},
+            headers={**self._server.headers, **(options.get("headers") or {})},
             allows_private=self._server.allows_private,
-            note=record_response,
+            on_response=on_response,
             auth=self._auth,
         )
 
@@ -220,21 +232,23 @@ class Connection:
             | types.PromptListChangedNotification
             | types.ResourceListChangedNotification,
         ):
-            self.changed.set()
-        elif isinstance(message, types.ResourceUpdatedNotification) and self.updated:
-            self.updated(message.params.uri)
+            self.list_changed.set()
+        elif isinstance(message, types.ResourceUpdatedNotification) and self.on_resource_update:
+            self.on_resource_update(message.params.uri)
 
     def _current_channel(self) -> ClientChannel | None:
-        """Whom a message is for: HTTP says so itself; on a pipe only a lone caller is certain."""
-        exchange = CURRENT_CHANNEL.get()
-        if exchange is None and len(self.calls) == 1:
-            exchange = self.calls[0]
-        return exchange
+        """The client that a server's message is meant for, if that is certain."""
+        # Over Streamable HTTP a message arrives on the stream of its call, and so in its context.
+        # A pipe is one stream for all calls: only if a single call runs is it clear whose it is.
+        channel = CURRENT_CHANNEL.get()
+        if channel is None and len(self.channels) == 1:
+            channel = self.channels[0]
+        return channel
 
     async def _forward_log(self, params: types.LoggingMessageNotificationParams) -> None:
-        exchange = self._current_channel()
-        if exchange is not None:
-            await exchange.log(params)
+        channel = self._current_channel()
+        if channel is not None:
+            await channel.log(params)
 
     async def _sample(
         self,
@@ -252,16 +266,18 @@ class Connection:
 
     async def _ask_client(self, request: types.InputRequest) -> InputAnswer:
         self.has_asked = True
-        exchange = self._current_channel()
-        if exchange is not None:
-            return await exchange.answer(request)
-        reason = "several calls are running" if self.calls else "no call is running"
+        channel = self._current_channel()
+        if channel is not None:
+            return await channel.answer(request)
+        reason = "several calls are running" if self.channels else "no call is running"
         return types.ErrorData(
             code=types.INVALID_REQUEST, message=f"Nobody to ask: {reason} on this connection."
         )
 
 
 async def _negotiate(session: UnvalidatedSession, protocol: Protocol) -> None:
+    # Stateless servers answer `server/discover`. Older ones refuse the unknown method, and get
+    # the handshake instead, unless they ended over it: then there is nobody left to ask.
     if protocol != "handshake":
         try:
             await session.discover()
@@ -277,7 +293,7 @@ async def _negotiate(session: UnvalidatedSession, protocol: Protocol) -> None:
 
 
 def _innermost_error(error: Exception) -> Exception:
-    """The one failure inside the groups that task groups wrap around it."""
+    """The first error inside the exception groups that task groups wrap around it."""
     while isinstance(error, ExceptionGroup):
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     return error

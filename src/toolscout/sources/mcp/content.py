@@ -1,4 +1,4 @@
-"""Prompts and resources of all servers, as two tools that exist only where there is content."""
+"""Prompts and resources of all MCP servers as two tools, `get_prompt` and `get_resource`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _MAX_LINE_CHARS = 160
 
 
 class MCPContentSource:
-    """`get_prompt` and `get_resource`, over whatever the servers offer now."""
+    """Offers `get_prompt` and `get_resource` over what the servers list at the moment."""
 
     def __init__(self, servers: Callable[[], Iterable[MCPSource]]) -> None:
         self.name = NAME
         self._servers = servers
 
     async def tools(self) -> Sequence[Tool]:
-        """Each tool only if there is something to get with it."""
+        """Each of the two tools, if there is something to get with it."""
         prompts, resources = list(self._prompt_lines()), list(self._resource_lines())
-        found: list[Tool] = []
+        tools: list[Tool] = []
         if prompts:
-            found.append(
+            tools.append(
                 _build_tool(
                     "get_prompt",
                     "Get a prompt that an MCP server offers, filled in.",
@@ -47,7 +47,7 @@ class MCPContentSource:
                 )
             )
         if resources:
-            found.append(
+            tools.append(
                 _build_tool(
                     "get_resource",
                     "Read a resource that an MCP server offers.",
@@ -59,19 +59,20 @@ class MCPContentSource:
                     },
                 )
             )
-        return found
+        return tools
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Get the one thing from the server that has it."""
+        """Get one prompt or resource from its server."""
         server = self._find_server(str(arguments["server"]))
         if tool.local_name == "get_prompt":
-            given: Mapping[str, Any] = arguments.get("arguments") or {}
-            filled = {key: str(value) for key, value in given.items()}
-            return await server.get_prompt(str(arguments["name"]), filled)
+            values: Mapping[str, Any] = arguments.get("arguments") or {}
+            # MCP defines prompt arguments as strings; models send numbers too.
+            texts = {key: str(value) for key, value in values.items()}
+            return await server.get_prompt(str(arguments["name"]), texts)
         return await server.read_resource(str(arguments["uri"]))
 
     async def close(self) -> None:
-        """The servers are closed by who opened them."""
+        """Do nothing: the servers are closed by their owner."""
 
     def _find_server(self, name: str) -> MCPSource:
         servers = {s.name: s for s in self._servers()}
@@ -84,8 +85,8 @@ class MCPContentSource:
     def _prompt_lines(self) -> Iterator[str]:
         for source in self._servers():
             for prompt in source.listing.prompts if source.listing else ():
-                takes = ", ".join(a.name for a in prompt.arguments or ())
-                yield _format_line(source.name, f"{prompt.name}({takes})", prompt.description)
+                arguments = ", ".join(a.name for a in prompt.arguments or ())
+                yield _format_line(source.name, f"{prompt.name}({arguments})", prompt.description)
 
     def _resource_lines(self) -> Iterator[str]:
         for source in self._servers():
@@ -103,18 +104,19 @@ def _format_line(server: str, name: str, description: str | None) -> str:
 
 def _build_tool(
     name: str,
-    does: str,
+    summary: str,
     lines: Sequence[str],
     *,
     required: Sequence[str],
     properties: Mapping[str, Any],
 ) -> Tool:
-    shown = list(lines[:_MAX_LINES])
+    # The list is part of the description, which costs tokens in every request: it is cut.
+    listed = list(lines[:_MAX_LINES])
     if len(lines) > _MAX_LINES:
-        shown.append(f"and {len(lines) - _MAX_LINES} more")
+        listed.append(f"and {len(lines) - _MAX_LINES} more")
     return Tool(
         name=name,
-        description="\n".join((does, *shown)),
+        description="\n".join((summary, *listed)),
         parameters=Schema.of(
             {"type": "object", "properties": dict(properties), "required": list(required)}
         ),

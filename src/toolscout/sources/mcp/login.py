@@ -1,4 +1,4 @@
-"""Logging in to a server that asks for it: a person agrees in a browser, once."""
+"""OAuth login to an MCP server: authorization code flow in the user's browser."""
 
 from __future__ import annotations
 
@@ -30,25 +30,29 @@ from .oauth_tokens import Grant
 from .servers import Server
 
 LOGIN_TIMEOUT_SECONDS = 300.0
-# How a client says who it is when it asks for tokens: not at all, in a header, or in the form.
+# How a client authenticates at the token endpoint: not at all, in a header, or in the form.
 _PUBLIC = "none"
 _BASIC = "client_secret_basic"
 _POST = "client_secret_post"
 
 
 async def log_in(
-    server: Server, *, show: Callable[[str], None], patience_seconds: float = LOGIN_TIMEOUT_SECONDS
+    server: Server,
+    *,
+    show_url: Callable[[str], None],
+    timeout_seconds: float = LOGIN_TIMEOUT_SECONDS,
 ) -> Grant:
-    """Log in to a server; `show` brings a person to the address where it is agreed to."""
+    """Log in to a server; `show_url` sends the user to the page where they give consent."""
     with _open_listener(server) as listener:
-        visit = _LoginFlow(server, listener, show)
-        connection = Connection(server, protocol=server.protocol, auth=visit.provider)
+        flow = _LoginFlow(server, listener, show_url)
+        # The login happens while the session opens: the SDK starts it at the first 401.
+        connection = Connection(server, protocol=server.protocol, auth=flow.provider)
         try:
-            await connection.wait_until_open(patience_seconds)
-            return visit.build_grant()
+            await connection.wait_until_open(timeout_seconds)
+            return flow.build_grant()
         except TimeoutError as error:
             raise _login_error(
-                server, f"nobody agreed within {patience_seconds:g} seconds."
+                server, f"nobody agreed within {timeout_seconds:g} seconds."
             ) from error
         except OAuthFlowError as error:
             raise _login_error(server, server.redact(str(error))) from error
@@ -56,72 +60,72 @@ async def log_in(
             raise _login_error(server, explain_failure(error, connection, server)) from error
         finally:
             await connection.close()
-            await visit.close()
+            await flow.close()
 
 
 class _LoginFlow:
-    """One login: where the browser comes back to, and what is given there.
+    """One login: serves the page that the browser returns to, and collects the tokens.
 
-    It is the storage that the SDK wants for what it is given.
+    It is also the token storage that the SDK asks for.
     """
 
     def __init__(
-        self, server: Server, listener: socket.socket, show: Callable[[str], None]
+        self, server: Server, listener: socket.socket, show_url: Callable[[str], None]
     ) -> None:
-        back = AnyUrl(f"http://localhost:{listener.getsockname()[1]}/callback")
+        callback_url = AnyUrl(f"http://localhost:{listener.getsockname()[1]}/callback")
         metadata = OAuthClientMetadata(
             client_name="Toolscout",
-            redirect_uris=[back],
+            redirect_uris=[callback_url],
             grant_types=["authorization_code", "refresh_token"],
             token_endpoint_auth_method=_PUBLIC,
         )
         self.provider = OAuthClientProvider(
-            server.url, metadata, self, self._show_login, self._wait_for_callback
+            server.url, metadata, self, self._open_login_page, self._wait_for_callback
         )
         self._server = server
         self._listener = listener
-        self._show = show
+        self._show_url = show_url
         self._tokens: OAuthToken | None = None
-        self._client = _client_registration(server, back)
-        self._came = OAuthCallbackResult()
-        self._has_come = anyio.Event()
+        self._client = _client_registration(server, callback_url)
+        self._callback = OAuthCallbackResult()
+        self._has_callback = anyio.Event()
         self._page = create_oauth_callback_server(
             listener.getsockname()[1],
             server_url=server.location,
-            result_container=self._came,
-            result_ready=self._has_come,
+            result_container=self._callback,
+            result_ready=self._has_callback,
         )
         self._serving: asyncio.Task[None] | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
-        """None before the login."""
+        """The tokens; none before the login."""
         return self._tokens
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Take the tokens."""
+        """Store the tokens."""
         self._tokens = tokens
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
-        """Who we are to the server, if somebody has registered us before."""
+        """Our registration at the authorization server, if there is one."""
         return self._client
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Take what we were registered as."""
+        """Store our registration."""
         self._client = client_info
 
     def build_grant(self) -> Grant:
-        """What the login gave."""
+        """The grant that the login gave."""
         tokens, client, context = self._tokens, self._client, self.provider.context
         if tokens is None or client is None:
             raise _login_error(self._server, "it did not ask for a login: it works without one.")
-        found = context.oauth_metadata
+        metadata = context.oauth_metadata
         base = context.get_authorization_base_url(self._server.url)
-        endpoint = str(found.token_endpoint) if found else urljoin(base, "/token")
+        # Without metadata, MCP 2025-03-26 puts the endpoint at a fixed path.
+        endpoint = str(metadata.token_endpoint) if metadata else urljoin(base, "/token")
+        # The server chose this URL, and each renewal sends the refresh token to it.
         if urlsplit(endpoint).scheme != "https" and not is_local(endpoint):
-            raise _login_error(
-                self._server, f"it would have tokens renewed in the clear at {endpoint}."
-            )
-        lasts = tokens.expires_in
+            raise _login_error(self._server, f"its token endpoint {endpoint} does not use HTTPS.")
+        lifetime = tokens.expires_in
         return Grant(
             url=self._server.url,
             token_endpoint=endpoint,
@@ -131,43 +135,45 @@ class _LoginFlow:
             resource=context.get_resource_url() if context.protected_resource_metadata else "",
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token or "",
-            expires_at=None if lasts is None else time.time() + lasts,
+            expires_at=None if lifetime is None else time.time() + lifetime,
         )
 
     async def close(self) -> None:
-        """Stop waiting for the browser."""
+        """Stop serving the callback page."""
         if self._serving is not None:
             self._page.should_exit = True
             with suppress(asyncio.CancelledError):
                 await self._serving
 
-    async def _show_login(self, url: str) -> None:
+    async def _open_login_page(self, url: str) -> None:
         self._serving = asyncio.create_task(self._page.serve(sockets=[self._listener]))
-        self._show(url)
+        self._show_url(url)
 
     async def _wait_for_callback(self) -> AuthorizationCodeResult:
-        await self._has_come.wait()
-        if self._came.error is not None:
-            raise OAuthFlowError(str(self._came.error))
+        await self._has_callback.wait()
+        if self._callback.error is not None:
+            raise OAuthFlowError(str(self._callback.error))
         return AuthorizationCodeResult(
-            code=self._came.code or "", state=self._came.state, iss=self._came.iss
+            code=self._callback.code or "", state=self._callback.state, iss=self._callback.iss
         )
 
 
-def _client_registration(server: Server, back: AnyUrl) -> OAuthClientInformationFull | None:
-    """Who the configuration says we are, for servers that register nobody by themselves."""
+def _client_registration(server: Server, callback_url: AnyUrl) -> OAuthClientInformationFull | None:
+    """Our configured registration, for servers without dynamic client registration."""
     if not server.oauth.client_id:
         return None
     return OAuthClientInformationFull(
         client_id=server.oauth.client_id,
         client_secret=server.oauth.client_secret or None,
-        redirect_uris=[back],
+        redirect_uris=[callback_url],
         token_endpoint_auth_method=_POST if server.oauth.client_secret else _PUBLIC,
     )
 
 
 def _open_listener(server: Server) -> socket.socket:
-    """Where the browser will come back to; servers that know us beforehand know the port, too."""
+    """Bind the port that the browser returns to."""
+    # A configured client was registered with its redirect address, so its port is fixed. Otherwise
+    # it is 0, and the system picks a free port before the address is sent anywhere.
     listener = socket.socket()
     try:
         listener.bind(("127.0.0.1", server.oauth.callback_port))
@@ -178,5 +184,5 @@ def _open_listener(server: Server) -> socket.socket:
     return listener
 
 
-def _login_error(server: Server, why: str) -> SourceError:
-    return SourceError(f"Cannot log in to {server.name!r}: {why}")
+def _login_error(server: Server, reason: str) -> SourceError:
+    return SourceError(f"Cannot log in to {server.name!r}: {reason}")

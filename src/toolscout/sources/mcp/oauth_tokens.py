@@ -1,4 +1,4 @@
-"""What a login at a server gave: kept for its owner alone, and renewed without anybody's help."""
+"""OAuth tokens of logins: stored in owner-only files and refreshed automatically."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...config import Config
 
+# A token that expires while a request is on its way would be refused.
 _EXPIRY_MARGIN_SECONDS = 30.0
+# RFC 6749, 5.2: these statuses reject the refresh token or the client; others may be an outage.
 _REFUSAL_STATUSES = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED)
 
 
 class Grant(BaseModel):
-    """The right to use one server, and how to have it renewed.
-
-    It is renewed at the `token_endpoint` that was found at login: asking for that place again at
-    every start would be a request more, and guessing it from the server's address is wrong for
-    every server that leaves logins to somebody else.
-    """
+    """The tokens for one server, and how to refresh them."""
 
     model_config = ConfigDict(frozen=True)
 
     url: str
+    # The SDK forgets the token endpoint at every restart and then guesses it from the server's
+    # URL, which is wrong wherever another host does the logins. So the one found at login is
+    # stored with the tokens.
     token_endpoint: str
     client_id: str
     client_secret: str = Field(default="", repr=False)
@@ -44,13 +44,13 @@ class Grant(BaseModel):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the token is, or is just about to be, too old."""
+        """Whether the access token has expired or is about to."""
         return (
             self.expires_at is not None and time.time() > self.expires_at - _EXPIRY_MARGIN_SECONDS
         )
 
     def refresh_request(self) -> httpx2.Request:
-        """The request for a new token."""
+        """The request for new tokens."""
         form = {
             "grant_type": "refresh_token",
             "refresh_token": self.refresh_token,
@@ -60,18 +60,20 @@ class Grant(BaseModel):
             form["resource"] = self.resource
         headers = {"Accept": "application/json"}
         if self.client_secret and self.sends_secret_in_header:
+            # RFC 6749, 2.3.1: both halves are form-encoded before they are joined.
             pair = f"{quote(self.client_id, safe='')}:{quote(self.client_secret, safe='')}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         elif self.client_secret:
             form["client_secret"] = self.client_secret
         return httpx2.Request("POST", self.token_endpoint, data=form, headers=headers)
 
-    def with_new_tokens(self, answer: bytes) -> Grant:
-        """The grant with the tokens of an answer; ValueError if it has none."""
-        new = _TokenResponse.model_validate_json(answer)
+    def with_new_tokens(self, body: bytes) -> Grant:
+        """The grant with the tokens of a response; ValueError if it has none."""
+        new = _TokenResponse.model_validate_json(body)
         return self.model_copy(
             update={
                 "access_token": new.access_token,
+                # A server that does not rotate refresh tokens sends none: the old one stays.
                 "refresh_token": new.refresh_token or self.refresh_token,
                 "expires_at": None if new.expires_in is None else time.time() + new.expires_in,
             }
@@ -79,7 +81,7 @@ class Grant(BaseModel):
 
 
 class _TokenResponse(BaseModel):
-    """What we read of a token endpoint's answer."""
+    """The fields that we use of a token endpoint's response."""
 
     access_token: str
     refresh_token: str | None = None
@@ -87,33 +89,34 @@ class _TokenResponse(BaseModel):
 
 
 class GrantStore:
-    """A folder of grants, one file a server's address, readable by its owner alone."""
+    """A folder of grants, one file per server URL, readable only by its owner."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
     @classmethod
     def of(cls, config: Config) -> GrantStore:
-        """Those of the logins that were made under some settings."""
+        """The store in the state folder of these settings."""
         return cls(config.state_folder / "logins")
 
     def load(self, url: str) -> Grant | None:
-        """The grant for an address, or nothing; a broken file is nothing."""
+        """The grant for a URL; None if it is missing or its file is damaged."""
         try:
             return Grant.model_validate_json(self._path(url).read_bytes())
         except (OSError, ValidationError):
             return None
 
     def save(self, grant: Grant) -> None:
-        """Keep a grant in place of an older one; nobody ever reads half of it."""
+        """Replace the grant for its URL atomically; no reader sees half a file."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, temporary = tempfile.mkstemp(dir=self._folder)  # which others cannot read
+        # mkstemp creates the file with mode 0600, and renaming keeps it.
+        handle, temporary = tempfile.mkstemp(dir=self._folder)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(grant.model_dump_json())
         Path(temporary).replace(self._path(grant.url))
 
     def forget(self, url: str) -> bool:
-        """Drop the grant for an address; whether there was one."""
+        """Delete the grant for a URL; whether there was one."""
         try:
             self._path(url).unlink()
         except FileNotFoundError:
@@ -125,46 +128,49 @@ class GrantStore:
 
 
 class GrantAuth(httpx2.Auth):
-    """Signs requests to one server with what its login gave, renewed when it is over or refused.
-
-    The file is read each time: a login made meanwhile counts at once, and of several processes
-    that renew the same grant the later ones find the token of the first.
-    """
+    """Adds a server's access token to requests, and refreshes it when it expires or is refused."""
 
     def __init__(self, grants: GrantStore, url: str) -> None:
         self._grants = grants
         self._url = url
-        self._turn = asyncio.Lock()
+        self._refresh_lock = asyncio.Lock()
 
     async def async_auth_flow(
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request signed; if that is not enough, renew the grant and send it again."""
+        """Send a request with the token; if that is refused, refresh it and send again."""
+        # The file is read for every request, so that a new login is used at once, and a token that
+        # another process has refreshed is not refreshed again.
         grant = self._grants.load(self._url)
         if grant is None or not grant.is_expired:
             response = yield _sign(request, grant)
             if grant is None or response.status_code != HTTPStatus.UNAUTHORIZED:
                 return
-        async with self._turn:
-            now = self._grants.load(self._url)
-            if now is not None and now == grant and now.refresh_token:
-                answer = yield now.refresh_request()
-                now = self._apply_response(now, answer.status_code, await answer.aread())
-        yield _sign(request, now)
+        async with self._refresh_lock:
+            # Load again: while this request waited for the lock, another one may have refreshed
+            # the token. Servers that rotate refresh tokens accept each of them only once.
+            current = self._grants.load(self._url)
+            if current is not None and current == grant and current.refresh_token:
+                response = yield current.refresh_request()
+                body = await response.aread()
+                current = self._apply_response(current, response.status_code, body)
+        yield _sign(request, current)
 
-    def _apply_response(self, grant: Grant, status: int, answer: bytes) -> Grant | None:
-        """What an answer makes of a grant; what was refused for good is not asked for again."""
+    def _apply_response(self, grant: Grant, status: int, body: bytes) -> Grant | None:
+        """The grant after a refresh response, saved if it changed."""
         try:
-            now = grant.with_new_tokens(answer) if status == HTTPStatus.OK else grant
+            current = grant.with_new_tokens(body) if status == HTTPStatus.OK else grant
         except ValidationError:
-            now = grant
-        if now is grant and status in _REFUSAL_STATUSES:
-            now = self._grants.load(self._url) or grant  # perhaps another process was quicker
-            if now == grant:
-                now = grant.model_copy(update={"refresh_token": ""})
-        if now != self._grants.load(self._url):
-            self._grants.save(now)
-        return now
+            current = grant
+        if current is grant and status in _REFUSAL_STATUSES:
+            # The lock holds only in this process: another one may have used the refresh token
+            # first, and stored what it got. Otherwise the token is dead, and is not sent again.
+            current = self._grants.load(self._url) or grant
+            if current == grant:
+                current = grant.model_copy(update={"refresh_token": ""})
+        if current != self._grants.load(self._url):
+            self._grants.save(current)
+        return current
 
 
 def _sign(request: httpx2.Request, grant: Grant | None) -> httpx2.Request:

@@ -1,4 +1,4 @@
-"""What of a server's configuration is secret, so that it is blotted out wherever it comes back."""
+"""Find the secrets in a server's configuration, so that they can be redacted from messages."""
 
 from __future__ import annotations
 
@@ -25,13 +25,17 @@ _SECRET_SUFFIXES = (
     "secret",
     "token",
 )
+# Sixteen letters and digits in one run, with both among them: long enough that words and version
+# numbers do not match, short enough for most API keys.
 _RANDOM = re.compile(r"(?=[A-Za-z0-9]*\d)(?=\d*[A-Za-z])[A-Za-z0-9]{16,}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^@\s]+)@")
-# What every server is given; named here, since the SDK that gives it takes a second to import.
+# The variables that the MCP SDK passes to every server. Repeated here, because importing the SDK
+# takes a second.
 _INHERITED_VARIABLES = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 _PATH_PREFIXES = ("/", "~", ".")
-# What settings are full of, and messages too: whoever set it, nobody is given away by it.
+# Values that reveal nothing, but occur in settings and in messages: redacting them would make
+# messages unreadable.
 _ORDINARY_VALUES = frozenset(
     {
         *("true", "false", "none", "null", "auto", "default", "enabled", "disabled"),
@@ -44,24 +48,24 @@ _ORDINARY_VALUES = frozenset(
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Whether a setting is a secret: its name says so, or it looks like a key or a login."""
+    """Whether a setting is a secret: by its name, or because it looks like a key or a login."""
     return _has_secret_name(name) or is_random(value) or _URL_PASSWORD.search(value) is not None
 
 
 def is_random(value: str) -> bool:
-    """Whether a value looks made by chance: letters and digits in one long run, or a UUID."""
-    found = _RANDOM.search(value) or _UUID.search(value)
-    return found is not None and not value.startswith(_PATH_PREFIXES)
+    """Whether a value looks random: letters and digits in one long run, or a UUID."""
+    match = _RANDOM.search(value) or _UUID.search(value)
+    return match is not None and not value.startswith(_PATH_PREFIXES)
 
 
 def is_ordinary(value: str, variables: Mapping[str, str]) -> bool:
-    """Whether a value is one that gives nothing away, or that every server is given."""
+    """Whether a value reveals nothing, or every server gets it anyway."""
     common = (variables.get(name) for name in _INHERITED_VARIABLES)
     return value.lower() in _ORDINARY_VALUES or value in common
 
 
 def secrets_in_table(table: Mapping[str, str]) -> Iterator[str]:
-    """The secrets among variables."""
+    """The secrets among environment variables."""
     for name, value in table.items():
         if is_secret(name, value):
             yield value
@@ -69,22 +73,23 @@ def secrets_in_table(table: Mapping[str, str]) -> Iterator[str]:
 
 
 def secrets_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """All that headers say, and what one says after the word "Bearer", as a server may repeat."""
+    """All header values; of `Bearer TOKEN` also the token alone, as a server may repeat it."""
     for value in headers.values():
         yield from (value, value.partition(" ")[2])
 
 
 def secrets_in_arguments(arguments: Sequence[str]) -> Iterator[str]:
-    """The secrets of a command line: what follows an option that says so, and what looks so."""
+    """The secrets of a command line: values of secret options, and values that look random."""
     for before, argument in pairwise(("", *arguments)):
         option, _, value = argument.rpartition("=")
-        said = option or (before if before.startswith("-") else "")
-        if is_secret(said, value) and not (argument.startswith("-") and not option):
+        name = option or (before if before.startswith("-") else "")
+        # An option without `=` is a name itself, whatever option came before it.
+        if is_secret(name, value) and not (argument.startswith("-") and not option):
             yield value
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
-    """The secrets of an address: its login, what looks so in its path, and its query."""
+    """The secrets of a URL: its login, random parts of its path, and its query."""
     parts = urlsplit(url)
     yield parts.password or parts.username or ""
     yield from filter(is_random, parts.path.split("/"))

@@ -1,4 +1,4 @@
-"""One request to a server: sent, followed while it runs, and its failure told in words."""
+"""Send one call to an MCP server, answer its questions, and translate its errors."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from ...errors import SourceError
 from . import wire
 from .client_channel import CURRENT_CHANNEL, ClientChannel
 from .connection import Connection
-from .expired_session import SessionExpired
+from .dispatcher import SessionExpired
 from .message_repair import is_disconnect, is_unreadable_reply
 from .servers import Server
 
+# A server that never stops asking would keep the call open forever.
 _MAX_ROUNDS = 10
 _RETRY_HINT = "Try again later."
 _MAY_HAVE_RUN_HINT = "It may still have run: look before calling again."
@@ -31,7 +32,7 @@ ServerReply = types.CallToolResult | types.GetPromptResult | types.ReadResourceR
 
 @dataclass(frozen=True, slots=True)
 class ServerCall:
-    """What to ask of a server: run a tool, fill in a prompt, or read a resource."""
+    """A request to a server: run a tool, fill in a prompt, or read a resource."""
 
     kind: CallKind
     name: str
@@ -40,7 +41,7 @@ class ServerCall:
 
 
 class ConnectionLost(Exception):
-    """The connection went away; `has_run` says whether the call may have reached the server."""
+    """The connection was lost; `may_have_run` says whether the call may have reached the server."""
 
     def __init__(self, *, may_have_run: bool) -> None:
         super().__init__()
@@ -55,7 +56,7 @@ class CallTimeout(SourceError):
 async def enforce_call_timeout(
     server: Server, name: str, *, hint: str = _RETRY_HINT
 ) -> AsyncGenerator[None]:
-    """Give a server as long as a call may take, from the first byte sent to the last received."""
+    """Raise CallTimeout if sending a request and receiving its reply takes too long."""
     limit = server.limits.call_timeout_seconds
     try:
         async with asyncio.timeout(limit or None):
@@ -69,12 +70,12 @@ async def enforce_call_timeout(
 
 
 async def run_call(connection: Connection, server: Server, call: ServerCall) -> Result:
-    """Send one call and give back its result, with the caller reachable while it runs."""
-    exchange = CURRENT_CHANNEL.get()
-    if exchange is not None:
-        connection.calls.append(exchange)
+    """Send one call and return its result; the server can reach the client while it runs."""
+    channel = CURRENT_CHANNEL.get()
+    if channel is not None:
+        connection.channels.append(channel)
     try:
-        reply = await _send_until_complete(connection, server, call, exchange)
+        reply = await _send_until_complete(connection, server, call, channel)
     except MCPError as error:
         return _convert_error(error, server, call)
     except ValidationError as error:
@@ -83,41 +84,43 @@ async def run_call(connection: Connection, server: Server, call: ServerCall) -> 
             f" {server.redact(str(error.errors()[0]['msg']))}."
         ) from error
     finally:
-        if exchange is not None:
-            connection.calls.remove(exchange)
+        if channel is not None:
+            connection.channels.remove(channel)
+    # Errors tend to quote keys and addresses. Results are passed on unchanged.
     if isinstance(reply, types.CallToolResult) and reply.is_error:
         reply = wire.redact_record(reply, server)
     return _to_result(reply)
 
 
 async def _send_until_complete(
-    connection: Connection, server: Server, call: ServerCall, exchange: ClientChannel | None
+    connection: Connection, server: Server, call: ServerCall, channel: ClientChannel | None
 ) -> ServerReply | types.InputRequiredResult:
-    """Answer the server's questions until it is done, unless the caller does that itself."""
-    responses = exchange.responses if exchange else None
-    state = exchange.state if exchange else None
+    """Send the call and answer the server's questions, unless the client does that itself."""
+    responses = channel.responses if channel else None
+    state = channel.state if channel else None
     for _ in range(_MAX_ROUNDS):
+        # The timeout is for each round, so that it does not count the time a person takes.
         async with enforce_call_timeout(
             server, call.name, hint=_MAY_HAVE_RUN_HINT if call.kind == "tool" else _RETRY_HINT
         ):
-            reply = await _send(connection, call, exchange, responses, state)
+            reply = await _send(connection, call, channel, responses, state)
         if not isinstance(reply, types.InputRequiredResult):
             return reply
-        if exchange is None:
+        if channel is None:
             raise MCPError(types.INVALID_REQUEST, "It needs to ask the user, which cannot be done.")
-        if exchange.takes_unfinished:
+        if channel.accepts_input_required:
             return reply
-        responses = await _collect_responses(reply, exchange)
+        responses = await _collect_responses(reply, channel)
         state = reply.request_state
     raise MCPError(types.INVALID_REQUEST, f"It asked more than {_MAX_ROUNDS} times.")
 
 
 async def _collect_responses(
-    asked: types.InputRequiredResult, exchange: ClientChannel
+    reply: types.InputRequiredResult, channel: ClientChannel
 ) -> types.InputResponses:
     responses: types.InputResponses = {}
-    for key, request in (asked.input_requests or {}).items():
-        answer = await exchange.answer(request)
+    for key, request in (reply.input_requests or {}).items():
+        answer = await channel.answer(request)
         if isinstance(answer, types.ErrorData):
             raise MCPError.from_error_data(answer)
         responses[key] = answer
@@ -127,7 +130,7 @@ async def _collect_responses(
 async def _send(
     connection: Connection,
     call: ServerCall,
-    exchange: ClientChannel | None,
+    channel: ClientChannel | None,
     responses: types.InputResponses | None,
     state: str | None,
 ) -> ServerReply | types.InputRequiredResult:
@@ -135,7 +138,7 @@ async def _send(
     common: dict[str, Any] = {
         "input_responses": responses,
         "request_state": state,
-        "meta": _request_meta(connection, exchange),
+        "meta": _request_meta(connection, channel),
         "allow_input_required": True,
     }
     match call.kind:
@@ -143,17 +146,20 @@ async def _send(
             return await session.call_tool(
                 call.name,
                 dict(call.arguments),
-                progress_callback=exchange.report_progress if exchange else None,
+                progress_callback=channel.report_progress if channel else None,
                 **common,
             )
         case "prompt":
             return await session.get_prompt(call.name, dict(call.arguments), **common)
         case "resource":
             return await session.read_resource(call.name, **common)
+        case _:
+            assert_never(call.kind)
 
 
-def _request_meta(connection: Connection, exchange: ClientChannel | None) -> dict[str, Any] | None:
-    meta = dict(exchange.meta) if exchange else {}
+def _request_meta(connection: Connection, channel: ClientChannel | None) -> dict[str, Any] | None:
+    meta = dict(channel.meta) if channel else {}
+    # Only stateless servers read the log level from each request.
     if not connection.is_stateless:
         meta.pop(types.LOG_LEVEL_META_KEY, None)
     return meta or None
@@ -174,6 +180,8 @@ def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
 
 
 def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
+    # The order matters: an expired session is certain not to have run the call, so it may be sent
+    # again; after a lost connection nobody knows.
     if isinstance(error, SessionExpired):
         raise ConnectionLost(may_have_run=False) from error
     if is_disconnect(error):
@@ -183,5 +191,5 @@ def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
             f"Server {server.name!r} answered {call.name!r}. {server.redact(str(error))}",
             hint="It may have run: look before calling again.",
         ) from error
-    said = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
-    return replace(Result.error(said), raw=wire.redact_record(error.error, server))
+    text = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
+    return replace(Result.error(text), raw=wire.redact_record(error.error, server))

@@ -1,4 +1,4 @@
-"""Reading servers from the `mcpServers` JSON that clients use, or from TOML."""
+"""Read MCP servers from the `mcpServers` JSON that MCP clients use, or from TOML."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 from ...errors import ConfigError
-from . import secret_detection as secrecy
+from . import secret_detection
 from .config import expand_variables, load_config_file
 from .servers import OAuthClient, Protocol, Server, ServerLimits, Transport, is_http_url
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
+# Other clients' spellings of the same keys.
 _ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
 _DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
 _LAST_PORT = 65_535
 _LIMITS = tuple(f.name for f in fields(ServerLimits))
-# What other clients keep beside a server and a gateway has no use for.
+# Keys of other clients that a gateway has no use for; they cause no warning.
 _IGNORED_KEYS = (
     *("alwaysAllow", "autoApprove", "description", "dev", "envFile", "gallery", "icon", "note"),
     *("instructions", "priority", "timeout", "trust", "version"),
@@ -44,12 +45,12 @@ _NAMES = ("prefix",)
 _KNOWN = frozenset(
     (*_ENDPOINT_KEYS, *_OAUTH, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_IGNORED_KEYS)
 )
-# The limits that 0 does not lift; of the others it means that there is none.
+# Limits that must be positive. For the others, 0 means no limit.
 _POSITIVE_LIMITS = {
     "connect_timeout_seconds": "a positive number",
     "concurrency": "a positive number without a fraction",
 }
-# As clients spell them, letters of either size, dashes and underscores aside.
+# The spellings of all clients, in lower case, without dashes and underscores.
 _TRANSPORT_ALIASES: dict[str, Transport] = {
     "stdio": "stdio",
     "local": "stdio",
@@ -62,19 +63,19 @@ _TRANSPORT_ALIASES: dict[str, Transport] = {
 
 @dataclass(frozen=True, slots=True)
 class ConfigDocument:
-    """A configuration file, read: its servers, its other sections, and what to tell the user."""
+    """A configuration file: its servers, its other sections, and warnings for the user."""
 
     servers: tuple[Server, ...]
     rest: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
     is_native: bool = False
-    """Whether it is written for Toolscout alone, so that no other program's keys are in it."""
+    """Whether it is written for Toolscout alone, so that it has no keys of other programs."""
 
 
 def read_server_config(
     path: str | Path, *, variables: Mapping[str, str] | None = None
 ) -> ConfigDocument:
-    """Read a `.toml` or `mcpServers` JSON file; a bad server is marked, a bad file raises."""
+    """Read a `.toml` or `mcpServers` JSON file; a bad entry gets a problem, a bad file raises."""
     document = load_config_file(path)
     names = [key for key in ("mcpServers", "servers", "mcp_servers") if key in document]
     if not names and "openapi" not in document:
@@ -93,33 +94,33 @@ def read_server_config(
 
 
 def _merge_tables(tables: Mapping[str, object]) -> dict[str, Any]:
-    """The servers of all tables of a file, which may have more than one client's."""
-    found: dict[str, Any] = {}
+    """Merge the server tables of a file, which may have those of several clients."""
+    merged: dict[str, Any] = {}
     for where, table in tables.items():
         if not isinstance(table, dict):
             raise ConfigError(f"{where} must be an object of servers by name.")
         entries = cast("dict[str, Any]", table)
-        if again := sorted(found.keys() & entries.keys()):
+        if duplicates := sorted(merged.keys() & entries.keys()):
             raise ConfigError(
-                f"{where} has a server {again[0]!r}, and so has another table of the file.",
+                f"{where} has a server {duplicates[0]!r}, and so has another table of the file.",
                 hint="Rename one of them.",
             )
-        found |= entries
-    return found
+        merged |= entries
+    return merged
 
 
 def _build_servers(
     entries: dict[str, Any], variables: Mapping[str, str], warnings: list[str]
 ) -> Iterator[Server]:
-    taken: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for label, entry in entries.items():
         name = normalise_server_name(label)
-        if name in taken:
+        if name in labels:
             raise ConfigError(
-                f"Servers {taken[name]!r} and {label!r} would both be called {name!r}.",
+                f"Servers {labels[name]!r} and {label!r} would both be called {name!r}.",
                 hint="Rename one of them.",
             )
-        taken[name] = label
+        labels[name] = label
         if name != label:
             warnings.append(f"Server {label!r} is called {name!r} here.")
         if not isinstance(entry, dict):
@@ -133,25 +134,26 @@ def _build_servers(
 
 
 def normalise_server_name(label: str) -> str:
-    """A server's name as tools carry it; `__` stays free to divide server from tool."""
+    """A server's name as a prefix of tool names; `__` is left to separate server and tool."""
     return re.sub(r"__+", "_", _UNSAFE.sub("_", label)).strip("_") or "server"
 
 
 def _build_server(name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> Server:
-    """A broken entry is a server with a problem, so that the others still work."""
+    """Build a server; a broken entry becomes a server with a problem, so the others still work."""
     try:
         return _ServerEntry(name, entry, variables).build()
     except ConfigError as error:
         problem = str(error)
     except (TypeError, ValueError) as error:
         problem = f"Its entry cannot be read: {error}."
+    # A disabled server needs no valid entry: its variables may well be unset.
     if entry.get("disabled") is True or entry.get("enabled") is False:
         return Server(name=name, is_disabled=True)
     return Server(name=name, problem=problem)
 
 
 class _ServerEntry:
-    """One server's table, with variables filled in and every secret remembered."""
+    """One server's table; expands variables and collects every secret in it."""
 
     def __init__(self, name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> None:
         self.name = name
@@ -163,8 +165,11 @@ class _ServerEntry:
         env = self.table("env")
         headers = self.table("headers") or self.table("http_headers")
         args = self.texts("args")
-        self.secrets += [*secrecy.secrets_in_table(env), *secrecy.secrets_in_headers(headers)]
-        self.secrets += secrecy.secrets_in_arguments(args)
+        self.secrets += [
+            *secret_detection.secrets_in_table(env),
+            *secret_detection.secrets_in_headers(headers),
+        ]
+        self.secrets += secret_detection.secrets_in_arguments(args)
         command, url = self.text("command"), self.text("url", "serverUrl", "httpUrl")
         transport = self.transport(is_remote=bool(url))
         if not (url if transport != "stdio" else command):
@@ -196,27 +201,30 @@ class _ServerEntry:
         )
 
     def secret_values(self) -> tuple[str, ...]:
-        """The secrets, without what only looks like one since it came from a variable."""
-        given = dict.fromkeys(filter(None, self.secrets))
-        return tuple(v for v in given if not secrecy.is_ordinary(v, self.variables))
+        """The secrets, without ordinary values that only happened to come from a variable."""
+        values = dict.fromkeys(filter(None, self.secrets))
+        return tuple(v for v in values if not secret_detection.is_ordinary(v, self.variables))
 
     def check_url(self, url: str) -> None:
-        """Refuse what is no address, and remember the secrets that an address carries."""
+        """Refuse an invalid URL, and collect the secrets in a valid one."""
         if not is_http_url(url):
             raise ConfigError(
                 f"Server {self.name!r}: its url is not an address.",
                 hint="Write it as https://HOST/PATH, with a port from 1 to 65535 if it needs one.",
             )
-        self.secrets += secrecy.secrets_in_url(url)
+        self.secrets += secret_detection.secrets_in_url(url)
 
     def oauth(self) -> OAuthClient:
-        """Who we are at logins; that one logs in at all (`"auth": "oauth"`) the server says."""
+        """The registered OAuth client, if there is one."""
+        # `"auth": "oauth"` of other clients is not needed: a server asks for a login with a 401.
         value: object = self.entry.get("oauth")
         table = cast("dict[str, object]", value) if isinstance(value, dict) else {}
 
         def read_key(*keys: str) -> str:
-            found = (self.fill(self.to_text("oauth", table[key])) for key in keys if key in table)
-            return next(found, "")
+            values = (
+                self.expand(self.to_text("oauth", table[key])) for key in keys if key in table
+            )
+            return next(values, "")
 
         port = read_key("callback_port", "callbackPort") or "0"
         if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
@@ -231,7 +239,7 @@ class _ServerEntry:
             if value is not None:
                 if not isinstance(value, str):
                     raise ConfigError(f"Server {self.name!r}: {key!r} must be text.")
-                return self.fill(value)
+                return self.expand(value)
         return ""
 
     def texts(self, *keys: str) -> tuple[str, ...]:
@@ -242,7 +250,7 @@ class _ServerEntry:
             if not isinstance(value, list):
                 raise ConfigError(f"Server {self.name!r}: {key!r} must be a list.")
             items = cast("list[object]", value)
-            return tuple(self.fill(self.to_text(key, item)) for item in items)
+            return tuple(self.expand(self.to_text(key, item)) for item in items)
         return ()
 
     def table(self, key: str) -> dict[str, str]:
@@ -252,14 +260,14 @@ class _ServerEntry:
         if not isinstance(value, dict):
             raise ConfigError(f"Server {self.name!r}: {key!r} must be an object.")
         pairs = cast("dict[str, object]", value).items()
-        return {k: self.fill(self.to_text(key, v)) for k, v in pairs if v is not None}
+        return {k: self.expand(self.to_text(key, v)) for k, v in pairs if v is not None}
 
     def to_text(self, key: str, value: object) -> str:
-        """A value as text, true and numbers as JSON writes them."""
+        """A value as text; booleans and numbers as JSON writes them."""
         if isinstance(value, bool | int | float):
             return json.dumps(value)
         if not isinstance(value, str):
-            raise ConfigError(f"Server {self.name!r}: what is in {key!r} must be text.")
+            raise ConfigError(f"Server {self.name!r}: values in {key!r} must be text.")
         return value
 
     def flag(self, key: str, *, default: bool = False) -> bool:
@@ -289,20 +297,20 @@ class _ServerEntry:
         return cast("Protocol", kind)
 
     def limits(self) -> ServerLimits:
-        given = {key: self.entry[key] for key in _LIMITS if key in self.entry}
-        for key, value in given.items():
+        values = {key: self.entry[key] for key in _LIMITS if key in self.entry}
+        for key, value in values.items():
             if (
                 isinstance(value, bool)
                 or not isinstance(value, int | float)
                 or not _is_valid_limit(key, value)
             ):
-                must = _POSITIVE_LIMITS.get(key, "a positive number, or 0 for none")
-                raise ConfigError(f"Server {self.name!r}: {key!r} must be {must}.")
-        return ServerLimits(**given)
+                allowed = _POSITIVE_LIMITS.get(key, "a positive number, or 0 for none")
+                raise ConfigError(f"Server {self.name!r}: {key!r} must be {allowed}.")
+        return ServerLimits(**values)
 
-    def fill(self, text: str) -> str:
+    def expand(self, text: str) -> str:
         return expand_variables(
-            text, self.variables, whose=f"Server {self.name!r}", found=self.secrets.append
+            text, self.variables, owner=f"Server {self.name!r}", on_value=self.secrets.append
         )
 
 

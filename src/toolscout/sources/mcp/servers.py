@@ -1,4 +1,4 @@
-"""How to reach each MCP server: one frozen value, with its secrets kept to itself."""
+"""The configuration of one MCP server as a frozen value that redacts its own secrets."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "handshake", "stateless"]
+# Shorter secrets would blot out ordinary text everywhere.
 _MIN_SECRET_CHARS = 4
 
 
 def is_http_url(url: str) -> bool:
-    """Whether a text is an HTTP address that can be dialled."""
+    """Whether a text is an HTTP URL that can be connected to."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -26,7 +27,7 @@ def is_http_url(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """How long to wait for a server, how hard to press it, and when to let it sleep."""
+    """Timeouts of a server, calls at a time, and when it is polled or stopped."""
 
     connect_timeout_seconds: float = 20.0
     call_timeout_seconds: float = 120.0
@@ -37,7 +38,7 @@ class ServerLimits:
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """Who we are where one logs in, for servers that do not register clients by themselves."""
+    """A registered OAuth client, for servers without dynamic client registration."""
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
@@ -46,7 +47,7 @@ class OAuthClient:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One server of a configuration; a `problem` says why it cannot be used as it stands."""
+    """One server of a configuration; `problem` says why it cannot be used."""
 
     name: str
     transport: Transport = "stdio"
@@ -70,7 +71,8 @@ class Server:
 
     @property
     def digest(self) -> str:
-        """A hash of all that decides which tools the server lists."""
+        """A hash over everything that decides which tools the server lists."""
+        # Timeouts and filters are left out: changing them must not discard the cached listing.
         facts = [
             self.name,
             self.transport,
@@ -87,12 +89,12 @@ class Server:
 
     @property
     def has_authorization(self) -> bool:
-        """Whether the configuration itself has what the server wants to see."""
+        """Whether the configuration has an Authorization header."""
         return any(name.lower() == "authorization" for name in self.headers)
 
     @property
     def location(self) -> str:
-        """Where the server is, in words that hold no secret."""
+        """The command or URL of the server, without secrets."""
         if self.transport == "stdio":
             return self.redact(self.command)
         parts = urlsplit(self.url)
@@ -100,17 +102,18 @@ class Server:
         return self.redact(f"{parts.scheme}://{host}{parts.path}")
 
     def allows_tool(self, tool: str) -> bool:
-        """Whether the configuration lets this tool of the server in, by its own name."""
+        """Whether the configuration allows a tool, by the server's own name for it."""
         if any(fnmatchcase(tool, pattern) for pattern in self.deny):
             return False
         return not self.allow or any(fnmatchcase(tool, pattern) for pattern in self.allow)
 
     def pins_tool(self, tool: str) -> bool:
-        """Whether the configuration wants this tool always in view."""
+        """Whether the configuration wants this tool always visible."""
         return any(fnmatchcase(tool, pattern) for pattern in self.pinned)
 
     def redact(self, text: str) -> str:
-        """The text with every secret of this server blotted out."""
+        """The text with every secret of this server replaced by dots."""
+        # Longest first: one secret may be part of another.
         for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= _MIN_SECRET_CHARS:
                 text = text.replace(secret, "•••")

@@ -1,4 +1,4 @@
-"""The pipes around a session: one that says when it has ended, one that keeps last words."""
+"""Streams around a session: the monitored message stream and the tail of stderr."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _TAIL_BYTES = 4_000
 
 
 class _ParseErrorFilter(logging.Filter):
-    """Keeps a server's stray output, which may hold anything, out of the log."""
+    """Keeps a server's stray output, which may contain secrets, out of the log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop the SDK's report of a line that is no message."""
+        """Drop the SDK's record of a line that it could not parse."""
         return not str(record.msg).startswith("Failed to parse JSONRPC message")
 
 
 class _TracebackFilter(logging.Filter):
-    """Keeps the traces of a dying connection out of the log: whoever called is told why."""
+    """Keeps tracebacks of broken connections out of the log: the caller gets the error."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Drop the SDK's report of an exception."""
+        """Drop records with a traceback."""
         return record.exc_info is None
 
 
 logging.getLogger("mcp.client.stdio").addFilter(_ParseErrorFilter())
-# Below warnings these tell whole requests: URLs, headers and arguments, secrets and all.
+# Below warnings, these log whole requests: URLs, headers and arguments, with all secrets.
 for _name in ("httpx2", "httpcore2", "mcp.client.streamable_http", "mcp.client.sse"):
     logging.getLogger(_name).setLevel(logging.WARNING)
     logging.getLogger(_name).addFilter(_TracebackFilter())
 
 
 async def wait_for_first(*events: asyncio.Event, timeout_seconds: float | None = None) -> None:
-    """Wait until one of the events is set, or the time is over."""
+    """Wait until one of the events is set, or until the timeout."""
     waits = [asyncio.ensure_future(event.wait()) for event in events]
     try:
         await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -52,16 +52,18 @@ async def wait_for_first(*events: asyncio.Event, timeout_seconds: float | None =
 
 
 class MonitoredStream:
-    """A read stream that says when it has ended."""
+    """A read stream that repairs messages, and sets an event when it ends."""
 
     def __init__(self, inner: Any, ended: asyncio.Event) -> None:
         self._inner = inner
         self._ended = ended
-        self._more: deque[SessionMessage | Exception] = deque()
+        self._pending: deque[SessionMessage | Exception] = deque()
 
     @property
     def last_context(self) -> contextvars.Context | None:
-        """The context of the sender of the last message, where the transport knows it."""
+        """The context in which the last message was sent, if the transport knows it."""
+        # The SDK runs the handler of a message in this context. That is how a question reaches
+        # the client whose call it belongs to.
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -69,7 +71,7 @@ class MonitoredStream:
         return await self._inner.receive()
 
     async def aclose(self) -> None:
-        """Close the stream: that is an end too."""
+        """Close the stream, which ends it too."""
         self._ended.set()
         await self._inner.aclose()
 
@@ -78,9 +80,9 @@ class MonitoredStream:
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            if not self._more:
-                self._more.extend(repair_message(await self._inner.__anext__()))
-            return self._more.popleft()
+            if not self._pending:
+                self._pending.extend(repair_message(await self._inner.__anext__()))
+            return self._pending.popleft()
         except BaseException:
             self._ended.set()
             raise
@@ -99,34 +101,35 @@ class MonitoredStream:
 
 
 class StderrTail:
-    """The last bytes that a process wrote to its error stream, read as they come."""
+    """The last bytes that a process wrote to stderr, read as they arrive."""
 
     def __init__(self) -> None:
         self._reader = -1
-        self._kept = b""
+        self._bytes = b""
 
     @property
     def text(self) -> str:
-        """What was kept."""
-        return self._kept.decode(errors="replace").strip()
+        """The tail as text."""
+        return self._bytes.decode(errors="replace").strip()
 
     def open_writer(self) -> TextIO:
-        """The end that the process writes to; close it here once the process has it."""
-        self._reader, end = os.pipe()
+        """The end of a pipe for the process; close it here once the process has it."""
+        # Without a reader, a full pipe would block a talkative server.
+        self._reader, writer = os.pipe()
         os.set_blocking(self._reader, False)
         asyncio.get_running_loop().add_reader(self._reader, self._read_available)
-        return os.fdopen(end, "w")
+        return os.fdopen(writer, "w")
 
     def _read_available(self) -> None:
         with suppress(BlockingIOError):
             chunk = os.read(self._reader, 65_536)
             if chunk:
-                self._kept = (self._kept + chunk)[-_TAIL_BYTES:]
+                self._bytes = (self._bytes + chunk)[-_TAIL_BYTES:]
             else:
                 self.close()
 
     def close(self) -> None:
-        """Stop reading; what was kept stays."""
+        """Stop reading; the tail stays available."""
         if self._reader >= 0:
             asyncio.get_running_loop().remove_reader(self._reader)
             os.close(self._reader)

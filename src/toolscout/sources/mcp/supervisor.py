@@ -1,4 +1,4 @@
-"""The link to one server: opened when needed, watched, and opened again with patience."""
+"""Keeps at most one connection to a server: connect, relist, stop when idle, reconnect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...events import Event, Sink
 from .breaker import Breaker
 from .connect_errors import explain_failure
 from .connection import Connection
-from .expired_session import SessionExpired
+from .dispatcher import SessionExpired
 from .message_repair import is_disconnect
 from .oauth_tokens import Grant, GrantAuth, GrantStore
 from .servers import Protocol, Server
@@ -25,53 +25,63 @@ from .streams import wait_for_first
 
 log = logging.getLogger(__name__)
 ConnectionStatus = Literal["disabled", "broken", "asleep", "starting", "ready", "waiting", "closed"]
+# After so many failures in a row, only a call or `wake` tries again.
 _MAX_FAILURES = 5
+# A connection that ends sooner, without having served a call, counts as a failure. Otherwise a
+# server that crashes right after its start would be restarted without any wait.
 _SHORT_LIFE_SECONDS = 5.0
+# Listing may itself be what a server announces a change for: some would be listed in a loop.
 _RELIST_PAUSE_SECONDS = 1.0
 
 
 class ConnectionSupervisor:
-    """At most one live connection; `heard` is awaited on each new one and on each change."""
+    """Owns the connection to a server.
+
+    `on_listing_due` is awaited for each new connection and whenever its lists may have changed.
+    """
 
     def __init__(
         self,
         server: Server,
         *,
-        heard: Callable[[Connection], Awaitable[None]],
+        on_listing_due: Callable[[Connection], Awaitable[None]],
         clock: Callable[[], float],
         sink: Sink,
-        talks_back: bool,
+        forwards_requests: bool,
         grants: GrantStore | None = None,
         last_protocol: str = "",
     ) -> None:
         self.breaker = Breaker()
         self.in_flight = 0
-        self.is_watched = False
+        self.has_subscriptions = False
         self._server = server
-        self._heard = heard
+        self._on_listing_due = on_listing_due
         self._clock = clock
         self._sink = sink
-        self._talks_back = talks_back
+        self._forwards_requests = forwards_requests
+        # A configured Authorization header wins over a login.
         self._grants = None if server.has_authorization or not server.url else grants
-        self._tried: Grant | None = None
+        self._tried_grant: Grant | None = None
         self._protocol: Protocol = server.protocol
+        # The server is known to need the handshake: skip the probe for the newer protocol, which
+        # costs a round trip and which some servers cannot take.
         if server.protocol == "auto" and last_protocol in HANDSHAKE_PROTOCOL_VERSIONS:
             self._protocol = "handshake"
         self._connection: Connection | None = None
         self._opening: asyncio.Task[Connection] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closing: set[asyncio.Task[None]] = set()
-        self._used_at = clock()
-        self._over = asyncio.Event()
+        self._last_used = clock()
+        self._closed = asyncio.Event()
 
     @property
     def status(self) -> ConnectionStatus:
-        """How the link is, in a word."""
+        """The status of the connection in one word."""
         if self._server.is_disabled:
             return "disabled"
         if self._server.problem:
             return "broken"
-        if self._over.is_set():
+        if self._closed.is_set():
             return "closed"
         if self._is_up():
             return "ready"
@@ -83,11 +93,11 @@ class ConnectionSupervisor:
         return self._connection is not None and not self._connection.ended.is_set()
 
     def touch(self) -> None:
-        """Somebody uses the server: it is not idle."""
-        self._used_at = self._clock()
+        """Record a use of the server, which restarts its idle time."""
+        self._last_used = self._clock()
 
     async def ensure_connection(self) -> Connection:
-        """The live connection, opened if there is none; SourceError if there can be none now."""
+        """The live connection, opened if there is none; SourceError if that is impossible now."""
         self.touch()
         if self._connection is not None and self._is_up():
             return self._connection
@@ -96,47 +106,51 @@ class ConnectionSupervisor:
             self._opening = self._spawn(self._open())
             self._opening.add_done_callback(self._clear_opening)
         opening = self._opening
+        # All callers wait for the same attempt. `wait`, unlike `await`, does not cancel it for the
+        # others when one caller is cancelled.
         await asyncio.wait([opening])
         if opening.cancelled():
-            # Closing the link cancelled the attempt; nobody cancelled this caller.
+            # `close` cancelled the attempt, but nobody cancelled this caller: a CancelledError here
+            # would take down its task, so it gets the "closed" error instead.
             self._require_available()
         return opening.result()
 
     def _clear_opening(self, task: asyncio.Task[Connection]) -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()
+            task.exception()  # marks it as retrieved; asyncio would log it otherwise
 
     def wake(self) -> None:
-        """Open the link in the background, if it is down and its wait is over."""
+        """Connect in the background if the server is down and its back-off is over."""
         if self.status in ("asleep", "waiting") and self.breaker.may_try(now=self._clock()):
             self._spawn(self._try_connect())
 
     async def close(self) -> None:
-        """Close the connection and stop everything that watches it."""
-        self._over.set()
+        """Close the connection and stop all background tasks."""
+        self._closed.set()
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if self._connection is not None:
             self._close_in_background(self._connection)
+        # A loop, because a task that was just cancelled may start to close its connection.
         while pending := [task for task in self._closing if not task.done()]:
             await asyncio.wait(pending)
 
     def discard_connection(self, connection: Connection) -> None:
-        """Use a connection no more; the next call opens another, and who watches has it at once."""
+        """Stop using a connection; the next call, or a subscription at once, opens another."""
         if self._connection is connection:
             self._connection = None
             self._close_in_background(connection)
-            if self.is_watched:
+            if self.has_subscriptions:
                 self.wake()
 
     def _require_available(self) -> None:
         name = self._server.name
         if self._server.problem:
             raise SourceError(self._server.problem)
-        if self._over.is_set():
+        if self._closed.is_set():
             raise SourceError(
                 f"Server {name!r} is closed.",
                 hint="It was stopped or its configuration changed: search again, then call.",
@@ -144,10 +158,11 @@ class ConnectionSupervisor:
         if self._server.is_disabled:
             raise SourceError(
                 f"Server {name!r} is disabled.",
-                hint='Take "disabled" out of its entry to use it.',
+                hint='Remove "disabled" from its entry to use it.',
             )
         now = self._clock()
-        if not self.breaker.may_try(now=now) and self._current_grant() == self._tried:
+        # A new login is likely to solve the problem, so it need not wait for the back-off.
+        if not self.breaker.may_try(now=now) and self._current_grant() == self._tried_grant:
             raise SourceError(
                 f"Server {name!r} is unavailable: {self.breaker.reason}",
                 hint=self.breaker.retry_message(now=now),
@@ -159,13 +174,14 @@ class ConnectionSupervisor:
         except _ConnectFailure as error:
             if self._server.protocol != "auto" or self._protocol == error.next_protocol:
                 raise self._record_failure(error) from error
-            # The probe for the newer protocol may be what the server fell over; or it was renewed.
+            # Either the server crashed on the probe for the newer protocol, then the handshake
+            # alone may work; or it no longer speaks the protocol that it was known for.
             self._protocol = error.next_protocol
             try:
                 connection = await self._connect_once()
-            except _ConnectFailure as again:
+            except _ConnectFailure as second_error:
                 self._protocol = "auto"
-                raise self._record_failure(again) from again
+                raise self._record_failure(second_error) from second_error
         self.breaker = self.breaker.record_success()
         self._connection = connection
         self._emit("upstream_ready")
@@ -178,16 +194,16 @@ class ConnectionSupervisor:
         return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
 
     async def _connect_once(self) -> Connection:
-        self._tried = self._current_grant()
+        self._tried_grant = self._current_grant()
         connection = Connection(
             self._server,
             protocol=self._protocol,
-            talks_back=self._talks_back,
+            forwards_requests=self._forwards_requests,
             auth=GrantAuth(self._grants, self._server.url) if self._grants else None,
         )
         try:
             await connection.wait_until_open(self._server.limits.connect_timeout_seconds)
-            await self._heard(connection)
+            await self._on_listing_due(connection)
         except asyncio.CancelledError:
             self._close_in_background(connection)
             raise
@@ -198,12 +214,14 @@ class ConnectionSupervisor:
         return connection
 
     def _current_grant(self) -> Grant | None:
-        """What the last login gave; another than was tried is a reason to try again."""
+        """The tokens of the last login."""
         return self._grants.load(self._server.url) if self._grants else None
 
     async def _supervise(self, connection: Connection) -> None:
-        """Watch one connection until it ends: changes, polling, idleness, revival."""
+        """Relist, stop or replace one connection, until it ends."""
         opened_at = self._clock()
+        # Stateless servers announce changes only on a stream that the client opens. Others send
+        # notifications on the connection itself.
         follower = (
             self._spawn(self._follow_changes(connection)) if connection.is_stateless else None
         )
@@ -219,28 +237,33 @@ class ConnectionSupervisor:
             self._emit("upstream_asleep")
             return
         self._emit("upstream_lost", reason=connection.stderr_tail)
-        if not connection.served and self._clock() - opened_at < _SHORT_LIFE_SECONDS:
+        if not connection.calls_served and self._clock() - opened_at < _SHORT_LIFE_SECONDS:
             reason = f"it ended soon after it started. {connection.stderr_tail}".strip()
             self.breaker = self.breaker.record_failure(reason, now=self._clock())
         await self._reconnect()
 
     async def _wait_and_relist(self, connection: Connection) -> bool:
-        rest = self._next_check_seconds(connection)
-        await wait_for_first(connection.ended, connection.changed, timeout_seconds=rest)
+        """Wait for a change, a poll or the idle time; True when the connection is to end."""
+        wait_seconds = self._next_check_seconds(connection)
+        await wait_for_first(
+            connection.ended, connection.list_changed, timeout_seconds=wait_seconds
+        )
         if connection.ended.is_set() or self._connection is not connection:
             return True
-        is_told = connection.changed.is_set()
-        if self._is_idle() and not is_told:
+        is_announced = connection.list_changed.is_set()
+        # An announced change is fetched before the server is stopped, so that the cache is right.
+        if self._is_idle() and not is_announced:
             return True
         await self._relist(connection)
-        if is_told:  # listing may itself be what a server announces a change for
+        if is_announced:
             await wait_for_first(connection.ended, timeout_seconds=_RELIST_PAUSE_SECONDS)
         return False
 
     async def _relist(self, connection: Connection) -> None:
-        connection.changed.clear()
+        # Cleared first: a change announced while the list is fetched must not get lost.
+        connection.list_changed.clear()
         try:
-            await self._heard(connection)
+            await self._on_listing_due(connection)
         except SessionExpired:
             self.discard_connection(connection)
             self._spawn(self._try_connect())
@@ -248,33 +271,31 @@ class ConnectionSupervisor:
             log.warning("Cannot list %s again: %s", self._server.name, error)
 
     def _idle_seconds(self) -> float:
-        return 0.0 if self.in_flight or self.is_watched else self._clock() - self._used_at
+        return 0.0 if self.in_flight or self.has_subscriptions else self._clock() - self._last_used
 
     def _is_idle(self) -> bool:
         return 0 < self._server.limits.idle_seconds <= self._idle_seconds()
 
     def _next_check_seconds(self, connection: Connection) -> float | None:
         limits = self._server.limits
-        polls = (
-            limits.poll_seconds
-            if limits.poll_seconds and not connection.announces_changes
-            else None
-        )
+        is_polled = limits.poll_seconds and not connection.announces_changes
+        poll_seconds = limits.poll_seconds if is_polled else None
         if limits.idle_seconds <= 0:
-            return polls
-        idle = max(0.05, limits.idle_seconds - self._idle_seconds())
-        return min(idle, polls) if polls else idle
+            return poll_seconds
+        # Never 0: the timer may fire just before the idle time is over, and the loop would spin.
+        idle_seconds = max(0.05, limits.idle_seconds - self._idle_seconds())
+        return min(idle_seconds, poll_seconds) if poll_seconds else idle_seconds
 
     async def _follow_changes(self, connection: Connection) -> None:
         while not connection.ended.is_set():
             try:
                 await connection.follow_changes()
             except (SubscriptionLost, MCPError, TimeoutError) as error:
-                log.debug("No word of changes from %s: %s", self._server.name, error)
+                log.debug("No change notifications from %s: %s", self._server.name, error)
             await asyncio.sleep(self._server.limits.poll_seconds or 60.0)
 
     async def _reconnect(self) -> None:
-        while not self._over.is_set() and self.breaker.failures < _MAX_FAILURES:
+        while not self._closed.is_set() and self.breaker.failures < _MAX_FAILURES:
             await asyncio.sleep(self.breaker.wait_seconds(now=self._clock()))
             if await self._try_connect():
                 return
@@ -291,19 +312,19 @@ class ConnectionSupervisor:
         self._sink(Event(kind, facts={"server": self._server.name, **facts}))
 
     def _close_in_background(self, connection: Connection) -> asyncio.Task[None]:
-        """Close a connection to the end, whatever happens to whoever wanted it closed."""
-        task = asyncio.create_task(self._close_when_free(connection), context=contextvars.Context())
+        """Close a connection completely, even if the task that asked for it is cancelled."""
+        task = asyncio.create_task(self._close_when_idle(connection), context=contextvars.Context())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
         return task
 
-    async def _close_when_free(self, connection: Connection) -> None:
-        """Let what still runs on a connection end by itself, unless all is to end."""
-        await wait_for_first(connection.free, self._over)
+    async def _close_when_idle(self, connection: Connection) -> None:
+        """Wait for calls that still run on a connection, unless everything is being closed."""
+        await wait_for_first(connection.idle, self._closed)
         await connection.close()
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        # A fresh context: none of this belongs to the call that happened to need it first.
+        # A fresh context: the task does not belong to the call that happened to start it.
         task = asyncio.create_task(work, context=contextvars.Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -311,7 +332,7 @@ class ConnectionSupervisor:
 
 
 class _ConnectFailure(Exception):
-    """One attempt failed; says why, and which protocol to try next."""
+    """One attempt to connect failed; says why, and which protocol to try next."""
 
     def __init__(self, reason: str, error: Exception) -> None:
         super().__init__(reason)

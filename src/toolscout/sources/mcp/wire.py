@@ -1,4 +1,4 @@
-"""Between the protocol's records and ours: tools and results."""
+"""Convert tools and results between MCP types and the catalog's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, assert_never, cast
 
 import mcp_types as types
 from pydantic import BaseModel
@@ -18,13 +18,14 @@ from ...catalog.schema import Schema
 from ...catalog.tool import Annotations, Tool
 from .servers import Server
 
+# `_meta` is free for any data, and is kept with every tool.
 _MAX_META_CHARS = 2_000
 _Record = TypeVar("_Record", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class MCPToolDefinition:
-    """A tool beside the definition it came from, hashed over all of it."""
+    """A tool, the MCP definition it comes from, and a hash over that definition."""
 
     tool: Tool
     local: str
@@ -33,12 +34,14 @@ class MCPToolDefinition:
 
 
 def define_tool(
-    server: Server, item: types.Tool, *, taken: Container[str] = ()
+    server: Server, item: types.Tool, *, used_names: Container[str] = ()
 ) -> MCPToolDefinition:
-    """One listed tool, under its canonical name and with its text cleaned."""
+    """Convert a listed tool: canonical name, and text without hidden characters."""
     prefix = server.name if server.is_prefixed else ""
     name = wire_name(qualify_name(prefix, clean_line(item.name)))
-    if name in taken:
+    # Two names may become one when hidden characters are removed. The space makes `wire_name` add a
+    # hash, which keeps them apart.
+    if name in used_names:
         name = wire_name(f"{name} {item.name}")
     digest = definition_digest(item)
     title = item.title or (item.annotations.title if item.annotations else "") or ""
@@ -58,12 +61,12 @@ def define_tool(
 
 
 def dump_definition(item: types.Tool) -> dict[str, Any]:
-    """The whole definition as JSON, fields that were never set left out."""
+    """The whole definition as JSON data, without fields that are not set."""
     return item.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def clean_definition(item: types.Tool) -> types.Tool | None:
-    """The definition without hidden characters in any of it; none if it is no JSON."""
+    """The definition without hidden characters; None if it cannot be written as JSON."""
     try:
         return types.Tool.model_validate_json(encode_json(dump_definition(item)))
     except JSONEncodeError:
@@ -71,15 +74,16 @@ def clean_definition(item: types.Tool) -> types.Tool | None:
 
 
 def definition_digest(item: types.Tool) -> str:
-    """A hash over title, description, schemas, annotations, `_meta`: any change shows."""
+    """A hash over the whole definition, `_meta` and annotations included, to detect changes."""
     text = json.dumps(
         dump_definition(item), sort_keys=True, ensure_ascii=False, separators=(",", ":")
     )
+    # A server may send half a surrogate pair, which plain UTF-8 refuses.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def tool_origin(tool: Tool) -> tuple[str, str]:
-    """The name its server calls a tool by, and the hash of the definition it came from."""
+    """The server's own name of a tool, and the hash of its definition."""
     record = tool.meta.get("mcp", {})
     return record.get("name", tool.local_name), record.get("digest", "")
 
@@ -91,22 +95,22 @@ def _metadata(item: types.Tool, digest: str) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
 
 
-def _annotations(given: types.ToolAnnotations | None) -> Annotations | None:
-    if given is None:
+def _annotations(hints: types.ToolAnnotations | None) -> Annotations | None:
+    if hints is None:
         return None
     return Annotations(
-        read_only=given.read_only_hint,
-        destructive=given.destructive_hint,
-        idempotent=given.idempotent_hint,
-        open_world=given.open_world_hint,
+        read_only=hints.read_only_hint,
+        destructive=hints.destructive_hint,
+        idempotent=hints.idempotent_hint,
+        open_world=hints.open_world_hint,
     )
 
 
 def redact_record(record: _Record, server: Server) -> _Record:
-    """What went wrong, in the server's words but without its secrets, however deep they are."""
-    told = record.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    without = _redact_value(told, server)
-    return record if without == told else type(record).model_validate(without)
+    """An error record without the server's secrets, at any depth."""
+    data = record.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    redacted = _redact_value(data, server)
+    return record if redacted == data else type(record).model_validate(redacted)
 
 
 def _redact_value(value: Any, server: Server) -> Any:
@@ -120,7 +124,7 @@ def _redact_value(value: Any, server: Server) -> Any:
 
 
 def tool_result(reply: types.CallToolResult) -> Result:
-    """A call's reply as our result; the reply itself rides along for who speaks MCP too."""
+    """A tool's reply as a result; `raw` keeps the reply itself for MCP clients."""
     structured = reply.structured_content
     return Result(
         content=tuple(to_content(block) for block in reply.content),
@@ -131,7 +135,7 @@ def tool_result(reply: types.CallToolResult) -> Result:
 
 
 def prompt_result(reply: types.GetPromptResult) -> Result:
-    """A filled-in prompt as text a model can read, one part a message."""
+    """A filled-in prompt as a result, one part per message."""
     parts: list[Content] = []
     for message in reply.messages:
         block = to_content(message.content)
@@ -142,12 +146,12 @@ def prompt_result(reply: types.GetPromptResult) -> Result:
 
 
 def resource_result(reply: types.ReadResourceResult) -> Result:
-    """A read resource, one part a piece."""
+    """A resource as a result, one part per piece of content."""
     return Result(content=tuple(_resource_content(item) for item in reply.contents), raw=reply)
 
 
 def to_content(block: types.ContentBlock) -> Content:
-    """One content block."""
+    """Convert one content block."""
     match block:
         case types.TextContent():
             return Content(text=block.text)
@@ -159,6 +163,8 @@ def to_content(block: types.ContentBlock) -> Content:
             return Content(type="link", uri=block.uri, name=block.name, mime=block.mime_type or "")
         case types.EmbeddedResource():
             return _resource_content(block.resource)
+        case _:
+            assert_never(block)
 
 
 def _resource_content(inner: types.TextResourceContents | types.BlobResourceContents) -> Content:

@@ -1,4 +1,4 @@
-"""An HTTP API as a source of tools."""
+"""A source of tools from an OpenAPI document: lists operations and calls them over HTTP."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from .locations import locate_document
 from .operations import Operation, OperationFilter, iter_operations
 from .requests import OperationRequest, build_request
 
-_LARGEST_REPLY = 10 * 1024 * 1024
-_MOST_SAID = 2_000
-_FIRST_FAILURE = 300
+_MAX_RESPONSE_BYTES = 10 * 1024 * 1024
+_MAX_ERROR_CHARS = 2_000
+_FIRST_FAILURE_STATUS = 300  # a redirect is reported, not followed
 
 
 @dataclass(frozen=True, slots=True)
 class API:
-    """How to reach an API: its document, its address, who we are, and what of it is wanted."""
+    """How to reach an API: document, base URL, credentials, and the operations to use."""
 
     name: str
     document: str
@@ -42,18 +42,20 @@ class API:
     timeout_seconds: float = 60.0
     allows_private: bool = False
     problem: str = ""
-    """Why it cannot be used as it is configured."""
+    """Why the configuration is invalid."""
 
     def redact(self, text: str) -> str:
-        """The text without anything that says who we are."""
+        """Remove credentials from a text."""
         for secret in (*self.headers.values(), *self.auth.values(), *self._url_secrets()):
+            # "Bearer abc" may be quoted without its scheme. Very short values would blank out
+            # ordinary words.
             for part in (secret, secret.partition(" ")[2]):
                 if len(part) >= len("abcd"):
                     text = text.replace(part, "•••")
         return text
 
     def _url_secrets(self) -> Iterator[str]:
-        """What stands in the addresses themselves: passwords, and all after a question mark."""
+        """Secrets in the URLs: passwords and query strings."""
         for url in (self.document, self.base_url):
             with suppress(ValueError):
                 parts = urlsplit(url)
@@ -66,21 +68,21 @@ class OpenAPISource:
     def __init__(self, api: API) -> None:
         self.name = api.name
         self._api = api
-        self._is_read = False
+        self._is_loaded = False
         self._schemes: Mapping[str, Mapping[str, Any]] = {}
         self._operations: dict[str, Operation] = {}
-        self._https: dict[str, httpx2.AsyncClient] = {}
+        self._clients: dict[str, httpx2.AsyncClient] = {}
         self.problems: tuple[str, ...] = ()
 
     @classmethod
     def from_path(cls, path: str | Path) -> OpenAPISource:
-        """The API of one document, under the document's name."""
+        """An API without further settings, named after its document."""
         name = Path(urlsplit(str(path)).path).stem
         return cls(API(name="".join(c if c.isalnum() else "_" for c in name), document=str(path)))
 
     async def tools(self) -> Sequence[Tool]:
-        """Its operations as tools."""
-        if not self._is_read:
+        """The operations as tools; the document is read on the first call."""
+        if not self._is_loaded:
             api = self._api
             if api.problem:
                 raise SourceError(api.problem)
@@ -88,11 +90,11 @@ class OpenAPISource:
                 await self._read_document()
             except SourceError as error:
                 raise SourceError(api.redact(error.message), hint=api.redact(error.hint)) from error
-            self._is_read = True
+            self._is_loaded = True
         return tuple(o.tool for o in self._operations.values())
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Ask the API; an answer that refuses is a result that says so."""
+        """Call an operation; an HTTP error is an error result."""
         await self.tools()
         operation = self._operations.get(tool.local_name)
         if operation is None:
@@ -112,32 +114,34 @@ class OpenAPISource:
             ) from error
 
     async def close(self) -> None:
-        """Let go of connections; whoever calls from now on has others."""
-        https, self._https = self._https, {}
-        async with AsyncExitStack() as closing:  # one that fails to close holds up no other
-            for http in https.values():
-                closing.push_async_callback(http.aclose)
+        """Close connections; a later call opens new ones."""
+        clients, self._clients = self._clients, {}
+        async with AsyncExitStack() as stack:  # closes all, even if one fails to close
+            for client in clients.values():
+                stack.push_async_callback(client.aclose)
 
     async def _read_document(self) -> None:
-        """Read the document, and whatever files its operations turn out to need."""
+        """Read the document, and the files that its operations need."""
         api = self._api
-        place = locate_document(
+        location = locate_document(
             api.document, allows_private=api.allows_private, timeout_seconds=api.timeout_seconds
         )
-        async with aclosing(place):
-            files = DocumentLoader(api.document, place)
-            await files.read_main()
+        async with aclosing(location):
+            loader = DocumentLoader(api.document, location)
+            await loader.read_main()
+            # Building the operations finds out which files they need. A new file may refer to
+            # others, so build again until nothing is missing.
             while True:
-                document, problems = files.document(), list[str]()
-                found = tuple(
+                document, problems = loader.document(), list[str]()
+                operations = tuple(
                     iter_operations(
                         document, server=api.name, filters=api.filters, problems=problems
                     )
                 )
                 schemes = _security_schemes(document)
-                if not await files.read_files(document.wanted):
+                if not await loader.read_files(document.wanted):
                     break
-        self._operations = {o.tool.local_name: o for o in found}
+        self._operations = {o.tool.local_name: o for o in operations}
         self._schemes = schemes
         problems += [
             f"auth has a secret for {name!r}, which is no security scheme of the document:"
@@ -151,21 +155,21 @@ class OpenAPISource:
         query, headers = list(request.query), {**request.headers}
         self._authenticate(operation, query, headers)
         base = self._base_url(operation)
-        http = self._client(base)
-        asked = http.build_request(
+        client = self._client(base)
+        http_request = client.build_request(
             request.method,
             base + request.path,
             params=tuple(query),
             headers={**headers, **self._api.headers},
             content=request.content,
         )
-        response = await http.send(asked, stream=True, follow_redirects=False)
+        response = await client.send(http_request, stream=True, follow_redirects=False)
         try:
             if not await _read_body(response):
-                return Result.error(f"The answer is larger than {_LARGEST_REPLY:,} bytes.")
+                return Result.error(f"The answer is larger than {_MAX_RESPONSE_BYTES:,} bytes.")
         finally:
             await response.aclose()
-        if response.status_code >= _FIRST_FAILURE:
+        if response.status_code >= _FIRST_FAILURE_STATUS:
             return Result.error(self._api.redact(_error_message(response)))
         return _to_result(response)
 
@@ -182,34 +186,34 @@ class OpenAPISource:
         async def ignore_response(_: httpx2.Response) -> None:
             pass
 
-        if base not in self._https:
+        if base not in self._clients:
             api = self._api
-            http = create_http_client(
-                base, headers={}, allows_private=api.allows_private, note=ignore_response
+            client = create_http_client(
+                base, headers={}, allows_private=api.allows_private, on_response=ignore_response
             )
-            http.timeout = httpx2.Timeout(api.timeout_seconds)
-            self._https[base] = http
-        return self._https[base]
+            client.timeout = httpx2.Timeout(api.timeout_seconds)
+            self._clients[base] = client
+        return self._clients[base]
 
     def _authenticate(
         self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
     ) -> None:
-        """Add what the first security need asks for that we have a secret for."""
-        # Where saying nothing is allowed too, whoever has a secret still means it to be used.
-        for need in filter(None, operation.security):
-            if all(scheme in self._api.auth for scheme in need):
-                for scheme in need:
+        """Apply the first security requirement for which all secrets are configured."""
+        # An empty requirement allows anonymous calls; a configured secret is used all the same.
+        for requirement in filter(None, operation.security):
+            if all(scheme in self._api.auth for scheme in requirement):
+                for scheme in requirement:
                     table = self._schemes.get(scheme, {})
                     _apply_scheme(table, self._api.auth[scheme], query, headers)
                 return
 
 
 def _security_schemes(document: Document) -> Mapping[str, Mapping[str, Any]]:
-    document.asked_by = "the security schemes"
-    listed = document.resolve(
+    document.context = "the security schemes"
+    schemes = document.resolve(
         document.resolve(document.value.get("components")).get("securitySchemes")
     )
-    return {name: document.resolve(scheme) for name, scheme in listed.items()}
+    return {name: document.resolve(scheme) for name, scheme in schemes.items()}
 
 
 def _apply_scheme(
@@ -230,23 +234,25 @@ def _apply_scheme(
 
 
 def _error_message(response: httpx2.Response) -> str:
-    """What an answer that is no success says."""
+    """The message for a response that is not a success."""
     head = f"HTTP {response.status_code} {response.reason_phrase}"
-    if (there := response.next_request) is not None:
-        return f"{head}: it redirects to {str(there.url)[:_MOST_SAID]}, which is not followed."
-    return f"{head}: {response.text[:_MOST_SAID]}"
+    if (redirect := response.next_request) is not None:
+        url = str(redirect.url)[:_MAX_ERROR_CHARS]
+        return f"{head}: it redirects to {url}, which is not followed."
+    return f"{head}: {response.text[:_MAX_ERROR_CHARS]}"
 
 
 async def _read_body(response: httpx2.Response) -> bool:
-    """Whether the answer was small enough to be read; it is not read on once it is not."""
+    """Read the body, unless it is too large; returns whether it was read."""
     parts: list[bytes] = []
     size = 0
     async for part in response.aiter_bytes():
         size += len(part)
-        if size > _LARGEST_REPLY:
+        if size > _MAX_RESPONSE_BYTES:
             return False
         parts.append(part)
-    response._content = b"".join(parts)  # pyright: ignore[reportPrivateUsage] -- what aread() would have set
+    # `aread()` has no limit on the size. Setting what it sets keeps `content` and `text` usable.
+    response._content = b"".join(parts)  # pyright: ignore[reportPrivateUsage]
     return True
 
 

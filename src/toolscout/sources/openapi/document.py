@@ -1,4 +1,4 @@
-"""An OpenAPI document and the files it is spread over, as one: references lead through all."""
+"""An OpenAPI document with all its files, and the resolution of references between them."""
 
 from __future__ import annotations
 
@@ -7,85 +7,87 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote, urljoin, urlsplit
 
-_MOST_HOPS = 32
-_MOST_GAPS = 20
-_MOST_NAMED = 5
+# References may lead to references, also in a circle.
+_MAX_HOPS = 32
+_MAX_GAPS_SHOWN = 20
+_MAX_NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFile:
-    """Why a file that a document refers to could not be read."""
+    """A file that could not be read, and why."""
 
     reason: str
 
 
 class _BrokenReference(Exception):
-    """A reference that cannot be followed, and why."""
+    """A reference that cannot be resolved, and why."""
 
 
 @dataclass(slots=True)
 class Document:
-    """A parsed document, its files as far as they are read, and where it came from.
+    """A parsed document with the files read so far, and its location.
 
-    A reference has the form `address#pointer` here; the document itself has no address.
+    References have the form `address#pointer`; the address of the document itself is empty.
     """
 
     value: Mapping[str, Any]
     place: str
     files: Mapping[str, Any] = field(default_factory=dict[str, Any])
     wanted: dict[str, None] = field(default_factory=dict[str, None])
-    """The files that something refers to and that are not read yet."""
-    asked_by: str = ""
-    """On whose behalf references are followed just now."""
+    """Files that are referred to and not read yet."""
+    context: str = ""
+    """The operation for which references are resolved now, for error messages."""
     _gaps: dict[tuple[str, str], dict[str, None]] = field(
         default_factory=dict[tuple[str, str], dict[str, None]]
     )
 
     def resolve(self, node: Any) -> dict[str, Any]:
-        """A node with its reference followed; what cannot be found is an empty one."""
+        """A node with its reference resolved; an empty object if that fails."""
         try:
-            found = self._follow(node, iter(range(_MOST_HOPS)))
+            found = self._follow(node, iter(range(_MAX_HOPS)))
         except _BrokenReference as broken:
             self._record_gap(broken)
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
     def resolve_reference(self, reference: str) -> Any:
-        """What a reference points at; nothing where it cannot be found."""
+        """The target of a reference, or None."""
         try:
-            return self._resolve_pointer(reference, iter(range(_MOST_HOPS)))
+            return self._resolve_pointer(reference, iter(range(_MAX_HOPS)))
         except _BrokenReference as broken:
             self._record_gap(broken)
             return None
 
     def problems(self) -> Iterator[str]:
-        """The references that could not be followed, and who needed them."""
-        for (reference, why), names in list(self._gaps.items())[:_MOST_GAPS]:
-            shown, more = ", ".join(list(names)[:_MOST_NAMED]), len(names) - _MOST_NAMED
+        """The references that could not be resolved, with the operations that need them."""
+        for (reference, reason), names in list(self._gaps.items())[:_MAX_GAPS_SHOWN]:
+            shown, more = ", ".join(list(names)[:_MAX_NAMES_SHOWN]), len(names) - _MAX_NAMES_SHOWN
             needed = f"{shown} and {more} more" if more > 0 else shown
-            yield f"{reference} cannot be followed: {why}. It is needed by {needed}."
-        if (more := len(self._gaps) - _MOST_GAPS) > 0:
+            yield f"{reference} cannot be followed: {reason}. It is needed by {needed}."
+        if (more := len(self._gaps) - _MAX_GAPS_SHOWN) > 0:
             yield f"{more} more references cannot be followed."
 
     def base_url(self, *nearer: object) -> str:
-        """The address of the first server, its variables at their defaults; the nearest has it."""
+        """The URL of the first server, with default variables; `nearer` servers take precedence."""
         servers = next((s for s in nearer if s), None) or self.value.get("servers")
-        listed = cast("list[Any]", servers) if isinstance(servers, list) else []
-        table = self.resolve(listed[0] if listed else None)
+        entries = cast("list[Any]", servers) if isinstance(servers, list) else []
+        table = self.resolve(entries[0] if entries else None)
         url = str(table.get("url") or "")
         for name, variable in self.resolve(table.get("variables")).items():
             url = url.replace(f"{{{name}}}", str(self.resolve(variable).get("default", "")))
+        # A relative server URL counts from the document's own URL.
         return urljoin(self.place, url) if urlsplit(self.place).scheme in ("http", "https") else url
 
     def _follow(self, node: Any, hops: Iterator[int]) -> Any:
-        """What a node is after all its references; the hops are shared, so that they end."""
+        """Follow references until a node is not one; all calls share `hops`, so that they end."""
         while isinstance(node, dict):
             reference = cast("dict[str, Any]", node).get("$ref")
             if not isinstance(reference, str):
                 break
             if next(hops, None) is None:
                 raise _BrokenReference(
-                    reference, f"it leads on more than {_MOST_HOPS} times, or in a circle"
+                    reference, f"it leads on more than {_MAX_HOPS} times, or in a circle"
                 )
             node = self._resolve_pointer(reference, hops)
         return cast("object", node)
@@ -115,12 +117,12 @@ class Document:
         return found
 
     def _record_gap(self, broken: _BrokenReference) -> None:
-        reference, why = broken.args
-        self._gaps.setdefault((reference, why), {})[self.asked_by] = None
+        reference, reason = broken.args
+        self._gaps.setdefault((reference, reason), {})[self.context] = None
 
 
 def iter_objects(value: Any) -> Iterator[dict[str, Any]]:
-    """All objects in a value, each once, however often it is shared."""
+    """All objects in a value, each once, even if YAML aliases share it."""
     nodes: list[Any] = [value]
     seen: set[int] = set()
     while nodes:
@@ -138,7 +140,7 @@ def iter_objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def unescape_pointer(part: str) -> str:
-    """A part of a JSON pointer in an address, as the key it stands for."""
+    """The key that a part of a JSON pointer in a URL fragment stands for."""
     return unquote(part).replace("~1", "/").replace("~0", "~")
 
 

@@ -1,4 +1,4 @@
-"""Each operation of a document as a tool, with the way its arguments travel."""
+"""OpenAPI operations as tools, with the place of each argument in the request."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _READ_ONLY = ("get", "head", "options")
 _JSON = re.compile(r"^application/(?:[\w.+-]+\+)?json\b")
 _IN_PATH = re.compile(r"\{([^{}]+)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9]+")
-# What a client sets itself, whatever a document says.
+# Headers that the client sets itself. OpenAPI says to ignore them as parameters.
 _OWN_HEADERS = frozenset({"accept", "content-type", "authorization"})
 
 
 @dataclass(frozen=True, slots=True)
 class OperationFilter:
-    """Which operations become tools; patterns are matched against ids, paths and tags."""
+    """Selects operations; patterns match operation ids, paths and tags."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
 
     def admits(self, method: str, *names: str) -> bool:
-        """Whether an operation is wanted."""
+        """Whether an operation is selected."""
         if self.methods and method not in self.methods:
             return False
         if any(fnmatchcase(n, p) for n in names for p in self.exclude):
@@ -45,7 +45,7 @@ class OperationFilter:
 
 @dataclass(frozen=True, slots=True)
 class OperationParameter:
-    """One argument outside the body: where it goes and how it is written."""
+    """One argument outside the body: its place in the request and its serialisation."""
 
     argument: str
     name: str
@@ -56,7 +56,7 @@ class OperationParameter:
 
 @dataclass(frozen=True, slots=True)
 class RequestBody:
-    """How the body is made: of one argument, or of several that are its fields."""
+    """How the body is built: from one argument, or from several that are its fields."""
 
     media: str
     argument: str = ""
@@ -77,7 +77,7 @@ class RequestBody:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation: the tool it is, and how to ask for it."""
+    """One operation: its tool, and how to request it."""
 
     tool: Tool
     method: str
@@ -91,7 +91,7 @@ class Operation:
 def iter_operations(
     document: Document, *, server: str, filters: OperationFilter, problems: list[str]
 ) -> Iterator[Operation]:
-    """All wanted operations, in the document's order; each name once, a broken one told."""
+    """All selected operations in document order; broken ones are added to `problems`."""
     taken: set[str] = set()
     known: set[str] = set()
     for method, path, item in _path_operations(document):
@@ -102,28 +102,30 @@ def iter_operations(
         tags = [str(t) for t in _as_list(operation.get("tags"))]
         if not filters.admits(method, local, path, *tags):
             continue
-        document.asked_by = repr(local)
+        document.context = repr(local)
         try:
-            made = _OperationBuilder(document, server, method, path, item).build(local, taken)
+            operation_tool = _OperationBuilder(document, server, method, path, item).build(
+                local, taken
+            )
         except SchemaError as error:
             problems.append(f"{local!r} is left out: {error.message}")
         except RecursionError:
             problems.append(f"{local!r} is left out: it nests without end.")
         else:
-            taken.add(made.tool.name)
+            taken.add(operation_tool.tool.name)
             known.add(local)
-            yield made
+            yield operation_tool
 
 
 def _path_operations(document: Document) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """The methods of each path, with what the path has; operations elsewhere are fetched in."""
-    document.asked_by = "the paths"
+    """The operations of each path with their path item, references resolved."""
+    document.context = "the paths"
     for path, item in document.resolve(document.value.get("paths")).items():
-        document.asked_by = repr(path)
+        document.context = repr(path)
         table = document.resolve(item)
         for method in _METHODS:
             node = table.get(method)
-            document.asked_by = repr(f"{method} {path}")
+            document.context = repr(f"{method} {path}")
             operation = document.resolve(node)
             if isinstance(node, dict) and (operation or not node):
                 yield method, path, {**table, method: operation}
@@ -134,7 +136,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 class _OperationBuilder:
-    """Puts one operation together."""
+    """Builds one operation."""
 
     def __init__(
         self,
@@ -180,13 +182,13 @@ class _OperationBuilder:
             name = wire_name(f"{name} {self._method} {self._path}")
         operation = self._operation
         summary = clean_line(str(operation.get("summary") or ""))
-        told = clean(str(operation.get("description") or ""))
+        description = clean(str(operation.get("description") or ""))
         tags = [clean_line(str(t)) for t in _as_list(operation.get("tags"))]
         notes = [] if not operation.get("deprecated") else ["Deprecated."]
         return Tool(
             name=name,
             title=summary,
-            description="\n".join(dict.fromkeys(t for t in (*notes, summary, told) if t)),
+            description="\n".join(dict.fromkeys(t for t in (*notes, summary, description) if t)),
             parameters=Schema.of(schema),
             server=self._server,
             category=tags[0] if tags else "",
@@ -200,10 +202,10 @@ class _OperationBuilder:
         seen = {(p.get("name"), p.get("in")) for p in own}
         shared = [self._document.resolve(p) for p in self._shared]
         nodes = [*own, *(p for p in shared if (p.get("name"), p.get("in")) not in seen)]
-        # A path cannot be asked for without its parts, whether or not they are declared.
+        # A path cannot be requested without its parts, even if they are not declared.
         declared = {p.get("name") for p in nodes if p.get("in") == "path"}
-        named = dict.fromkeys(_IN_PATH.findall(self._path))
-        nodes += [{"name": n, "in": "path"} for n in named if n not in declared]
+        names = dict.fromkeys(_IN_PATH.findall(self._path))
+        nodes += [{"name": n, "in": "path"} for n in names if n not in declared]
         for node in nodes:
             name, place = node.get("name"), node.get("in")
             if not isinstance(name, str) or place not in ("path", "query", "header", "cookie"):
@@ -215,6 +217,7 @@ class _OperationBuilder:
     def _build_parameter(
         self, node: dict[str, Any], name: str, place: ParameterLocation
     ) -> OperationParameter:
+        # A path and a query parameter may have the same name.
         argument = name if name not in self._properties else f"{name}_{place}"
         content = self._document.resolve(node.get("content"))
         media = next(iter(content.values()), None)
@@ -222,6 +225,7 @@ class _OperationBuilder:
         self._add_property(
             argument, schema, node, is_required=place == "path" or bool(node.get("required"))
         )
+        # The defaults of OpenAPI.
         style = str(node.get("style") or ("form" if place in ("query", "cookie") else "simple"))
         explodes = node.get("explode", style == "form")
         return OperationParameter(argument, name, place, "json" if media else style, bool(explodes))
@@ -230,8 +234,8 @@ class _OperationBuilder:
         self, argument: str, schema: Any, node: dict[str, Any], *, is_required: bool
     ) -> None:
         translated = self._translator.translate(schema)
-        if described := node.get("description"):
-            translated = {**translated, "description": clean(str(described))}
+        if description := node.get("description"):
+            translated = {**translated, "description": clean(str(description))}
         self._properties[argument] = translated
         if is_required:
             self._required.append(argument)
@@ -246,16 +250,17 @@ class _OperationBuilder:
         is_required = bool(node.get("required"))
         files = tuple(self._file_fields(schema)) if media.startswith("multipart/") else ()
         fields = self._object_fields(schema) if _JSON.match(media) or "form" in media else {}
+        # The fields become arguments beside the parameters, unless a name occurs in both.
         if fields and not any(f in self._properties for f in fields):
-            needed = _as_list(self._document.resolve(schema).get("required"))
+            required = _as_list(self._document.resolve(schema).get("required"))
             fields = {f: v for f, v in fields.items() if not is_read_only(v)}
             for field, value in fields.items():
-                self._add_property(field, value, {}, is_required=is_required and field in needed)
+                self._add_property(field, value, {}, is_required=is_required and field in required)
             return RequestBody(media, fields=tuple(fields), files=files, is_required=is_required)
         argument = "body" if "body" not in self._properties else "request_body"
         is_structured = _JSON.match(media) or "form" in media
-        given = schema if is_structured else {"type": "string"}
-        self._add_property(argument, given, node, is_required=is_required)
+        body_schema = schema if is_structured else {"type": "string"}
+        self._add_property(argument, body_schema, node, is_required=is_required)
         return RequestBody(media, argument=argument, files=files, is_required=is_required)
 
     def _file_fields(self, schema: Any) -> Iterator[str]:
@@ -270,10 +275,10 @@ class _OperationBuilder:
                 yield name
 
     def _object_fields(self, schema: Any) -> dict[str, Any]:
-        """The fields of a plain object; anything cleverer stays one argument."""
+        """The fields of a plain object; a body with any other schema is one argument."""
         table = self._document.resolve(schema)
-        clever = ("oneOf", "anyOf", "allOf", "not", "if", "patternProperties")
-        if table.get("type") != "object" or any(k in table for k in clever):
+        complex_keywords = ("oneOf", "anyOf", "allOf", "not", "if", "patternProperties")
+        if table.get("type") != "object" or any(k in table for k in complex_keywords):
             return {}
         if table.get("additionalProperties"):
             return {}
@@ -281,8 +286,8 @@ class _OperationBuilder:
         return cast("dict[str, Any]", properties) if isinstance(properties, dict) else {}
 
     def _security_requirements(self) -> tuple[tuple[str, ...], ...]:
-        needs = self._operation.get("security", self._document.value.get("security"))
-        return tuple(tuple(self._document.resolve(n)) for n in _as_list(needs))
+        requirements = self._operation.get("security", self._document.value.get("security"))
+        return tuple(tuple(self._document.resolve(r)) for r in _as_list(requirements))
 
 
 def _annotations(method: str) -> Annotations:

@@ -1,4 +1,4 @@
-"""Arguments on their way: path, query, headers and body, each written as its document says."""
+"""Build HTTP requests from arguments: path, query, headers and body as OpenAPI serialises them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 @dataclass(frozen=True, slots=True)
 class OperationRequest:
-    """A request, complete but for the server's address and who sends it."""
+    """A request without the base URL and the credentials."""
 
     method: str
     path: str
@@ -28,7 +28,7 @@ class OperationRequest:
 
 
 def build_request(operation: Operation, arguments: Mapping[str, Any]) -> OperationRequest:
-    """Write a call's arguments into a request."""
+    """Build the request of a call from its arguments."""
     path = operation.path
     query: list[tuple[str, str]] = []
     headers: dict[str, str] = {}
@@ -61,7 +61,7 @@ def build_request(operation: Operation, arguments: Mapping[str, Any]) -> Operati
 
 
 def _path_segment(parameter: OperationParameter, value: Any) -> str:
-    """A value within a path; it can never leave its segment."""
+    """Serialise a value in a path by its style; it can never leave its segment."""
     name = quote(parameter.name, safe="")
     match parameter.style:
         case "label":
@@ -78,7 +78,7 @@ def _path_segment(parameter: OperationParameter, value: Any) -> str:
 
 
 def _serialise_path_value(parameter: OperationParameter, value: Any, delimiter: str) -> str:
-    """A value as one text; whatever is in it stays in it."""
+    """Join the parts of a value, each percent-encoded."""
     if isinstance(value, dict):
         between = "=" if parameter.explodes else ","
         table = cast("dict[str, Any]", value)
@@ -86,6 +86,7 @@ def _serialise_path_value(parameter: OperationParameter, value: Any, delimiter: 
     else:
         items = [_quote_value(v) for v in _as_list(value)]
     text = delimiter.join(items)
+    # An empty segment or a dot segment would lead to another path of the API.
     if text in ("", ".", ".."):
         raise InvalidArguments(f"{parameter.argument} cannot be {_to_text(value)!r} in a path.")
     return text
@@ -97,6 +98,7 @@ def _quote_value(value: Any) -> str:
 
 def _header_value(parameter: OperationParameter, value: Any) -> str:
     text = _join_values(value, ",")
+    # A line break would start another header.
     if "\r" in text or "\n" in text:
         raise InvalidArguments(f"{parameter.argument} goes into a header: it must be one line.")
     if not text.isascii():
@@ -142,15 +144,15 @@ def _to_text(value: Any) -> str:
 
 
 def _body_content(body: RequestBody, arguments: Mapping[str, Any]) -> bytes | None:
-    """The body's bytes; one that the API insists on is sent even with nothing in it."""
+    """The bytes of the body, or None; a required body is sent even if it is empty."""
     if body.argument:
         return _encode_body(body, arguments[body.argument]) if body.argument in arguments else None
-    given = {f: arguments[f] for f in body.fields if f in arguments}
-    return _encode_body(body, given) if given or body.is_required else None
+    fields = {f: arguments[f] for f in body.fields if f in arguments}
+    return _encode_body(body, fields) if fields or body.is_required else None
 
 
 def _form_fields(table: Any) -> list[tuple[str, Any]]:
-    """The fields of a form; a list is its field once for each item."""
+    """The fields of a form; a list repeats its field for each item."""
     fields = cast("dict[str, Any]", table).items()
     return [(name, item) for name, value in fields for item in _as_list(value)]
 
@@ -160,7 +162,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _multipart_content(body: RequestBody, table: Any) -> bytes:
-    """A form of several parts: files are base64 as they come, and bytes as they go."""
+    """A multipart form; files come as base64 and are sent as bytes."""
     parts: list[bytes] = []
     for name, value in _form_fields(table):
         label = name.replace('"', "%22").replace("\r", "").replace("\n", "")
@@ -172,11 +174,14 @@ def _multipart_content(body: RequestBody, table: Any) -> bytes:
         elif isinstance(value, dict | list):
             head += "\r\nContent-Type: application/json"
         parts.append(f"{head}\r\n\r\n".encode() + data + b"\r\n")
-    mark = _boundary(b"".join(parts)).encode()
-    return b"".join(b"--" + mark + b"\r\n" + part for part in parts) + b"--" + mark + b"--\r\n"
+    boundary = _boundary(b"".join(parts)).encode()
+    body_parts = b"".join(b"--" + boundary + b"\r\n" + part for part in parts)
+    return body_parts + b"--" + boundary + b"--\r\n"
 
 
 def _boundary(content: bytes) -> str:
+    # A hash of the content cannot occur in the content by chance, and the same call gives the same
+    # bytes.
     return f"toolscout-{hashlib.sha256(content).hexdigest()[:32]}"
 
 
@@ -187,11 +192,11 @@ def _content_type(body: RequestBody, content: bytes) -> str:
     return f"{body.media}; boundary={first.removesuffix('--')}"
 
 
-def _decode_base64(value: Any, what: str) -> bytes:
+def _decode_base64(value: Any, subject: str) -> bytes:
     try:
         return base64.b64decode(_to_text(value), validate=True)
     except ValueError:
-        raise InvalidArguments(f"{what} must be base64.") from None
+        raise InvalidArguments(f"{subject} must be base64.") from None
 
 
 def _encode_body(body: RequestBody, value: Any) -> bytes:

@@ -1,4 +1,4 @@
-"""Schemas of OpenAPI as JSON Schema: references made local, 3.0's own dialect translated."""
+"""Translate OpenAPI schemas to JSON Schema: local references, and the keywords of 3.0."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from .document import Document, unescape_pointer
 _DROPPED = frozenset(
     (
         *("example", "examples", "externalDocs", "xml", "discriminator", "readOnly", "writeOnly"),
-        # What a schema in a file of its own has; some of it would turn references elsewhere.
+        # Keywords of a schema in its own file; "$id" would change what references mean.
         *("$schema", "$id", "$anchor", "$comment", "$defs", "definitions"),
     )
 )
-_MOST_DEFINITIONS = 60
-_MOST_NODES = 2_000_000
+# Per tool. Schemas may refer to most of a document; definitions beyond the limit accept anything.
+_MAX_DEFINITIONS = 60
+_MAX_NODES = 2_000_000
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
 class SchemaTranslator:
-    """Translates schemas of one tool, and gathers the definitions that they refer to."""
+    """Translates the schemas of one tool, and collects the definitions that they refer to."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -32,20 +33,20 @@ class SchemaTranslator:
         self._nodes = 0
 
     def translate(self, node: Any) -> dict[str, Any]:
-        """One schema, free of what only OpenAPI knows."""
+        """Translate one schema."""
         return cast("dict[str, Any]", self._translate_value(node)) if isinstance(node, dict) else {}
 
     def definitions(self) -> dict[str, Any]:
-        """All that was referred to, directly or not; a tangle too large ends in *anything*."""
+        """All definitions that are referred to, directly or indirectly, up to a limit."""
         done: dict[str, Any] = {}
-        while len(done) < min(len(self._names), _MOST_DEFINITIONS):
-            for reference, name in list(self._names.items())[len(done) : _MOST_DEFINITIONS]:
+        while len(done) < min(len(self._names), _MAX_DEFINITIONS):
+            for reference, name in list(self._names.items())[len(done) : _MAX_DEFINITIONS]:
                 done[name] = self.translate(self._document.resolve_reference(reference))
         return {name: done.get(name, {}) for name in self._names.values()}
 
     def _translate_value(self, node: Any) -> Any:
         self._nodes += 1
-        if self._nodes > _MOST_NODES:
+        if self._nodes > _MAX_NODES:
             raise SchemaError("Its aliases multiply beyond measure.")
         if isinstance(node, list):
             return [self._translate_value(item) for item in cast("list[Any]", node)]
@@ -67,7 +68,7 @@ class SchemaTranslator:
         return _drop_read_only_required(translated, table.get("properties"))
 
     def _translate_properties(self, properties: Any) -> Any:
-        """Properties are named by their owner: none of those names is a keyword."""
+        """Translate properties, whose names are not keywords."""
         if not isinstance(properties, dict):
             return {}
         table = cast("dict[str, Any]", properties)
@@ -78,11 +79,11 @@ class SchemaTranslator:
     def _translate_reference(self, reference: str, table: Mapping[str, Any]) -> Any:
         if reference not in self._names:
             self._names[reference] = self._choose_name(reference)
-        kept = {k: v for k, v in table.items() if k == "description"}
-        return {"$ref": f"#/$defs/{self._names[reference]}", **kept}
+        description = {k: v for k, v in table.items() if k == "description"}
+        return {"$ref": f"#/$defs/{self._names[reference]}", **description}
 
     def _choose_name(self, reference: str) -> str:
-        """The last word of a reference, or of its file's name; with a number if that is taken."""
+        """The last part of a reference or its file name, with a number if that is taken."""
         address, _, pointer = reference.partition("#")
         word = (
             unescape_pointer(pointer.rpartition("/")[2])
@@ -98,22 +99,23 @@ class SchemaTranslator:
 
 
 def is_read_only(schema: Any) -> bool:
-    """Whether a field only stands in answers, so that nobody is asked for it."""
+    """Whether a field occurs only in responses, so that it is not an argument."""
     return isinstance(schema, dict) and cast("dict[str, Any]", schema).get("readOnly") is True
 
 
 def _drop_read_only_required(schema: dict[str, Any], properties: Any) -> dict[str, Any]:
-    """The schema without a demand for fields that only stand in answers."""
+    """Remove fields that occur only in responses from `required`."""
     required = schema.get("required")
     if not isinstance(properties, dict) or not isinstance(required, list):
         return schema
     table = cast("dict[str, Any]", properties)
-    asked = [n for n in cast("list[Any]", required) if not is_read_only(table.get(n))]
-    return {**schema, "required": asked}
+    writable = [n for n in cast("list[Any]", required) if not is_read_only(table.get(n))]
+    return {**schema, "required": writable}
 
 
 def _translate_keywords(schema: dict[str, Any]) -> dict[str, Any]:
-    """Say in JSON Schema what 3.0 says in its own way."""
+    """Translate keywords that OpenAPI 3.0 defines differently."""
+    # In 3.0, `nullable` adds the type null, and exclusive limits are booleans beside the limit.
     if schema.pop("nullable", False) is True:
         kind: Any = schema.get("type")
         if isinstance(kind, str):
