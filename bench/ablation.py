@@ -69,14 +69,16 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "no arm of names": arms(BM25F(), Dense(use)),
         "words half as loud": arms(Exact(), BM25F(weight=0.4), Dense(use)),
         "words half as loud again": arms(Exact(), BM25F(weight=1.2), Dense(use)),
-        "words trusted where blind": arms(Exact(), BM25F(doubt=0, doubt_at_home=0), Dense(use)),
-        "English words doubted like others": arms(Exact(), BM25F(doubt_at_home=1), Dense(use)),
-        "words doubted faster": arms(Exact(), BM25F(doubt=2, doubt_at_home=1), Dense(use)),
+        "words trusted where blind": arms(Exact(), BM25F(doubt=0, doubt_in_english=0), Dense(use)),
+        "English words doubted like others": arms(Exact(), BM25F(doubt_in_english=1), Dense(use)),
+        "words doubted faster": arms(Exact(), BM25F(doubt=2, doubt_in_english=1), Dense(use)),
         "vectors of the whole alone": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
         "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
         "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
-        "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, wider=1e6)),
-        "an eighth compared exactly": arms(Exact(), BM25F(), Dense(use, wider=RESCORE_FACTOR / 8)),
+        "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, rescore_factor=1e6)),
+        "an eighth compared exactly": arms(
+            Exact(), BM25F(), Dense(use, rescore_factor=RESCORE_FACTOR / 8)
+        ),
         "all values kept in the request": arms(Exact(), BM25F(), Dense(use, view=everything)),
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
         "no turns for several needs": part(fusion=sum_rankings),
@@ -85,24 +87,24 @@ def engines(cache: VectorCache) -> dict[str, Make]:
         "long quotations kept": part(prepare=with_quotations),
         "letters that stand for words kept": arms(Exact(), BM25F(), Unspoken(use)),
         "no share of the server": part(fusion=no_server_share),
-        "without text 1 (description)": part(read=partial(but_one_text, 0)),
-        "without text 2 (and parameter names)": part(read=partial(but_one_text, 1)),
-        "without text 3 (bare name)": part(read=partial(but_one_text, 2)),
-        "without text 4 (required parameters)": part(read=partial(but_one_text, 3)),
+        "without text 1 (description)": part(text_recipe=partial(but_one_text, 0)),
+        "without text 2 (and parameter names)": part(text_recipe=partial(but_one_text, 1)),
+        "without text 3 (bare name)": part(text_recipe=partial(but_one_text, 2)),
+        "without text 4 (required parameters)": part(text_recipe=partial(but_one_text, 3)),
     }
 
 
 class ClauseApart(Dense):
     """Encodes a single clause beside the whole, with the values that it mentions."""
 
-    def read(self, request: RankingRequest) -> tuple[str, ...]:
+    def query_texts(self, request: RankingRequest) -> tuple[str, ...]:
         return (self.view(request), *request.clauses)
 
 
 class Unspoken(Dense):
     """Encodes letters that stand for words as they are."""
 
-    def spoken(self, _: RankingRequest, text: str) -> str:
+    def expand_text(self, _: RankingRequest, text: str) -> str:
         return text
 
 
@@ -119,7 +121,7 @@ def no_server_share(request: RankingRequest, rankings: Sequence[Ranking]) -> Fus
 
 
 def every_clause_a_need(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
-    return diversify(request, rankings, sum_rankings(request, rankings), one_need=1)
+    return diversify(request, rankings, sum_rankings(request, rankings), single_need_clauses=1)
 
 
 def no_kinds(text: str, is_known: IsKnownTerm) -> str:

@@ -110,7 +110,7 @@ def main() -> None:
     wheel = ZipFile(wheel_of(PACKAGE))
     english = {n: one for n, one in services(wheel, "en").items() if one.get("description")}
     catalog = Catalog(tool(name, one) for name, one in english.items())
-    encoders = (UniversalEncoder(), UniversalEncoder(reading=str), Trusting())
+    encoders = (UniversalEncoder(), UniversalEncoder(preprocess=str), Trusting())
     engines = [Engine(catalog, embedders=[encoder]) for encoder in encoders]
     for engine in engines:
         engine.fill()

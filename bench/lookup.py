@@ -22,8 +22,7 @@ from typing import Any
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.disclosure.discovery import Outcome, discover
-from toolscout.disclosure.metatools import Role
-from toolscout.disclosure.profile import Profile
+from toolscout.disclosure.profile import Profile, Role
 from toolscout.disclosure.profiles import CMS, COMPACT, DEFAULT, EVERRUNS, MCPAGENT
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view

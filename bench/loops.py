@@ -16,7 +16,7 @@ from toolscout.search import kernel
 from toolscout.search.engine import Engine
 from toolscout.search.kernel import plain
 
-LOOPS = ("gather", "held", "ordered", "parted", "turns")
+LOOPS = ("score_slots", "idf_mass", "order_slots", "clause_scores", "diverse_order")
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 4
 

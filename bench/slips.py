@@ -83,7 +83,8 @@ def main() -> None:
     for name in SETS:
         tools = catalog(name)
         engines = [
-            Engine(tools, embedders=embedders, cache=cache, mends=mends) for mends in (False, True)
+            Engine(tools, embedders=embedders, cache=cache, corrects_typos=corrects)
+            for corrects in (False, True)
         ]
         for label, share in (("as they are", 0.0), ("one slip", None), ("many slips", MANY)):
             found: list[Figures] = []

@@ -13,11 +13,10 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from toolscout.search.arrays import Floats
 from toolscout.search.embedders.universal_encoder import UniversalEncoder
 
-Floats = npt.NDArray[np.float32]
 POOL = 2_048
 _SHARES = np.array([0.6, 0.3, 0.3], np.float32)
 

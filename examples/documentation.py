@@ -1,4 +1,4 @@
-"""An agent that looks things up in documentation it has not read, with tools it has not seen.
+"""An agent that finds tools for searching documentation, and answers with them.
 
 The model is scripted, so that this runs anywhere: python examples/documentation.py
 """
@@ -55,12 +55,12 @@ async def main() -> None:
     tools = [search_documentation, read_documentation, get_weather]
     async with Toolbox(tools, profile="mcpagent", store="memory") as box:
         agent = Agent(box, model=ScriptedModel(SCRIPT))
-        async for happening in agent.stream("How long is a session kept?"):
-            match happening:
+        async for event in agent.stream("How long is a session kept?"):
+            match event:
                 case CallStartEvent(call):
                     print(f"→ {call.name} {call.arguments}")
-                case CallEndEvent(ran):
-                    print(f"← {ran.result.text.splitlines()[0]}")
+                case CallEndEvent(outcome):
+                    print(f"← {outcome.result.text.splitlines()[0]}")
                 case LoadEvent(names):
                     print(f"+ {', '.join(names)}")
                 case RunEndEvent(run):

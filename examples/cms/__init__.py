@@ -1,4 +1,4 @@
-"""A small content system that works: SQLite, 45 tools, rules, memory, and stand-ins for the web.
+"""A small content management system: SQLite, 45 tools, rules, memory and fake web services.
 
 async with open_cms(folder) as cms, cms.toolbox() as box:
     session = await box.session("ann")

@@ -1,4 +1,4 @@
-"""The content system as a whole: opened, checked, and put into a toolbox."""
+"""The content management system: opens the site, checks its tools, builds a toolbox."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from toolscout.sources.functions import tool_of
 
 from .database import Database
 from .entries import Entries
-from .fetching import Fetching
+from .extractors import EXTRACTORS, PROBES
+from .fake_services import serve_fakes
+from .http_tools import HttpTools
 from .images import Images
-from .meaning import Meaning
 from .navigation import Navigation
 from .pages import Pages
 from .pexels import Pexels
 from .planning import Planning
 from .posts import Posts
-from .remembering import EXTRACTORS, PROBES
 from .research import Research
 from .search import Search
 from .sections import Sections
 from .seed import seed
-from .standins import standing_in
+from .similarity import TextSimilarity
 
 _log = logging.getLogger(__name__)
 RULES = Path(__file__).with_name("rules")
@@ -43,7 +43,7 @@ CATEGORIES = (
 
 @dataclass(frozen=True, slots=True)
 class Cms:
-    """An open site: its tools as functions, and what goes with them."""
+    """An open site: its database, its uploads, and its tools as functions."""
 
     database: Database
     uploads: Path
@@ -56,17 +56,17 @@ class Cms:
 
     def toolbox(self, **options: Any) -> Toolbox:
         """A toolbox with the site's tools, rules and memory, in the profile `cms`."""
-        given: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "profile": "cms",
             "rules": Rules(RULES),
             "memory": Memory(extractors=EXTRACTORS, probes=PROBES),
             **options,
         }
-        return Toolbox(self.functions, **given)
+        return Toolbox(self.functions, **settings)
 
 
 def check(tools: tuple[Tool, ...]) -> ValidationReport:
-    """Whether every tool is described in full and everything fits together."""
+    """Check that every tool is described in full and that references are valid."""
     return validate(
         {tool.name: tool for tool in tools},
         Expectations(
@@ -80,15 +80,14 @@ def check(tools: tuple[Tool, ...]) -> ValidationReport:
 
 @asynccontextmanager
 async def open_cms(folder: Path | str) -> AsyncGenerator[Cms, None]:
-    """Open the site kept in a folder, a new one if it is empty; InvalidCatalog before anything runs
-    if its tools do not fit together."""
+    """Open the site in a folder, or create it; raises InvalidCatalog if its tools are invalid."""
     root = Path(folder)
     uploads = root / "uploads" / "images"
     uploads.mkdir(parents=True, exist_ok=True)
     database = Database(root / "site.db")
     try:
         seed(database, uploads)
-        with standing_in() as (photos, web):
+        with serve_fakes() as (photos, web):
             cms = Cms(database, uploads, _functions(database, uploads, photos, web))
             report = check(cms.tools).raise_if_invalid()
             _log.info(
@@ -104,10 +103,10 @@ async def open_cms(folder: Path | str) -> AsyncGenerator[Cms, None]:
 def _functions(
     database: Database, uploads: Path, photos: str, web: str
 ) -> tuple[Callable[..., Any], ...]:
-    meaning = Meaning()
-    fetching = Fetching({url.removeprefix("http://") for url in (photos, web)})
+    similarity = TextSimilarity()
+    http = HttpTools({url.removeprefix("http://") for url in (photos, web)})
     sections = Sections(database)
-    images = Images(database, sections, meaning, uploads)
+    images = Images(database, sections, similarity, uploads)
     parts = (
         Pages(database, sections),
         sections,
@@ -115,10 +114,10 @@ def _functions(
         Posts(database),
         Navigation(database),
         Entries(database),
-        Search(database, meaning),
-        fetching,
-        Research(fetching, web),
-        Pexels(fetching, images, photos),
+        Search(database, similarity),
+        http,
+        Research(http, web),
+        Pexels(http, images, photos),
         Planning(),
     )
     return tuple(function for part in parts for function in part.tools)

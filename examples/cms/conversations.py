@@ -1,4 +1,4 @@
-"""Three scripted conversations: answered at once, after one search, after several."""
+"""Three scripted conversations: without a search, with one, and with several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["A", "B", "C"]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """What the user says, and how the model plays its part."""
+    """The message of the user, and the script of the model."""
 
     kind: Kind
     title: str
@@ -22,23 +22,23 @@ class Conversation:
     script: Callable[[], Script]
 
 
-class Known:
-    """What a model would have read in results so far."""
+class ResultValues:
+    """The results that a model would have read so far, by name."""
 
     def __init__(self) -> None:
-        self.values: dict[str, Any] = {}
+        self.by_name: dict[str, Any] = {}
 
     def after(
         self, name: str, make: Callable[[dict[str, Any]], Turn]
     ) -> Callable[[ModelRequest], Turn]:
-        """A turn made from the result of the call before it, which is remembered by a name."""
+        """A turn built from the last result, which is stored under a name."""
 
         def turn(request: ModelRequest) -> Turn:
             result = request.messages[-1].results[-1].result
             if result.is_error:
                 return Turn(say=f"That did not work: {result.text}")
-            self.values[name] = result.value
-            return make(self.values)
+            self.by_name[name] = result.value
+            return make(self.by_name)
 
         return turn
 
@@ -47,7 +47,7 @@ def call(name: str, /, **arguments: Any) -> Turn:
     return Turn(calls=(ScriptedCall(name, arguments),))
 
 
-def look(query: str) -> Turn:
+def search(query: str) -> Turn:
     return call("tool_search", query=query)
 
 
@@ -60,11 +60,11 @@ def _question() -> Script:
 
 
 def _picture() -> Script:
-    known = Known()
+    values = ResultValues()
     return [
-        look("find image"),
+        search("find image"),
         call("cms_searchImages", query="the lake in the morning"),
-        known.after(
+        values.after(
             "found",
             lambda v: Turn(say=f"Take {v['found']['images'][0]['filename']}: it shows the lake."),
         ),
@@ -72,11 +72,11 @@ def _picture() -> Script:
 
 
 def _page() -> Script:
-    known = Known()
+    values = ResultValues()
     return [
-        look("create page add section"),
+        search("create page add section"),
         call("cms_createPage", name="Kayaking"),
-        known.after(
+        values.after(
             "page",
             lambda v: call(
                 "cms_addSectionToPage",
@@ -85,29 +85,29 @@ def _page() -> Script:
                 content={"heading": "On the water", "subheading": "Kayaks wait at the jetty"},
             ),
         ),
-        known.after("section", lambda _: look("download a stock photo")),
+        values.after("section", lambda _: search("download a stock photo")),
         call("pexels_searchPhotos", query="kayak on a lake"),
-        known.after(
+        values.after(
             "photos",
             lambda v: call("pexels_downloadPhoto", photo_id=v["photos"]["photos"][0]["id"]),
         ),
-        known.after("photo", lambda _: look("add image to section")),
+        values.after("photo", lambda _: search("add image to section")),
         lambda _: call(
             "cms_addImageToSection",
-            section_id=known.values["section"]["pageSectionId"],
-            image_id=known.values["photo"]["image"]["id"],
+            section_id=values.by_name["section"]["pageSectionId"],
+            image_id=values.by_name["photo"]["image"]["id"],
             field="image",
         ),
-        known.after("placed", lambda _: look("add an item to the navigation menu")),
+        values.after("placed", lambda _: search("add an item to the navigation menu")),
         lambda _: call(
             "cms_addNavigationItem",
             label="Kayaking",
-            page_id=known.values["page"]["page"]["id"],
+            page_id=values.by_name["page"]["page"]["id"],
         ),
-        known.after("item", lambda _: look("write a post and publish it")),
+        values.after("item", lambda _: search("write a post and publish it")),
         call("cms_createPost", title="Kayaks are here", body="Six of them, at the jetty."),
-        known.after("post", lambda v: call("cms_publishPost", post_id=v["post"]["post"]["id"])),
-        known.after(
+        values.after("post", lambda v: call("cms_publishPost", post_id=v["post"]["post"]["id"])),
+        values.after(
             "published",
             lambda v: Turn(
                 say=f"Done: the page {v['page']['page']['name']} has a picture and is in the menu, "

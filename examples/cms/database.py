@@ -1,4 +1,4 @@
-"""The content in SQLite: one connection, one lock, rows as dictionaries."""
+"""Content in SQLite: one connection, one lock, rows as dictionaries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS entries (
 
 
 class Database:
-    """The site's content; safe from many threads, and every change is whole or not at all."""
+    """The content of the site; thread-safe, and every change is atomic."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
@@ -53,11 +53,11 @@ class Database:
         return next(iter(self.all(query, *values)), None)
 
     def change(self, query: str, *values: object) -> int:
-        """Run one change; give the id of a new row."""
+        """Run one change; return the id of a new row."""
         return self.change_all([(query, values)])
 
     def change_all(self, changes: Sequence[tuple[str, Sequence[object]]]) -> int:
-        """Run several changes together; give the id of the last new row."""
+        """Run several changes in one transaction; return the id of the last new row."""
         with self._lock:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -71,7 +71,7 @@ class Database:
             return last
 
     def get(self, table: str, identity: int, *, noun: str) -> dict[str, Any]:
-        """A row by its id, or LookupError with the ids there are."""
+        """A row by its id, or LookupError that lists the existing ids."""
         row = self.one(f"SELECT * FROM {table} WHERE id = ?", identity)
         if row is None:
             known = [str(r["id"]) for r in self.all(f"SELECT id FROM {table} ORDER BY id LIMIT 20")]
@@ -83,7 +83,7 @@ class Database:
 
 
 def slug_of(text: str) -> str:
-    """A name as it stands in an address."""
+    """The form of a name in a URL."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")
     if not slug:

@@ -1,4 +1,4 @@
-"""The three conversations, played and counted."""
+"""Plays the three example conversations and counts their tokens."""
 
 from __future__ import annotations
 
@@ -19,78 +19,82 @@ from toolscout.models.scripted import ScriptedModel
 from toolscout.tokens import TokenCounter
 from toolscout.toolbox.permissions import ApprovalRequest
 
-from .accounting import EXPECTED, Account, weigh
 from .cms import RULES, Cms, open_cms
 from .conversations import CONVERSATIONS, Conversation
-from .prompt import core, whole
+from .costs import EXPECTED, ConversationCost, count_request
+from .prompt import core_prompt, full_prompt
 
 __all__ = ["EXPECTED", "play"]
 
 TODAY = date(2026, 3, 2)
 
-Watch = Callable[[Conversation, StreamEvent | None], None]
-"""Hears of every conversation when it begins (None) and of all that happens in it."""
+EventCallback = Callable[[Conversation, StreamEvent | None], None]
+"""Called when a conversation starts, with None, and for each of its events."""
 
 
-async def play(folder: Path, *, by: TokenCounter, watch: Watch) -> tuple[Account, ...]:
-    """Open the site in a folder, hold the conversations, and say what they cost."""
+async def play(
+    folder: Path, *, by: TokenCounter, on_event: EventCallback
+) -> tuple[ConversationCost, ...]:
+    """Open the site in a folder, run the conversations, and count their tokens."""
     async with open_cms(folder) as cms:
-        everything = await _everything(cms, by)
+        everything = await _count_everything(cms, by)
         return tuple(
             [
-                await _account(cms, conversation, everything, by, watch)
+                await _count_conversation(cms, conversation, everything, by, on_event)
                 for conversation in CONVERSATIONS
             ]
         )
 
 
-async def _account(
-    cms: Cms, conversation: Conversation, everything: int, by: TokenCounter, watch: Watch
-) -> Account:
+async def _count_conversation(
+    cms: Cms, conversation: Conversation, everything: int, by: TokenCounter, on_event: EventCallback
+) -> ConversationCost:
     model = ScriptedModel(conversation.script())
-    run = await _hold(cms, conversation, model, watch)
-    return Account(
+    run = await _run(cms, conversation, model, on_event)
+    return ConversationCost(
         kind=conversation.kind,
-        weights=tuple(weigh(request, by=by) for request in model.requests),
+        requests=tuple(count_request(request, by=by) for request in model.requests),
         searches=sum(_only_searched(step) for step in run.steps),
         everything=everything,
     )
 
 
-async def _hold(cms: Cms, conversation: Conversation, model: ScriptedModel, watch: Watch) -> Run:
-    watch(conversation, None)
+async def _run(
+    cms: Cms, conversation: Conversation, model: ScriptedModel, on_event: EventCallback
+) -> Run:
+    on_event(conversation, None)
     runs: list[Run] = []
-    async with cms.toolbox(store="memory", engine=Engine(), approver=_agrees) as box:
+    async with cms.toolbox(store="memory", engine=Engine(), approver=_approve) as box:
         agent = Agent(
             box,
             model=model,
-            instructions=core(TODAY),
+            instructions=core_prompt(TODAY),
             trim=by_count(after=20, keep=10),
             stops=[],
         )
-        async for happening in agent.stream(conversation.message, session=conversation.kind):
-            watch(conversation, happening)
-            if isinstance(happening, RunEndEvent):
-                runs.append(happening.run)
+        async for event in agent.stream(conversation.message, session=conversation.kind):
+            on_event(conversation, event)
+            if isinstance(event, RunEndEvent):
+                runs.append(event.run)
     return runs[0]
 
 
-async def _agrees(_: ApprovalRequest) -> bool:
+async def _approve(_: ApprovalRequest) -> bool:
     """In a demonstration the user says yes."""
     return True
 
 
 def _only_searched(step: RunStep) -> bool:
-    return bool(step.ran) and all(ran.is_discovery for ran in step.ran)
+    return bool(step.outcomes) and all(o.is_discovery for o in step.outcomes)
 
 
-async def _everything(cms: Cms, by: TokenCounter) -> int:
-    """One request with every definition and every rule, as the site's agent once was."""
+async def _count_everything(cms: Cms, by: TokenCounter) -> int:
+    """The tokens of one request with every definition and every rule."""
     async with cms.toolbox(profile=EVERYTHING, store="memory", engine=Engine()) as box:
-        shown = view(EVERYTHING, box.catalog, SessionState("everything"))
+        everything = view(EVERYTHING, box.catalog, SessionState("everything"))
         request = ModelRequest(
             messages=(),
-            tools=tuple(shown.tools),
-            instructions=whole(TODAY, Rules(RULES), cms.tools),
+            tools=tuple(everything.tools),
+            instructions=full_prompt(TODAY, Rules(RULES), cms.tools),
         )
-    return weigh(request, by=by).total
+    return count_request(request, by=by).total

@@ -1,4 +1,4 @@
-"""Entries: collections of like things, such as rooms and people."""
+"""Tools for entries of collections, such as rooms and people."""
 
 from __future__ import annotations
 

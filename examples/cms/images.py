@@ -1,4 +1,4 @@
-"""Images: files under uploads/images, found by what they show."""
+"""Tools for images: files in uploads/images, searched by their description."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from toolscout import tool
 from toolscout.catalog.tool import Extraction
 
 from .database import Database
-from .meaning import Meaning
 from .sections import Sections
+from .similarity import TextSimilarity
 
 _IMAGES = Extraction("images", "image", "filename", is_array=True)
 
 
 class Images:
     def __init__(
-        self, database: Database, sections: Sections, meaning: Meaning, uploads: Path
+        self, database: Database, sections: Sections, similarity: TextSimilarity, uploads: Path
     ) -> None:
         self._database = database
         self._sections = sections
-        self._meaning = meaning
+        self._similarity = similarity
         self._uploads = uploads
 
     @tool(
@@ -39,7 +39,7 @@ class Images:
         Args:
             description: What the image shows.
         """
-        ranked = self._ranked(description)
+        ranked = self._rank(description)
         if not ranked:
             raise LookupError("There are no images yet.")
         return {"image": ranked[0]}
@@ -64,7 +64,7 @@ class Images:
             query: What you are looking for.
             limit: How many to return.
         """
-        return {"images": self._ranked(query)[: max(1, limit)]}
+        return {"images": self._rank(query)[: max(1, limit)]}
 
     @tool(
         name="cms_listAllImages",
@@ -85,7 +85,7 @@ class Images:
             "SELECT * FROM images ORDER BY id LIMIT ? OFFSET ?", limit, offset
         )
         count = self._database.one("SELECT count(*) n FROM images")
-        return {"images": [shown(row) for row in rows], "total": count["n"] if count else 0}
+        return {"images": [to_dict(row) for row in rows], "total": count["n"] if count else 0}
 
     @tool(
         name="cms_addImageToSection",
@@ -138,7 +138,7 @@ class Images:
             old_image_id: The image to take out.
             new_image_id: The image to put in.
         """
-        new = shown(self._database.get("images", new_image_id, noun="image"))
+        new = to_dict(self._database.get("images", new_image_id, noun="image"))
         return {"replaced": self._swap(old_image_id, new["url"])}
 
     @tool(
@@ -172,12 +172,12 @@ class Images:
         made = self._database.change(
             "INSERT INTO images (filename, alt, credit) VALUES (?, ?, ?)", name, alt, credit
         )
-        return shown(self._database.get("images", made, noun="image"))
+        return to_dict(self._database.get("images", made, noun="image"))
 
-    def _ranked(self, query: str) -> list[dict[str, Any]]:
+    def _rank(self, query: str) -> list[dict[str, Any]]:
         rows = self._database.all("SELECT * FROM images ORDER BY id")
-        scores = self._meaning.distances(query, [row["alt"] for row in rows])
-        ranked = [{**shown(row), "score": score} for row, score in zip(rows, scores, strict=True)]
+        scores = self._similarity.distances(query, [row["alt"] for row in rows])
+        ranked = [{**to_dict(row), "score": score} for row, score in zip(rows, scores, strict=True)]
         return sorted(ranked, key=lambda image: (image["score"], image["id"]))
 
     def _put(self, section_id: int, image_id: int, field: str) -> dict[str, Any]:
@@ -188,12 +188,12 @@ class Images:
             raise ValueError(
                 f"{field!r} is no image field of this section. Image fields: {images}."
             )
-        url = shown(self._database.get("images", image_id, noun="image"))["url"]
+        url = to_dict(self._database.get("images", image_id, noun="image"))["url"]
         self._sections.write(section_id, {**section["content"], field: url})
         return {"sectionId": section_id, "field": field, "url": url}
 
     def _swap(self, image_id: int, url: str) -> list[int]:
-        old = shown(self._database.get("images", image_id, noun="image"))["url"]
+        old = to_dict(self._database.get("images", image_id, noun="image"))["url"]
         touched: list[int] = []
         for row in self._database.all("SELECT id, content FROM sections ORDER BY id"):
             content = json.loads(row["content"])
@@ -216,8 +216,8 @@ class Images:
         )
 
 
-def shown(row: dict[str, Any]) -> dict[str, Any]:
-    """An image as tools speak of it."""
+def to_dict(row: dict[str, Any]) -> dict[str, Any]:
+    """An image as tools return it."""
     return {
         "id": row["id"],
         "filename": row["filename"],

@@ -1,4 +1,4 @@
-"""Navigation: the menus at the top and the bottom of every page."""
+"""Tools for the menus at the top and the bottom of every page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Navigation:
         rows = self._database.all(
             "SELECT * FROM navigation WHERE location = ? ORDER BY position, id", location
         )
-        return {"location": location, "items": [_shown(row) for row in rows]}
+        return {"location": location, "items": [_to_dict(row) for row in rows]}
 
     @tool(
         name="cms_addNavigationItem",
@@ -123,14 +123,14 @@ class Navigation:
         return {"item": self._item(item_id)}
 
     def _item(self, item_id: int) -> dict[str, Any]:
-        return _shown(self._database.get("navigation", item_id, noun="menu item"))
+        return _to_dict(self._database.get("navigation", item_id, noun="menu item"))
 
     @property
     def tools(self) -> tuple[Any, ...]:
         return self.get, self.add, self.update, self.remove, self.toggle
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _to_dict(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": row["id"],
         "label": row["label"],

@@ -1,4 +1,4 @@
-"""Pages: the leaves of the site."""
+"""Tools for the pages of the site."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAGE = Extraction("page", "page", "name")
 
 
 class Draft(BaseModel):
-    """A section to be: its template and its fields."""
+    """A new section: its template and its fields."""
 
     template: str
     content: dict[str, Any] = Field(default_factory=dict)
@@ -44,12 +44,12 @@ class Pages:
             page_id: Its id, if you have it.
         """
         if page_id:
-            return self._shown(self._database.get("pages", page_id, noun="page"))
+            return self._to_dict(self._database.get("pages", page_id, noun="page"))
         row = self._database.one("SELECT * FROM pages WHERE slug = ?", slug)
         if row is None:
             known = ", ".join(r["slug"] for r in self._database.all("SELECT slug FROM pages"))
             raise LookupError(f"There is no page {slug!r}. There are: {known}.")
-        return self._shown(row)
+        return self._to_dict(row)
 
     @tool(
         name="cms_createPage",
@@ -72,7 +72,7 @@ class Pages:
             )
         except sqlite3.IntegrityError as error:
             raise ValueError(f"There is a page {slug_of(slug or name)!r} already.") from error
-        return {"page": self._shown(self._database.get("pages", made, noun="page"))}
+        return {"page": self._to_dict(self._database.get("pages", made, noun="page"))}
 
     @tool(
         name="cms_createPageWithContent",
@@ -93,7 +93,7 @@ class Pages:
             slug: Its address; made from the name if left out.
         """
         for draft in sections:
-            self._sections.checked(draft.template, draft.content)
+            self._sections.check_content(draft.template, draft.content)
         page = self.create(name, slug)["page"]
         made = [self._sections.add(page["id"], d.template, d.content) for d in sections]
         return {"page": {**page, "sections": len(made)}, "sections": made}
@@ -117,7 +117,7 @@ class Pages:
         row = self._database.get("pages", page_id, noun="page")
         values = (name or row["name"], slug_of(slug) if slug else row["slug"], page_id)
         self._database.change("UPDATE pages SET name = ?, slug = ? WHERE id = ?", *values)
-        return {"page": self._shown(self._database.get("pages", page_id, noun="page"))}
+        return {"page": self._to_dict(self._database.get("pages", page_id, noun="page"))}
 
     @tool(
         name="cms_deletePage",
@@ -150,9 +150,9 @@ class Pages:
     def list(self) -> dict[str, Any]:
         """List all pages of the site."""
         rows = self._database.all("SELECT * FROM pages ORDER BY id")
-        return {"pages": [self._shown(row) for row in rows]}
+        return {"pages": [self._to_dict(row) for row in rows]}
 
-    def _shown(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _to_dict(self, row: dict[str, Any]) -> dict[str, Any]:
         count = self._database.one("SELECT count(*) n FROM sections WHERE page_id = ?", row["id"])
         return {
             "id": row["id"],

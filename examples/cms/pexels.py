@@ -1,4 +1,4 @@
-"""Stock photos: searched at a photo service, and downloaded to our own images."""
+"""Tools for stock photos: search a photo service, and download to the site's images."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from toolscout import tool
 from toolscout.catalog.tool import Extraction
 
 from .database import slug_of
-from .fetching import Fetching
+from .http_tools import HttpTools
 from .images import Images
 
 
 class Pexels:
-    def __init__(self, fetching: Fetching, images: Images, service: str) -> None:
-        self._fetching = fetching
+    def __init__(self, http: HttpTools, images: Images, service: str) -> None:
+        self._http = http
         self._images = images
         self._service = service
 
@@ -36,7 +36,7 @@ class Pexels:
             limit: How many to return.
         """
         path = f"/v1/search?query={quote(query)}&per_page={max(1, limit)}"
-        return {"photos": self._asked(path)["photos"]}
+        return {"photos": self._request(path)["photos"]}
 
     @tool(
         name="pexels_downloadPhoto",
@@ -51,16 +51,16 @@ class Pexels:
         Args:
             photo_id: The photo's id, as pexels_searchPhotos gives it.
         """
-        photo = self._asked(f"/v1/photos/{photo_id}")
-        status, data = self._fetching.fetch(urljoin(self._service, photo["src"]))
+        photo = self._request(f"/v1/photos/{photo_id}")
+        status, data = self._http.fetch(urljoin(self._service, photo["src"]))
         if status != 200:
             raise ConnectionError(f"The photo service answered {status}.")
         filename = f"{slug_of(photo['alt'])[:40].strip('-')}.png"
         image = self._images.keep(filename, data, alt=photo["alt"], credit=photo["photographer"])
         return {"image": image, "credit": photo["photographer"]}
 
-    def _asked(self, path: str) -> dict[str, Any]:
-        status, body = self._fetching.fetch(urljoin(self._service, path))
+    def _request(self, path: str) -> dict[str, Any]:
+        status, body = self._http.fetch(urljoin(self._service, path))
         if status == 404:
             raise LookupError("The photo service has no such photo; search for one first.")
         if status != 200:

@@ -1,4 +1,4 @@
-"""Planning: a task taken apart into steps, each with the category of tools it needs."""
+"""Planning tool: splits a task into steps with the categories of tools they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Posts: drafted, published, archived."""
+"""Tools for blog posts: drafts, publishing and archiving."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Posts:
             status: Only posts in this state.
         """
         rows = self._database.all("SELECT * FROM posts ORDER BY id DESC")
-        return {"posts": [_shown(r) for r in rows if status in ("any", r["status"])]}
+        return {"posts": [_to_dict(r) for r in rows if status in ("any", r["status"])]}
 
     @tool(
         name="cms_getPost",
@@ -149,7 +149,7 @@ class Posts:
             post_id: The post's id.
         """
         row = self._database.get("posts", post_id, noun="post")
-        return {**_shown(row), "body": row["body"]}
+        return {**_to_dict(row), "body": row["body"]}
 
     def _set(self, post_id: int, status: str) -> dict[str, Any]:
         self._database.get("posts", post_id, noun="post")
@@ -157,7 +157,7 @@ class Posts:
         return {"post": self._post(post_id)}
 
     def _post(self, post_id: int) -> dict[str, Any]:
-        return _shown(self._database.get("posts", post_id, noun="post"))
+        return _to_dict(self._database.get("posts", post_id, noun="post"))
 
     @property
     def tools(self) -> tuple[Any, ...]:
@@ -172,5 +172,5 @@ class Posts:
         )
 
 
-def _shown(row: dict[str, Any]) -> dict[str, Any]:
+def _to_dict(row: dict[str, Any]) -> dict[str, Any]:
     return {"id": row["id"], "title": row["title"], "slug": row["slug"], "status": row["status"]}

@@ -1,4 +1,4 @@
-"""What the agent of the site is told: the core of every request, and all of it at once."""
+"""Instructions of the site's agent: the core, and the full prompt with all rules."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ done. Then say in a sentence or two what you did.</react-pattern>
 </agent>"""
 
 
-def core(today: date) -> str:
-    """The instructions that stand before what the toolbox says of its tools."""
+def core_prompt(today: date) -> str:
+    """The instructions that come before those of the toolbox."""
     return _CORE.format(today=today.isoformat())
 
 
-def whole(today: date, rules: Rules, tools: Sequence[Tool]) -> str:
-    """The instructions of an agent that has every tool from the start: with all the rules."""
-    return f"{core(today)}\n\n{rules.text_for(tools)}"
+def full_prompt(today: date, rules: Rules, tools: Sequence[Tool]) -> str:
+    """The instructions of an agent that has every tool from the start, with all rules."""
+    return f"{core_prompt(today)}\n\n{rules.text_for(tools)}"

@@ -1,4 +1,4 @@
-"""Research: a quick search of the web, one page read, or several read and gathered."""
+"""Research tools: search the web, read a page, or read several and collect excerpts."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from urllib.parse import quote, urljoin
 
 from toolscout import tool
 
-from .fetching import Fetching, readable
+from .http_tools import HttpTools, readable_text
 
 _EXCERPT = 600
 
 
 class Research:
-    def __init__(self, fetching: Fetching, web: str) -> None:
-        self._fetching = fetching
+    def __init__(self, http: HttpTools, web: str) -> None:
+        self._http = http
         self._web = web
 
     @tool(
@@ -32,7 +32,7 @@ class Research:
             query: What to look for.
         """
         url = urljoin(self._web, f"/search?q={quote(query)}")
-        status, body = self._fetching.fetch(url)
+        status, body = self._http.fetch(url)
         if status != 200:
             raise ConnectionError(f"The search service answered {status}.")
         return {"query": query, "results": json.loads(body)}
@@ -73,10 +73,10 @@ class Research:
         Args:
             url: The page's address.
         """
-        status, body = self._fetching.fetch(url)
+        status, body = self._http.fetch(url)
         if status != 200:
             raise ConnectionError(f"{url} answered {status}.")
-        title, text = readable(body.decode("utf-8", "replace"))
+        title, text = readable_text(body.decode("utf-8", "replace"))
         return {"url": url, "title": title, "text": text}
 
     @property

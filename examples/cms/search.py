@@ -1,4 +1,4 @@
-"""Searching the site: by meaning over everything, or by name."""
+"""Search tools: by meaning over all content, or by name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rapidfuzz import fuzz
 from toolscout import tool
 
 from .database import Database
-from .meaning import Meaning
+from .similarity import TextSimilarity
 
-_NEAR = 60
+_MIN_SIMILARITY = 60  # of 100, by rapidfuzz
 _EVERYTHING = """
     SELECT 'Page' type, id, name, name text FROM pages
     UNION ALL SELECT 'Section', id, template, template || ' ' || content FROM sections
@@ -22,9 +22,9 @@ _EVERYTHING = """
 
 
 class Search:
-    def __init__(self, database: Database, meaning: Meaning) -> None:
+    def __init__(self, database: Database, similarity: TextSimilarity) -> None:
         self._database = database
-        self._meaning = meaning
+        self._similarity = similarity
 
     @tool(
         name="search_vector",
@@ -41,7 +41,7 @@ class Search:
             limit: How many to return.
         """
         rows = self._database.all(_EVERYTHING)
-        scores = self._meaning.distances(query, [row["text"][:500] for row in rows])
+        scores = self._similarity.distances(query, [row["text"][:500] for row in rows])
         ranked = sorted(zip(scores, rows, strict=True), key=lambda pair: pair[0])
         return {
             "results": [
@@ -65,7 +65,9 @@ class Search:
         """
         rows = self._database.all(_EVERYTHING)
         scored = [(fuzz.WRatio(name.lower(), row["name"].lower()), row) for row in rows]
-        near = sorted((p for p in scored if p[0] >= _NEAR), key=lambda p: (-p[0], p[1]["name"]))
+        near = sorted(
+            (p for p in scored if p[0] >= _MIN_SIMILARITY), key=lambda p: (-p[0], p[1]["name"])
+        )
         return {
             "matches": [
                 {"type": row["type"], "id": row["id"], "name": row["name"]} for _, row in near[:10]

@@ -1,4 +1,4 @@
-"""Sections: the blocks that a page is made of, each by a template with fields."""
+"""Tools for sections: the blocks of a page, each made from a template with fields."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Sections:
             position: Where it goes, counted from 1; at the end if left out.
         """
         self._database.get("pages", page_id, noun="page")
-        body = self.checked(template, content or {})
+        body = self.check_content(template, content or {})
         count = self._database.one("SELECT count(*) n FROM sections WHERE page_id = ?", page_id)
         last = (count["n"] if count else 0) + 1
         place = min(position, last) if position > 0 else last
@@ -88,7 +88,7 @@ class Sections:
             content: The fields to change, with their new values.
         """
         row = self._database.get("sections", section_id, noun="section")
-        body = {**json.loads(row["content"]), **self.checked(row["template"], content)}
+        body = {**json.loads(row["content"]), **self.check_content(row["template"], content)}
         self.write(section_id, body)
         return {"sectionId": section_id, "content": body}
 
@@ -148,10 +148,10 @@ class Sections:
             "SELECT id, template, position FROM sections WHERE page_id = ? ORDER BY position",
             page_id,
         )
-        shown = [
+        sections = [
             {"id": r["id"], "sectionKey": r["template"], "position": r["position"]} for r in rows
         ]
-        return {"sections": shown}
+        return {"sections": sections}
 
     @tool(
         name="cms_getSectionContent",
@@ -181,7 +181,7 @@ class Sections:
         fields: list[dict[str, str]] = json.loads(row["fields"])
         return fields
 
-    def checked(self, template: str, content: dict[str, Any]) -> dict[str, Any]:
+    def check_content(self, template: str, content: dict[str, Any]) -> dict[str, Any]:
         known = {field["name"] for field in self.fields_of(template)}
         if unknown := content.keys() - known:
             raise ValueError(

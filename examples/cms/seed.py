@@ -1,4 +1,4 @@
-"""The first content: the website of a small guesthouse by a lake."""
+"""Initial content: the website of a small guesthouse by a lake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .database import Database, slug_of
-from .standins import picture
+from .fake_services import make_png
 
 _ITEM = "INSERT INTO navigation (label, url, location, position, page_id) VALUES (?, ?, ?, ?, ?)"
 _TEMPLATES: dict[str, tuple[str, str, list[tuple[str, str]]]] = {
@@ -75,7 +75,7 @@ _ENTRIES: dict[str, list[tuple[str, dict[str, Any]]]] = {
 
 
 def seed(database: Database, uploads: Path) -> None:
-    """Fill an empty site; one that has pages already is left alone."""
+    """Fill an empty site; do nothing if it has pages."""
     if database.one("SELECT 1 FROM pages"):
         return
     changes: list[tuple[str, tuple[object, ...]]] = []
@@ -85,7 +85,7 @@ def seed(database: Database, uploads: Path) -> None:
             ("INSERT INTO templates VALUES (?, ?, ?, ?)", (key, name, description, listed))
         )
     for number, (filename, alt) in enumerate(_IMAGES, 1):
-        (uploads / filename).write_bytes(picture(number))
+        (uploads / filename).write_bytes(make_png(number))
         changes.append(("INSERT INTO images (filename, alt) VALUES (?, ?)", (filename, alt)))
     for number, (name, sections) in enumerate(_PAGES.items(), 1):
         slug = slug_of(name)

@@ -1,4 +1,4 @@
-"""One frozen set of settings: arguments over environment over file over defaults."""
+"""Settings as one frozen value: arguments over environment over file over defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TABLE = "settings"
 
 
 class Config(BaseModel):
-    """Every setting, read once and never changed; `docs/settings.md` has the same table."""
+    """All settings, read once and never changed; `docs/settings.md` has the same table."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -34,7 +34,7 @@ class Config(BaseModel):
     """Which disclosure profile a toolbox uses: `default`, one of the five designs, or your own."""
 
     context_window_tokens: int = Field(default=200_000, gt=0)
-    """The model's context window; small catalogs are shown whole within a tenth of it."""
+    """The model's context window; a catalog that fits a tenth of it is shown whole."""
 
     embedder: str = "use"
     """Where vectors come from: `use` (bundled), `none`, `onnx:…`, `openai:…`; several as `a+b`."""
@@ -49,19 +49,19 @@ class Config(BaseModel):
     """How long to wait for another process that is writing to the store."""
 
     max_sessions: int = Field(default=4_096, gt=0)
-    """How many sessions are kept; the one not used for longest goes first."""
+    """How many sessions are kept; the least recently used is dropped first."""
 
     session_ttl_days: float = Field(default=30.0, ge=0)
-    """After how many days without use a session expires; 0 keeps it for good."""
+    """After how many days without use a session expires; 0 means never."""
 
     max_loaded: int = Field(default=0, ge=0)
-    """How many tools one session keeps loaded, newest first; 0 sets no limit."""
+    """How many tools one session keeps loaded, newest first; 0 means no limit."""
 
     clear_on_compaction: bool = False
-    """Whether loaded tools go when a conversation is compacted."""
+    """Whether compacting a conversation unloads its tools."""
 
     start_timeout_seconds: float = Field(default=10.0, ge=0)
-    """How long to wait at the start for sources to list their tools; slower ones join later."""
+    """How long to wait at start for sources to list their tools; slower ones are added later."""
 
     call_timeout_seconds: float = Field(default=60.0, gt=0)
     """How long a tool may run before its call ends with an error."""
@@ -74,10 +74,11 @@ class Config(BaseModel):
         environment: Mapping[str, str] | None = None,
         **arguments: Any,
     ) -> Self:
-        """Put the layers together; an argument that is None counts as not given."""
+        """Merge all layers; an argument that is None counts as not given."""
         environment = os.environ if environment is None else environment
         values: dict[str, Any] = {}
         origins: dict[str, str] = {}
+        # Later layers override earlier ones. The origin of each value goes into error messages.
         for name, value, origin in (
             *_from_file(_find_file(file, environment)),
             *_from_environment(environment, cls),
@@ -91,19 +92,19 @@ class Config(BaseModel):
 
     @property
     def state_folder(self) -> Path:
-        """Where sessions and pins live."""
+        """The folder for sessions and pins."""
         return (
             self.home / "state" if self.home else _xdg_folder("XDG_STATE_HOME", ".local", "state")
         )
 
     @property
     def cache_folder(self) -> Path:
-        """Where vectors and tool lists live; everything in it can be made again."""
+        """The folder for vectors and tool lists; everything in it can be rebuilt."""
         return self.home / "cache" if self.home else _xdg_folder("XDG_CACHE_HOME", ".cache")
 
     @property
     def session_ttl_seconds(self) -> float | None:
-        """The same in seconds; None keeps sessions for good."""
+        """`session_ttl_days` in seconds; None if sessions never expire."""
         return self.session_ttl_days * 86_400 or None
 
 
@@ -119,7 +120,9 @@ def settings_table() -> str:
 
 @cache
 def _setting_descriptions() -> dict[str, str]:
-    """What stands under each setting above; read when asked for, since few starts need it."""
+    """The docstring under each setting of Config."""
+    # Python does not keep docstrings of attributes, so they are parsed from the source, and only
+    # on demand: most starts do not need them.
     try:
         source = getsource(Config)
     except OSError:  # installed without its source
@@ -139,12 +142,12 @@ def _format_default(value: object) -> str:
 
 
 def _find_file(file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The file to read: the one named, which must exist, or the usual one if it does."""
+    """The file to read: a named one, which must exist, or the default one if it exists."""
     named = file or environment.get(FILE_VARIABLE)
     if named:
         return Path(named)
-    usual = _xdg_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
-    return usual if usual.is_file() else None
+    default = _xdg_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
+    return default if default.is_file() else None
 
 
 def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
@@ -155,11 +158,11 @@ def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
     except OSError as error:
         raise ConfigError(
             f"The settings file {path} cannot be read: {error.strerror}.",
-            hint=f"Name another with {FILE_VARIABLE}, or leave it out.",
+            hint=f"Name another file with {FILE_VARIABLE}, or unset it.",
         ) from error
     except ValueError as error:
         raise ConfigError(
-            f"The settings file {path} is not TOML: {error}.", hint="Mend that line."
+            f"The settings file {path} is not TOML: {error}.", hint="Fix that line."
         ) from error
     if not isinstance(table, dict):
         raise ConfigError(
@@ -179,7 +182,8 @@ def _from_environment(
         if variable in known:
             yield known[variable], text, f"the environment variable {variable}"
         elif variable != FILE_VARIABLE and (near := get_close_matches(variable, known, 1, 0.9)):
-            # Other parts have variables of their own; only what looks like a slip is one.
+            # Other parts of Toolscout have variables of their own (TOOLSCOUT_TOKEN), so only a name
+            # that is close to a setting counts as a typo.
             raise ConfigError(f"There is no setting {variable}.", hint=f"Did you mean {near[0]}?")
 
 
@@ -207,12 +211,13 @@ def _setting_error(
 
 def _xdg_folder(variable: str, *fallback: str) -> Path:
     base = os.environ.get(variable, "")
+    # The XDG specification: relative paths are invalid and must be ignored.
     if base and Path(base).is_absolute():
         return Path(base) / "toolscout"
     try:
         return Path.home().joinpath(*fallback) / "toolscout"
     except RuntimeError as error:
         raise ConfigError(
-            "There is no home folder to keep state and caches in.",
+            "There is no home folder for state and caches.",
             hint=f"Set {PREFIX}HOME to a folder.",
         ) from error

@@ -1,23 +1,23 @@
-"""Every failure Toolscout names, in one tree.
+"""All exceptions of Toolscout, in one tree.
 
     ToolscoutError
     ├── ConfigError            a setting, a flag or a configuration file is wrong
     ├── MissingExtra           an optional part is not installed
-    ├── CatalogError           tools could not be read or do not fit together
-    │   ├── SourceError        a place that tools come from cannot be read
-    │   ├── SchemaError        a JSON schema is not one
+    ├── CatalogError           tools cannot be read or conflict with each other
+    │   ├── SourceError        a source of tools cannot be read or reached
+    │   ├── SchemaError        a JSON schema is invalid
     │   └── InvalidCatalog     validation found problems; all of them are listed
-    ├── QueryError             a query cannot be read; says where and what to write
-    ├── EmbedderError          vectors cannot be had
-    ├── StoreError             what is kept cannot be read or written
-    ├── CallError              a tool call that did not succeed
-    │   ├── UnknownTool        no tool of that name, or none this caller may use
-    │   ├── InvalidArguments   the arguments do not fit the tool's schema
-    │   ├── NotLoaded          the tool exists but is not in view
+    ├── QueryError             a query cannot be parsed; says where and what to write
+    ├── EmbedderError          an embedder failed
+    ├── StoreError             stored data cannot be read or written
+    ├── CallError              a tool call failed
+    │   ├── UnknownTool        no tool has that name, or the caller may not use it
+    │   ├── InvalidArguments   the arguments do not match the tool's schema
+    │   ├── NotLoaded          the tool exists but is not loaded
     │   └── CallRefused        policy or the user said no
     └── ModelError             a model service failed
 
-Each class has a stable `code`, which scripts and models may rely on; the text may change.
+Each class has a stable `code` that scripts and models can rely on; the text may change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import ClassVar
 
 
 class ToolscoutError(Exception):
-    """The root: what happened, and what to do next."""
+    """The root of all errors: what happened (`message`), and what to do next (`hint`)."""
 
     code: ClassVar[str] = "toolscout"
 
@@ -49,45 +49,45 @@ class ConfigError(ToolscoutError):
 
 
 class MissingExtra(ToolscoutError):
-    """An optional part is not installed; the message carries the pip command."""
+    """An optional part is not installed; the hint is the pip command."""
 
     code = "missing_extra"
 
 
 class CatalogError(ToolscoutError):
-    """Tools could not be read or do not fit together."""
+    """Tools cannot be read or conflict with each other."""
 
     code = "catalog"
 
 
 class SourceError(CatalogError):
-    """A place that tools come from cannot be read."""
+    """A source of tools cannot be read or reached."""
 
     code = "source"
 
 
 class SchemaError(CatalogError):
-    """A JSON schema is not one."""
+    """A JSON schema is invalid."""
 
     code = "schema"
 
 
 class InvalidCatalog(CatalogError):
-    """Validation found problems; `problems` has every one of them, in words."""
+    """Validation found problems; `problems` lists all of them."""
 
     code = "invalid_catalog"
 
     def __init__(self, problems: Sequence[str], *, hint: str = "") -> None:
         self.problems = tuple(problems)
         count = len(self.problems)
-        listed = "".join(f"\n- {problem}" for problem in self.problems)
+        bullets = "".join(f"\n- {problem}" for problem in self.problems)
         super().__init__(
-            f"The catalog has {count} problem{'' if count == 1 else 's'}:{listed}", hint=hint
+            f"The catalog has {count} problem{'' if count == 1 else 's'}:{bullets}", hint=hint
         )
 
 
 class QueryError(ToolscoutError):
-    """A query cannot be read; `position` is the offending character's index."""
+    """A query cannot be parsed; `position` is the index of the offending character."""
 
     code = "query"
 
@@ -100,7 +100,7 @@ class QueryError(ToolscoutError):
 
 
 class EmbedderError(ToolscoutError):
-    """Vectors cannot be had; `is_transient` means that the same texts may work later."""
+    """An embedder failed; `is_transient` means that the same texts may work later."""
 
     code = "embedder"
 
@@ -110,31 +110,32 @@ class EmbedderError(ToolscoutError):
 
 
 class StoreError(ToolscoutError):
-    """What is kept cannot be read or written."""
+    """Stored data cannot be read or written."""
 
     code = "store"
 
 
 class CallError(ToolscoutError):
-    """A tool call that did not succeed."""
+    """A tool call failed."""
 
     code = "call"
 
 
 class UnknownTool(CallError):
-    """No tool of that name, or none this caller may use."""
+    """No tool has that name, or the caller may not use it."""
 
+    # One error for both, so that a caller cannot find out the names of forbidden tools.
     code = "unknown_tool"
 
 
 class InvalidArguments(CallError):
-    """The arguments do not fit the tool's schema."""
+    """The arguments do not match the tool's schema."""
 
     code = "invalid_arguments"
 
 
 class NotLoaded(CallError):
-    """The tool exists but is not in view."""
+    """The tool exists but is not loaded."""
 
     code = "not_loaded"
 
@@ -166,7 +167,7 @@ class ModelError(ToolscoutError):
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import an optional dependency, or say which pip command brings it."""
+    """Import an optional dependency, or raise MissingExtra with the pip command."""
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What happened, as plain records; a sink listens, and the core never knows who."""
+"""Events: plain records of what happened, passed to a sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened: a stable `kind`, the session it belongs to, and its facts."""
+    """One event: a stable `kind`, the session it belongs to, and its facts."""
 
     kind: str
     session: str = ""
@@ -20,32 +20,32 @@ class Event:
 
 
 Sink = Callable[[Event], None]
-"""Anything that takes events. It must be quick and must not raise."""
+"""Any function that takes an event. It must be quick and must not raise."""
 
 KINDS: Mapping[str, str] = {
     "tool_discovery_start": "A discovery tool was called: tool, arguments as the model gave them.",
     "tool_discovery_result": "It answered: tool, names found, rules_tokens, is_error, took_ms.",
-    "tools_enabled": "Tools came into view: names, in the order of loading.",
+    "tools_enabled": "Tools were loaded: names, in the order of loading.",
     "tools_disabled": "Tools were unloaded: names.",
     "tool_not_found": "A name that no tool has was called: tool, near.",
     "tool_refused": "A call was not allowed to run: tool, code, why.",
     "approval": "A person or a policy was asked: tool, approved, why.",
     "tool_call": "A tool ran: tool, server, is_error, took_ms, and code where it failed.",
-    "offload": "A large result was kept aside: tool, size in characters before and after.",
-    "catalog_changed": "Tools came, changed or went: added, changed, removed (counts), version.",
+    "offload": "A large result was offloaded: tool, size in characters before and after.",
+    "catalog_changed": "The catalog changed: added, changed, removed (counts), version.",
     "source_failed": "A source could not be listed, or not all of it: source, why.",
-    "feature_failed": "A feature failed beside a call, which went on: feature, tool, why.",
-    "store_failed": "A session could not be saved yet; it is tried again at the next move: why.",
+    "feature_failed": "A feature failed during a call, which continued: feature, tool, why.",
+    "store_failed": "A session could not be saved; it is saved with the next change: why.",
 }
 """Every kind of event that the toolbox emits, and the facts it carries."""
 
 
 def ignore(event: Event) -> None:
-    """The sink that nobody listens to."""
+    """A sink that does nothing."""
 
 
 def combine_sinks(*sinks: Sink) -> Sink:
-    """One sink that tells several, in order."""
+    """One sink that passes events to several, in order."""
 
     def emit(event: Event) -> None:
         for sink in sinks:
@@ -55,14 +55,15 @@ def combine_sinks(*sinks: Sink) -> Sink:
 
 
 def guard_sink(sink: Sink) -> Sink:
-    """A sink whose failures are logged once and never reach whoever emits."""
+    """A sink whose failures are logged once and never reach the emitter."""
     failed = False
 
     def emit(event: Event) -> None:
         nonlocal failed
         try:
             sink(event)
-        except Exception:  # noqa: BLE001 - listening must never break what is listened to
+        except Exception:  # noqa: BLE001 - a broken sink must never break a call
+            # Once: a sink that fails tends to fail on every event.
             if not failed:
                 _log.warning("A sink failed on %s and may miss events.", event.kind, exc_info=True)
             failed = True

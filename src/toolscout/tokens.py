@@ -1,4 +1,4 @@
-"""Counting tokens: exactly where a vocabulary is installed, else an estimate that says so."""
+"""Count tokens: exactly if a vocabulary is installed, otherwise by an estimate."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ COUNTERS = ("auto", ENCODING, "cl100k_base", "estimate")
 
 
 class TokenCounter(Protocol):
-    """Says how many tokens a text costs; `is_exact` tells a count from an estimate."""
+    """Counts the tokens of a text; `is_exact` distinguishes a count from an estimate."""
 
     @property
     def name(self) -> str:
-        """The vocabulary counted with."""
+        """The name of the vocabulary."""
         ...
 
     @property
     def is_exact(self) -> bool:
-        """Whether this is that vocabulary's true count."""
+        """Whether this is a true count with that vocabulary."""
         ...
 
     def count(self, text: str) -> int:
-        """How many tokens this text is."""
+        """The number of tokens of a text."""
         ...
 
 
 class BPECounter:
-    """A true byte-pair count with the vocabulary that the `tokens` extra carries."""
+    """An exact byte-pair count with a vocabulary of the `tokens` extra."""
 
     is_exact = True
 
@@ -44,16 +44,15 @@ class BPECounter:
         self._tokenizer = _load_bindings().tokenizer_for_encoding(encoding)
 
     def count(self, text: str) -> int:
-        """How many tokens this text is."""
+        """The number of tokens of a text."""
+        # The binding takes UTF-8 only; a text may contain half a surrogate pair.
         return self._tokenizer.count(text.encode("utf-8", "replace").decode())
 
 
 def _load_bindings() -> Any:
-    """The compiled part of the package, without the rest of it.
-
-    Its public class refuses long texts and builds every token to count them, and its import reads
-    all vocabularies once more in Python: half a second and 60 MB that nobody needs.
-    """
+    """Import the compiled part of bpe-openai without running the package itself."""
+    # Its public class refuses long texts, and builds every token only to count them. Importing the
+    # package reads all vocabularies once more in Python, which costs half a second and 60 MB.
     name = "bpe_openai._bindings"
     package = find_spec("bpe_openai")
     spec = PathFinder.find_spec(name, package.submodule_search_locations) if package else None
@@ -64,9 +63,9 @@ def _load_bindings() -> Any:
     return module
 
 
-# One class of pieces a line, as byte-pair vocabularies cut text: unbroken scripts by the
-# character, Latin words at their humps, digits in threes, marks and gaps by the run. A space
-# before a word belongs to the word.
+# One kind of piece per line, cut as byte-pair vocabularies do: scripts without spaces by the
+# character, Latin words at case changes, digits in threes, punctuation and whitespace by the run.
+# A space before a word belongs to the word.
 _PIECES = re.compile(
     r"""
       (?P<cjk>[\u2e80-\u30ff\u31f0-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]+)
@@ -81,7 +80,8 @@ _PIECES = re.compile(
     """,
     re.VERBOSE,
 )
-# Tokens a character, and the least a piece costs.
+# Tokens per character, and the minimum per piece. Fitted to o200k_base on tool definitions, queries
+# and other scripts; docs/decisions/counting.md has the errors, bench/counting.py measures them.
 _RATES = {
     "cjk": (0.76, 0.0),
     "hangul": (0.75, 1.0),
@@ -96,23 +96,23 @@ _RATES = {
 
 
 class EstimatingCounter:
-    """A guess by kinds of characters, fitted to o200k_base: near 5 % on JSON, prose and CJK."""
+    """An estimate by kinds of characters, within about 5 % of o200k_base on JSON and prose."""
 
     name = "estimate"
     is_exact = False
 
     def count(self, text: str) -> int:
-        """About how many tokens this text is."""
+        """The approximate number of tokens of a text."""
         total = 0.0
         for piece in _PIECES.finditer(text):
-            rate, least = _RATES[piece.lastgroup or "space"]
-            total += max(least, rate * (piece.end() - piece.start()))
+            rate, minimum = _RATES[piece.lastgroup or "space"]
+            total += max(minimum, rate * (piece.end() - piece.start()))
         return round(total) or int(bool(text))
 
 
 @cache
 def get_counter(name: str = "auto") -> TokenCounter:
-    """A counter by name; `auto` is the true one where it is installed, else the estimate."""
+    """A counter by name; `auto` is the exact one if it is installed, otherwise the estimate."""
     match name:
         case "estimate":
             return EstimatingCounter()
@@ -135,18 +135,19 @@ def default_counter() -> TokenCounter:
 
 
 def count_json(value: object, *, by: TokenCounter) -> int:
-    """What a JSON value costs as it goes over the wire, without needless spaces."""
+    """The tokens of a value as compact JSON, as it is sent."""
     return by.count(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
 def truncate_to_tokens(text: str, *, budget_tokens: int, by: TokenCounter) -> str:
-    """A beginning of a text that fits a budget, about as long as it can be."""
+    """The start of a text that fits a budget, within a tenth of the longest possible."""
     if budget_tokens <= 0:
         return ""
-    # Readable text has fewer characters than this to a token, so a huge one is not counted whole.
+    # Readable text has fewer than 16 characters per token, so a huge text is not counted whole.
     low, high = 0, min(len(text), budget_tokens * 16)
     if high == len(text) and by.count(text) <= budget_tokens:
         return text
+    # A binary search that stops early: each step counts half a text, and a tenth is close enough.
     while high - low > max(1, low // 10):
         middle = (low + high) // 2
         if by.count(text[:middle]) <= budget_tokens:

@@ -62,7 +62,7 @@ async def test_arguments_that_do_not_fit_are_another_error_and_the_schema_comes_
     )
     async with open_office(office, profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Mail Ann")
-    answer = run.steps[0].ran[0].result
+    answer = run.steps[0].outcomes[0].result
     assert (answer.is_error, answer.code) == (True, "invalid_arguments")
     assert office.done == ["mail to a: b"]
 
@@ -76,8 +76,8 @@ async def test_whatever_a_tool_does_the_model_gets_words(name: str, words: str) 
     model = ScriptedModel([calls(name), "Ok."])
     async with open_office(Office(), profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Go")
-    assert words in run.steps[0].ran[0].result.text
-    assert run.steps[0].ran[0].result.is_error is (name == "fail")
+    assert words in run.steps[0].outcomes[0].result.text
+    assert run.steps[0].outcomes[0].result.is_error is (name == "fail")
 
 
 async def test_calls_of_one_step_run_side_by_side() -> None:
@@ -85,14 +85,14 @@ async def test_calls_of_one_step_run_side_by_side() -> None:
     model = ScriptedModel([calls(*(("meet", {"who": w}) for w in "abc")), "Met."])
     async with open_office(Office(), profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Meet")
-    assert [r.result.text for r in run.steps[0].ran] == ["a met", "b met", "c met"]
+    assert [r.result.text for r in run.steps[0].outcomes] == ["a met", "b met", "c met"]
 
 
 async def test_a_tool_that_hangs_is_given_up_and_told() -> None:
     model = ScriptedModel([calls("hang"), "It hangs."])
     async with open_office(Office(), profile=EVERYTHING, timeout=0.02) as box:
         run = await Agent(box, model=model).run("Go")
-    answer = run.steps[0].ran[0].result
+    answer = run.steps[0].outcomes[0].result
     assert (answer.is_error, answer.code, run.text) == (True, "timeout", "It hangs.")
 
 
@@ -116,7 +116,7 @@ async def test_an_argument_of_five_megabytes_is_refused_and_not_sent_back() -> N
     async with open_office(office, profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Mail Ann", session="s")
         kept = (await box.session("s")).state.to_json()
-    assert run.steps[0].ran[0].result.code == "invalid_arguments"
+    assert run.steps[0].outcomes[0].result.code == "invalid_arguments"
     assert office.done == []
     assert len(model.requests[1].messages[1].calls[0].arguments) < 1_000
     assert len(kept) < 100_000
@@ -127,7 +127,7 @@ async def test_arguments_cut_off_by_the_token_limit_are_told_as_unreadable() -> 
     model = ScriptedModel([cut, "Again."])
     async with open_office(Office(), profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Mail Ann")
-    assert "not JSON" in run.steps[0].ran[0].result.text
+    assert "not JSON" in run.steps[0].outcomes[0].result.text
 
 
 @pytest.mark.behaviour("S20")
@@ -138,8 +138,8 @@ async def test_without_anybody_to_ask_destructive_tools_are_refused_not_run() ->
     )
     async with open_office(office, profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Delete Bob")
-    assert [r.result.code for r in run.steps[0].ran] == ["refused", "refused"]
-    assert "approval" in run.steps[0].ran[0].result.text
+    assert [r.result.code for r in run.steps[0].outcomes] == ["refused", "refused"]
+    assert "approval" in run.steps[0].outcomes[0].result.text
     assert office.done == []
 
 
@@ -162,7 +162,7 @@ async def test_the_approver_sees_the_real_tool_and_its_arguments_and_its_no_is_t
         ("delete_account", "bob", "s"),
         ("delete_account", "ann", "s"),
     }
-    assert "only Bob may go" in run.steps[0].ran[1].result.text
+    assert "only Bob may go" in run.steps[0].outcomes[1].result.text
     assert sorted(e.facts["approved"] for e in seen if e.kind == "approval") == [False, True]
 
 
@@ -215,7 +215,7 @@ async def test_rules_of_a_run_see_a_call_through_the_dispatcher_as_the_tool_it_s
         run = await agent.run("Mail Ann")
     assert seen[:2] == [("send_email", mail), ("find_contact", {"name": "Bob"})]
     assert sorted(office.done) == ["looked up Bob", "mail to ann: Mended"]
-    assert "arguments must be an object" in run.steps[0].ran[2].result.text
+    assert "arguments must be an object" in run.steps[0].outcomes[2].result.text
     assert run.tools_used == ("send_email", "find_contact", "final_answer")
     assert (run.stopped_by, run.text) == ("the call of final_answer", "42")
     assert {r.name for m in run.messages for r in m.results} == {"call_tool"}
@@ -230,10 +230,12 @@ async def test_a_tool_keeps_its_own_threshold_through_the_dispatcher(tmp_path: P
     through = ("call_tool", {"name": "export_all", "arguments": {}})
     for thresholds, is_whole in (({"export_all": None}, True), ({}, False)):
         model = ScriptedModel([calls(through), "Done."])
-        shelf = ResultStore(tmp_path, limits=Sizes(thresholds=thresholds))
-        async with Toolbox([export_all], store="memory", engine=Engine(), offload=shelf) as box:
+        result_store = ResultStore(tmp_path, limits=Sizes(thresholds=thresholds))
+        async with Toolbox(
+            [export_all], store="memory", engine=Engine(), offload=result_store
+        ) as box:
             run = await Agent(box, model=model).run("Export")
-        assert (run.steps[0].ran[0].result.text == "word " * 20_000) == is_whole
+        assert (run.steps[0].outcomes[0].result.text == "word " * 20_000) == is_whole
 
 
 @pytest.mark.behaviour("S20")
@@ -253,7 +255,7 @@ async def test_a_server_s_own_warning_counts_like_the_owner_s() -> None:
     async with open_office(Office(), profile=EVERYTHING) as box:
         await box.add(Server())
         run = await Agent(box, model=model).run("Wipe it")
-    assert run.steps[0].ran[0].result.code == "refused"
+    assert run.steps[0].outcomes[0].result.code == "refused"
 
 
 @pytest.mark.behaviour("E74", "E75", "E130")
@@ -317,7 +319,7 @@ async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
     async with open_office(office, profile=EVERYTHING) as box:
         agent = Agent(box, model=model, hooks=Hooks(before_call=before, after_call=after))
         run = await agent.run("Go")
-    assert [r.result.text for r in run.steps[0].ran[:2]] == ["[sent to a]", "frozen"]
+    assert [r.result.text for r in run.steps[0].outcomes[:2]] == ["[sent to a]", "frozen"]
     assert office.done == ["mail to a: b", "looked up X"]
     assert next(office.rates) == "1.1"
     results = model.requests[1].messages[-1].results
@@ -379,7 +381,7 @@ async def test_results_go_back_under_the_names_the_model_used() -> None:
         run = await Agent(box, model=model).run("Go")
     wire = model.requests[1].messages[-1].results[0].name
     assert len(wire) <= 64
-    assert run.steps[0].ran[0].result.text == "odd indeed"
+    assert run.steps[0].outcomes[0].result.text == "odd indeed"
     assert run.tools_used[0] != wire
     assert json.dumps(wire).isascii()
 
@@ -409,7 +411,7 @@ async def test_used_are_the_tools_that_ran_and_no_call_that_did_not() -> None:
     async with open_office(Office(), profile="everything") as box:
         run = await Agent(box, model=model, hooks=hooks).run("Go")
     assert run.tools_used == ("fail", "rate")
-    assert [ran.is_run for ran in run.steps[0].ran] == [False] * 5 + [True] * 2
+    assert [o.is_run for o in run.steps[0].outcomes] == [False] * 5 + [True] * 2
 
 
 async def test_a_call_that_was_broken_off_counts_as_used_since_it_may_have_had_an_effect() -> None:

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 from cms.cms import RULES, open_cms
 from cms.conversations import CONVERSATIONS, Conversation
 from cms.demo import play
-from cms.prompt import core, whole
+from cms.prompt import core_prompt, full_prompt
 from toolscout.agent.steps import Run
 from toolscout.agent.stream_events import RunEndEvent, StreamEvent
 from toolscout.cli.app import run as run_command
@@ -28,13 +28,13 @@ TODAY = date(2026, 3, 2)
 EXACT = get_counter("o200k_base")
 
 
-def heard() -> tuple[dict[str, Run], object]:
+def events() -> tuple[dict[str, Run], object]:
     """The runs of the conversations by their kind, and who listens for them."""
     runs: dict[str, Run] = {}
 
-    def watch(conversation: Conversation, happening: StreamEvent | None) -> None:
-        if isinstance(happening, RunEndEvent):
-            runs[conversation.kind] = happening.run
+    def watch(conversation: Conversation, event: StreamEvent | None) -> None:
+        if isinstance(event, RunEndEvent):
+            runs[conversation.kind] = event.run
 
     return runs, watch
 
@@ -42,8 +42,8 @@ def heard() -> tuple[dict[str, Run], object]:
 @pytest.mark.behaviour("E2", "E3", "E116", "E117", "E119", "E129", "E136")
 async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_path: Path) -> None:
     """Words alone find the tools here: there are no vectors in this engine."""
-    runs, watch = heard()
-    simple, one, several = await play(tmp_path, by=EXACT, watch=watch)  # type: ignore[arg-type]
+    runs, watch = events()
+    simple, one, several = await play(tmp_path, by=EXACT, on_event=watch)  # type: ignore[arg-type]
 
     assert (runs["A"].searches, len(runs["A"].steps), runs["A"].tools_used) == (0, 1, ())
     assert runs["B"].searches == 1
@@ -52,9 +52,11 @@ async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_p
     assert runs["C"].searches == 5
     assert len(runs["C"].steps) == 14
     assert runs["C"].text.startswith("Done: the page Kayaking")
-    assert not any(r.result.is_error for run in runs.values() for s in run.steps for r in s.ran)
+    assert not any(
+        r.result.is_error for run in runs.values() for s in run.steps for r in s.outcomes
+    )
 
-    assert simple.weights[0].total < 500
+    assert simple.requests[0].total < 500
     assert simple.last > 0.85
     assert one.last > 0.65
     assert several.last > 0.25
@@ -66,8 +68,8 @@ async def test_the_three_conversations_do_what_was_asked_at_a_counted_cost(tmp_p
 @pytest.mark.behaviour("E3", "E119")
 async def test_the_baseline_is_every_definition_once_and_every_rule_once(tmp_path: Path) -> None:
     """Nothing pads it: what the model would get with everything loaded, by the same counter."""
-    _, watch = heard()
-    account, *_ = await play(tmp_path / "played", by=EXACT, watch=watch)  # type: ignore[arg-type]
+    _, watch = events()
+    account, *_ = await play(tmp_path / "played", by=EXACT, on_event=watch)  # type: ignore[arg-type]
     async with open_cms(tmp_path / "counted") as cms:
         definitions = [
             {"name": t.name, "description": t.description, "parameters": t.parameters.value}
@@ -75,15 +77,15 @@ async def test_the_baseline_is_every_definition_once_and_every_rule_once(tmp_pat
         ]
     rules = "\n\n".join(path.read_text(encoding="utf-8").strip() for path in RULES.glob("*.md"))
     text = json.dumps(definitions, ensure_ascii=False, separators=(",", ":"))
-    expected = EXACT.count(text) + EXACT.count(core(TODAY)) + EXACT.count(rules)
+    expected = EXACT.count(text) + EXACT.count(core_prompt(TODAY)) + EXACT.count(rules)
     assert len(definitions) == 45
     assert account.everything == pytest.approx(expected, rel=0.02)
 
 
 @pytest.mark.behaviour("E117")
 async def test_after_the_long_conversation_the_site_is_as_the_user_wanted(tmp_path: Path) -> None:
-    _, watch = heard()
-    await play(tmp_path, by=EXACT, watch=watch)  # type: ignore[arg-type]
+    _, watch = events()
+    await play(tmp_path, by=EXACT, on_event=watch)  # type: ignore[arg-type]
     async with open_cms(tmp_path) as cms:
         page = cms.database.one("SELECT * FROM pages WHERE name = 'Kayaking'")
         assert page is not None
@@ -102,7 +104,7 @@ async def test_after_the_long_conversation_the_site_is_as_the_user_wanted(tmp_pa
 async def test_the_core_instructions_are_short_and_have_every_section(tmp_path: Path) -> None:
     async with open_cms(tmp_path) as cms, cms.toolbox(store="memory") as box:
         shown = view(get_profile("cms"), box.catalog, SessionState("s"))
-    text = f"{core(TODAY)}\n\n{shown.instructions}"
+    text = f"{core_prompt(TODAY)}\n\n{shown.instructions}"
     for section in (
         *("agent", "identity", "react-pattern", "reasoning-rules", "confirmation-pattern"),
         *("content-fetching", "reference-resolution", "working-memory", "context"),
@@ -117,8 +119,8 @@ async def test_the_core_instructions_are_short_and_have_every_section(tmp_path: 
 @pytest.mark.behaviour("E72")
 async def test_the_instructions_of_an_agent_with_every_tool_hold_every_rule(tmp_path: Path) -> None:
     async with open_cms(tmp_path) as cms:
-        text = whole(TODAY, Rules(RULES), cms.tools)
-    assert text.startswith(core(TODAY))
+        text = full_prompt(TODAY, Rules(RULES), cms.tools)
+    assert text.startswith(core_prompt(TODAY))
     files = [path.read_text(encoding="utf-8").strip() for path in RULES.glob("*.md")]
     assert len(files) == 10
     assert all(rules.splitlines()[-1] in text for rules in files)

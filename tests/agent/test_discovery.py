@@ -88,9 +88,9 @@ async def test_discovery_runs_before_the_other_calls_of_its_step_and_results_kee
     model = ScriptedModel([calls(MAIL, search("send an email")), "Done."])
     async with open_office(office) as box:
         run = await Agent(box, model=model).run("Mail Ann")
-    names = [ran.call.name for ran in run.steps[0].ran]
+    names = [o.call.name for o in run.steps[0].outcomes]
     assert names == ["send_email", "tool_search"]
-    assert not run.steps[0].ran[0].result.is_error
+    assert not run.steps[0].outcomes[0].result.is_error
     assert office.done == ["mail to ann@example.com: Invoice"]
 
 
@@ -100,7 +100,7 @@ async def test_without_a_search_a_waiting_tool_is_refused_and_its_schema_shown()
     model = ScriptedModel([calls(MAIL), calls(search("send an email")), calls(MAIL), "Done."])
     async with open_office(office) as box:
         run = await Agent(box, model=model).run("Mail Ann")
-    refused = run.steps[0].ran[0].result
+    refused = run.steps[0].outcomes[0].result
     assert refused.is_error
     assert "tool_search" in refused.text
     assert "subject" in refused.text
@@ -126,8 +126,8 @@ async def test_tools_added_in_one_step_are_all_in_the_next_request() -> None:
     start, searched, added = (shown(model, place) for place in (0, 1, 2))
     assert searched == start
     assert added[-3:] == ["send_email", "find_contact", "rate"]
-    assert "send_email" in run.steps[0].ran[0].result.text
-    assert "delete_account" in run.steps[0].ran[1].result.text
+    assert "send_email" in run.steps[0].outcomes[0].result.text
+    assert "delete_account" in run.steps[0].outcomes[1].result.text
     assert office.done == ["mail to ann@example.com: Invoice"]
 
 
@@ -220,7 +220,7 @@ async def test_tools_that_join_while_a_run_goes_on_are_in_its_next_request() -> 
         run = await Agent(box, model=model).run("Fax 7")
     assert shown(model, 0) == ["tool_search", "connect"]
     assert shown(model, 1) == ["tool_search", "connect", "fax"]
-    assert run.steps[1].ran[0].result.text == "faxed 7"
+    assert run.steps[1].outcomes[0].result.text == "faxed 7"
 
 
 @pytest.mark.behaviour("E122")

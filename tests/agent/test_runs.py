@@ -159,7 +159,7 @@ async def test_a_call_repeated_to_no_effect_is_not_made_again_and_ends_the_run()
     async with open_office(office, profile=EVERYTHING) as box:
         run = await Agent(box, model=model, stops=[]).run("Go")
     assert len(office.done) == 3
-    assert "was not run" in run.steps[3].ran[0].result.text
+    assert "was not run" in run.steps[3].outcomes[0].result.text
     assert (len(run.steps), run.stopped_by) == (5, "the same call 5 times")
     assert whole(run.messages)
 
@@ -213,8 +213,8 @@ async def test_a_stream_that_is_left_early_ends_its_run() -> None:
     model = ScriptedModel([calls("hang"), "never said"])
     async with open_office(office, profile=EVERYTHING) as box:
         async with aclosing(Agent(box, model=model).stream("Go", session="s")) as stream:
-            async for happening in stream:
-                if isinstance(happening, CallStartEvent):
+            async for event in stream:
+                if isinstance(event, CallStartEvent):
                     break
         assert whole(await conversation(box, "s"))
     assert len(model.requests) == 1
@@ -331,7 +331,7 @@ async def test_everything_is_told_as_it_happens_in_order() -> None:
         "RunEndEvent",
     ]
     assert "".join(h.text for h in told if isinstance(h, TextEvent)) == "Looking. Sent it."
-    assert [h.ran.result.text for h in told if isinstance(h, CallEndEvent)][1] == "sent to a"
+    assert [h.outcome.result.text for h in told if isinstance(h, CallEndEvent)][1] == "sent to a"
     assert "send_email" in next(h.names for h in told if isinstance(h, LoadEvent))
     assert [h.step.number for h in told if isinstance(h, StepEndEvent)] == [0, 1, 2]
 

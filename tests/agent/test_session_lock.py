@@ -30,8 +30,8 @@ async def test_after_leaving_a_stream_early_the_next_run_knows_what_happened() -
     model = ScriptedModel([calls("hang", say="One moment."), "Where were we?"])
     async with open_office(office, profile=EVERYTHING) as box:
         agent = Agent(box, model=model)
-        async for happening in agent.stream("Wait for it", session="s"):
-            if isinstance(happening, CallStartEvent):
+        async for event in agent.stream("Wait for it", session="s"):
+            if isinstance(event, CallStartEvent):
                 break
         run = await agent.run("Well?", session="s")
     assert run.text == "Where were we?"
@@ -85,7 +85,7 @@ async def test_a_run_that_would_wait_for_itself_is_refused() -> None:
         agent = Agent(box, model=model)
         run = await agent.run("Ask yourself", session="s")
     assert run.text == "I could not."
-    assert "a session of its own" in run.steps[0].ran[0].result.text
+    assert "a session of its own" in run.steps[0].outcomes[0].result.text
 
 
 async def test_a_tool_may_run_another_conversation_and_the_same_one_later() -> None:
@@ -98,7 +98,7 @@ async def test_a_tool_may_run_another_conversation_and_the_same_one_later() -> N
         agent = Agent(box, model=model)
         run = await agent.run("Ask", session="s")
         later = await agent.run("Again", session="s")
-    assert run.steps[0].ran[0].result.text == "From aside."
+    assert run.steps[0].outcomes[0].result.text == "From aside."
     assert (run.text, later.text) == ("Heard.", "Later.")
 
 

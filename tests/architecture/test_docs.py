@@ -198,7 +198,7 @@ def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
         "tool_held",
         "upstream_ready",
     ):
-        gateway.meters(Event(kind, facts={"server": "one"}))
+        gateway.metrics(Event(kind, facts={"server": "one"}))
     figures = re.findall(r"^# TYPE (\w+) ", status.render_metrics(gateway), re.MULTILINE)
     page = (DOCS / "gateway.md").read_text(encoding="utf-8")
     assert figures
@@ -333,6 +333,7 @@ def test_every_page_is_in_the_navigation_and_has_a_title():
     assert all(page.read_text(encoding="utf-8").startswith("# ") for page in PAGES)
 
 
+@pytest.mark.slow
 def test_the_site_can_be_built(tmp_path: Path):
     done = subprocess.run(  # not quietly: then links to anchors that are not there would pass
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],

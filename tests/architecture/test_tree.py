@@ -1,6 +1,7 @@
 """The tree is one that a stranger can carry on: complete, named plainly, tied to no machine."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -60,6 +61,48 @@ def test_the_seams_of_the_architecture_are_those_of_the_code():
         text = (SOURCE / place).read_text(encoding="utf-8")
         for name in re.findall(r"`(\w+)(?:\(\w*\))?`", written):
             assert re.search(rf"^\s*(?:(?:async )?def |class )?{name}\b", text, re.MULTILINE), name
+
+
+WALKS = {
+    "A search": "tool_search",
+    "A turn of a session": "agent step",
+    "An MCP call": "MCP call",
+    "An agent step": "agent step",
+}
+# Named as an example or for a special case, which the traced call is not.
+EXAMPLES_IN_WALKS = {"models/anthropic.py", "agent/stream_events.py", "search/operators.py"}
+
+
+def walk_modules(title: str) -> list[str]:
+    """The modules that a walk of the architecture names, with their folders."""
+    page = (PROJECT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    walk = page.partition(f"**{title}**")[2].partition("\n**")[0]
+    found = []
+    for line in walk.splitlines():
+        folder = ""
+        for name in re.findall(r"`([a-z_/0-9]+(?:\.py|/))`", line):
+            if "/" in name and (SOURCE / name).exists():
+                folder = name.rpartition("/")[0]
+                found += [name] if name.endswith(".py") else []
+            else:  # beside the one before, or below the same package
+                near = [f"{folder}/{name}", f"{folder.partition('/')[0]}/{name}"]
+                found.append(next((n for n in near if (SOURCE / n).is_file()), name))
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", WALKS)
+def test_a_walk_of_the_architecture_names_modules_that_really_run(title: str):
+    named = walk_modules(title)
+    assert len(named) >= 5
+    done = subprocess.run(
+        [sys.executable, str(PROJECT / "scripts" / "traces.py"), WALKS[title]],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2_000:]
+    ran = {*json.loads(done.stdout)}
+    assert [name for name in named if name not in ran | EXAMPLES_IN_WALKS] == []
+    assert [name for name in named if not (SOURCE / name).is_file()] == []
 
 
 def test_names_say_what_a_thing_is():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cms.cms import CATEGORIES, RULES, Cms, check
-from cms.remembering import EXTRACTORS
+from cms.extractors import EXTRACTORS
 from toolscout.catalog.tool import Extraction, Tool
 from toolscout.errors import InvalidCatalog
 from toolscout.guidance.rules import Rules

@@ -59,7 +59,7 @@ def test_other_tables_of_the_file_are_somebody_elses(file: Path):
 
 
 @pytest.mark.parametrize(
-    ("environment", "told"),
+    ("environment", "message"),
     [
         ({"TOOLSCOUT_MAX_SESSIONS": "many"}, "max_sessions is 'many', from the environment"),
         ({"TOOLSCOUT_MAX_SESSIONS": "0"}, "greater than 0"),
@@ -68,15 +68,15 @@ def test_other_tables_of_the_file_are_somebody_elses(file: Path):
         ({"TOOLSCOUT_MAX_LODED": "1"}, "Did you mean TOOLSCOUT_MAX_LOADED"),
     ],
 )
-def test_a_wrong_variable_is_named_with_its_value(environment: dict[str, str], told: str):
+def test_a_wrong_variable_is_named_with_its_value(environment: dict[str, str], message: str):
     with pytest.raises(ConfigError) as caught:
         Config.read(environment=environment)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.hint
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[settings]\nmax_loaded = -1\n", "settings.toml, [settings] max_loaded"),
         ('[settings]\nprofil = "cms"\n', "Did you mean profile"),
@@ -84,11 +84,11 @@ def test_a_wrong_variable_is_named_with_its_value(environment: dict[str, str], t
         ("[settings\n", "is not TOML"),
     ],
 )
-def test_a_wrong_file_is_named_with_what_is_wrong(file: Path, text: str, told: str):
+def test_a_wrong_file_is_named_with_what_is_wrong(file: Path, text: str, message: str):
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         Config.read(file, environment={})
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(file) in str(caught.value)
 
 

@@ -14,7 +14,7 @@ from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.target import Target
 from toolscout.disclosure.view import view
 from toolscout.errors import ConfigError
-from toolscout.evals.caching import CachePrices, ReplayRequest, compute_bill, prices_for
+from toolscout.evals.cache_costs import CachePrices, ReplayRequest, compute_bill, prices_for
 from toolscout.evals.conversation import read_conversation
 from toolscout.evals.replay import compare_surfaces, replay
 from toolscout.tokens import default_counter
@@ -42,32 +42,32 @@ def request(tools: str, system: str, *messages: str, output: str = "") -> Replay
 def test_a_repeated_beginning_is_cached_and_the_rest_is_written() -> None:
     first = request("a b,c", "s t", "u", output="x y")
     second = replace(first, messages=("u", "x y", "r"), output="z")
-    told = compute_bill([first, second], RATES, by=Words())
-    assert (told.written, told.cached, told.plain, told.output) == (6 + 3, 6, 0, 3)
-    assert told.total == pytest.approx(9 * 1.25 + 6 * 0.1 + 3 * 5)
+    bill = compute_bill([first, second], RATES, counter=Words())
+    assert (bill.written, bill.cached, bill.plain, bill.output) == (6 + 3, 6, 0, 3)
+    assert bill.total == pytest.approx(9 * 1.25 + 6 * 0.1 + 3 * 5)
 
 
 def test_a_changed_tool_costs_all_that_follows_it() -> None:
     first = request("a b,c d", "s t", "u v w")
-    appended = compute_bill([first, request("a b,c d,e", "s t", "u v w")], RATES, by=Words())
+    appended = compute_bill([first, request("a b,c d,e", "s t", "u v w")], RATES, counter=Words())
     assert appended.cached == 4
-    early = compute_bill([first, request("x b,c d", "s t", "u v w")], RATES, by=Words())
+    early = compute_bill([first, request("x b,c d", "s t", "u v w")], RATES, counter=Words())
     assert early.cached == 0
 
 
 def test_what_is_shorter_than_the_minimum_is_neither_cached_nor_written() -> None:
     short = request("a", "b", "c")
-    told = compute_bill([short, short], RATES, by=Words())
-    assert (told.plain, told.cached, told.written) == (6, 0, 0)
-    assert told.total == 6
+    bill = compute_bill([short, short], RATES, counter=Words())
+    assert (bill.plain, bill.cached, bill.written) == (6, 0, 0)
+    assert bill.total == 6
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b b", "c c c"]), max_size=6), max_size=6))
 def test_every_token_is_billed_exactly_once(rounds: list[list[str]]) -> None:
     requests = [ReplayRequest(tools=(), system="s", messages=tuple(r)) for r in rounds]
-    told = compute_bill(requests, RATES, by=Words())
+    bill = compute_bill(requests, RATES, counter=Words())
     sent = sum(Words().count(" ".join(r.pieces)) for r in requests)
-    assert told.cached + told.written + told.plain == sent
+    assert bill.cached + bill.written + bill.plain == sent
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_auto_is_the_surface_that_costs_least_over_the_recorded_conversations(
 ) -> None:
     totals: dict[str, float] = {}
     for steps in conversations.values():
-        for surface, told in compare_surfaces(steps, target=target, engine=engine).items():
-            totals[surface] = totals.get(surface, 0) + told.total
+        for surface, bill in compare_surfaces(steps, target=target, engine=engine).items():
+            totals[surface] = totals.get(surface, 0) + bill.total
     chosen = view(DEFAULT, catalog, SessionState("s"), target=target).surface
     assert chosen == min(totals, key=lambda surface: totals[surface])
     assert totals[chosen] < totals["everything"] / 1.5
@@ -137,13 +137,13 @@ def test_searching_costs_less_than_everything_in_view(engine, conversations) -> 
 def test_stubs_that_become_schemas_cost_more_than_what_the_provider_defers(
     engine, conversations
 ) -> None:
-    told = compare_surfaces(
+    bill = compare_surfaces(
         conversations["three_needs"],
         target="anthropic:claude-sonnet-4-5",
         engine=engine,
         profile=EVERRUNS,
     )
-    assert told["native"].total < told["load"].total
+    assert bill["native"].total < bill["load"].total
 
 
 @pytest.mark.parametrize(

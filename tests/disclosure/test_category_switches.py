@@ -6,7 +6,7 @@ import pytest
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.designs.solaris import DISCOVERY, Switch, allowed
+from toolscout.disclosure.designs.solaris import DISCOVERY, Switch, allow_rule
 from toolscout.disclosure.profiles import SOLARIS
 from toolscout.disclosure.scope import ToolSelector
 from toolscout.disclosure.session_state import SessionState
@@ -23,7 +23,7 @@ TOOLS = [
 
 
 def shown(stored: dict[str, object], selected: tuple[str, ...] = ()) -> list[str]:
-    rule = allowed(SWITCHES, stored, selected=selected)
+    rule = allow_rule(SWITCHES, stored, selected=selected)
     tools = view(SOLARIS, Catalog(TOOLS), SessionState("s"), allow=rule).tools
     return [t["name"] for t in tools]
 

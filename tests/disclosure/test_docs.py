@@ -27,8 +27,8 @@ def test_every_provider_is_documented_with_its_limits() -> None:
     text = (DOCS / "providers.md").read_text()
     for name, provider in PROVIDERS.items():
         row = next(line for line in text.splitlines() if line.startswith(f"| `{name}`"))
-        if provider.most_tools:
-            assert f"{provider.most_tools:,}" in row
+        if provider.max_tools:
+            assert f"{provider.max_tools:,}" in row
 
 
 @pytest.mark.behaviour("B86")

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover, role_of
 from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import DEFAULT, EVERYTHING
 from toolscout.disclosure.providers import PROVIDERS
+from toolscout.disclosure.resolution import resolve_call
 from toolscout.disclosure.scope import ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.snapshot import carry_loaded_tools

@@ -35,10 +35,10 @@ from tests.wire import anthropic as wire
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import Outcome, discover
 from toolscout.disclosure.profile import Profile
 from toolscout.disclosure.rebuild import rebuild_session
+from toolscout.disclosure.resolution import resolve_call
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.snapshot import carry_loaded_tools
 from toolscout.disclosure.view import View, view

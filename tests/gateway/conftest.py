@@ -22,7 +22,7 @@ from toolscout.events import Event
 from toolscout.gateway.gateway import Gateway
 from toolscout.gateway.server import bind_socket, serve_http
 from toolscout.gateway.setup import Setup
-from toolscout.gateway.upstream.startup import QUIET_SECONDS
+from toolscout.gateway.startup import QUIET_SECONDS
 
 UPSTREAMS = Path(__file__).parent.parent / "upstreams"
 SMALL = {"command": sys.executable, "args": [str(UPSTREAMS / "bad.py"), "ok"]}
@@ -83,15 +83,15 @@ def serve(tmp_path: Path) -> Serve:
         path.write_text(json.dumps({"mcpServers": servers, **sections}))
         config = Config.read(home=str(home), embedder="none")
 
-        def again() -> Setup:
-            is_told = "start_wait_seconds" in sections.get("gateway", {})
-            options = {} if is_told else {"start_wait_seconds": 60}
+        def read_setup() -> Setup:
+            is_set = "start_wait_seconds" in sections.get("gateway", {})
+            options = {} if is_set else {"start_wait_seconds": 60}
             return Setup.read(path, overrides=options, config=config, variables=known)
 
         events: list[Event] = []
-        gateway = Gateway(again(), sink=events.append, quiet_seconds=quiet_seconds)
+        gateway = Gateway(read_setup(), sink=events.append, quiet_seconds=quiet_seconds)
         url = f"{base}/mcp"
-        task = asyncio.create_task(serve_http(gateway, listener, again=again))
+        task = asyncio.create_task(serve_http(gateway, listener, read_setup=read_setup))
         try:
             yield Running(gateway, url, path, home, events)
         finally:

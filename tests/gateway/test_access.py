@@ -20,8 +20,10 @@ from tests.gateway.conftest import Running, Serve, small, text
 
 from toolscout.errors import ConfigError, SourceError
 from toolscout.gateway.client.auth import build_auth_provider, check_exposure
+from toolscout.gateway.client.sessions import Principal, scope_to_rule
 from toolscout.gateway.server import bind_socket
-from toolscout.gateway.settings import JWT, Auth
+from toolscout.gateway.settings import JWT, AccessPolicy, Auth
+from toolscout.gateway.setup import AccessRule
 from toolscout.sources.mcp.mcp_source import MCPSource
 from toolscout.sources.mcp.server_config import read_server_config
 
@@ -123,6 +125,23 @@ async def test_a_read_only_policy_believes_only_annotations(serve: Serve) -> Non
         assert not (await run(client, "one__look", text="x")).is_error
         assert (await run(client, "one__change", text="x")).is_error
         assert (await run(client, "one__unknown", text="x")).is_error
+
+
+def test_the_session_keys_of_0_1_stay_valid_for_rules_of_one_and_two_policies() -> None:
+    one = AccessPolicy(
+        principals=("alice", "bob"), servers=("one",), deny=("*__delete_*",), read_only=True
+    )
+    two = AccessPolicy(tools=("it's",))
+    # What repr() gave in 0.1, when the classes were called Rule and Policy.
+    first = (
+        "Policy(principals=('alice', 'bob'), servers=('one',), tools=(),"
+        " deny=('*__delete_*',), read_only=True)"
+    )
+    second = """Policy(principals=('*',), servers=(), tools=("it's",), deny=(), read_only=False)"""
+    assert AccessRule((one,)).session_key_text == f"Rule(policies=({first},))"
+    assert AccessRule((one, two)).session_key_text == f"Rule(policies=({first}, {second}))"
+    scoped = scope_to_rule(Principal("alice", "k", "o"), AccessRule((one,)))
+    assert scoped.session == "89959a626463fe2eef885a39b7373b25699f186b"
 
 
 async def test_whom_no_policy_concerns_may_do_nothing(serve: Serve) -> None:

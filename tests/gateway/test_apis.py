@@ -77,6 +77,7 @@ async def test_an_apis_secret_comes_from_the_environment_and_is_shown_to_nobody(
         assert token not in told
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "never")
 @pytest.mark.timeout(600)
 async def test_a_real_api_of_a_thousand_operations_is_found_by_what_it_does() -> None:

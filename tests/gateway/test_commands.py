@@ -19,7 +19,8 @@ from toolscout.cli.app import run
 from toolscout.config import Config
 from toolscout.errors import StoreError
 from toolscout.gateway.imports.importer import gateway_command
-from toolscout.gateway.upstream.pins import PinLedger, PinStore, ToolOffer
+from toolscout.gateway.upstream.pin_store import PinStore
+from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
 from toolscout.sources.mcp.server_config import read_server_config
 
 
@@ -238,7 +239,7 @@ def test_whoever_revokes_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: 
             (tmp_path / "second").replace(path)
             pipe.write(text)
         with path.open("w") as pipe:  # opens when it reads what it is to change
-            other = PinStore(folder, patience_seconds=0)
+            other = PinStore(folder, lock_timeout_seconds=0)
             with pytest.raises(StoreError, match="locked"), other.write_lock("mail"):
                 pass
             pipe.write(text)

@@ -119,7 +119,7 @@ async def test_a_server_that_is_disabled_or_closed_says_what_to_do(home: Path) -
     await on.close()
     with pytest.raises(SourceError, match=r"closed\. .*search again"):
         await on.call(tool, {"text": "x"})
-    with pytest.raises(SourceError, match=r"disabled\. Take"):
+    with pytest.raises(SourceError, match=r"disabled\. Remove"):
         await off.refresh()
 
 

@@ -273,7 +273,7 @@ async def test_a_client_far_behind_still_gets_the_result() -> None:
 
 
 async def test_streams_that_have_their_result_are_forgotten_before_those_that_wait() -> None:
-    replies = MemoryEventStore(largest=1_000)
+    replies = MemoryEventStore(max_bytes=1_000)
     waiting = await replies.store_event("waits", None)
     done = await replies.store_event("done", None)
     await replies.store_event("done", result(noise(600)))
@@ -308,7 +308,7 @@ async def test_an_event_that_never_was_brings_nothing(last: str) -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 900), st.booleans())))
 async def test_what_is_kept_stays_within_its_bounds(steps: list[tuple[str, int, bool]]) -> None:
-    replies = MemoryEventStore(largest=2_000, done=3)
+    replies = MemoryEventStore(max_bytes=2_000, max_finished=3)
     for name, size, is_last in steps:
         await replies.store_event(name, (result if is_last else note)(noise(size)))
         assert 0 <= replies.size_bytes <= 2_000

@@ -11,7 +11,8 @@ import pytest
 
 from toolscout.cli.app import run
 from toolscout.gateway.setup import Setup
-from toolscout.gateway.upstream.pins import PinLedger, PinStore, ToolOffer
+from toolscout.gateway.upstream.pin_store import PinStore
+from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
 from toolscout.sources.mcp.server_config import read_server_config
 
 

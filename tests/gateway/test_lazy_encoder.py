@@ -14,7 +14,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.errors import EmbedderError
-from toolscout.gateway.lazy_encoder import LazyEncoder, build_engine
+from toolscout.gateway.startup import LazyEncoder, build_engine
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 

@@ -106,7 +106,7 @@ async def test_no_edit_ends_the_watching_and_none_is_taken_in_part(
         await until(client, "one__echo", works=True)
         edit(running, {"one": small()}, **table)
         async with asyncio.timeout(30):
-            while not running.gateway.complaint:
+            while not running.gateway.problem:
                 await client.list_tools(cache_mode="bypass")
         assert not (await run(client, "one__echo", text="x")).is_error
         edit(running, {"one": small(), "two": small()})
@@ -228,6 +228,7 @@ async def test_a_tool_asked_for_by_name_is_waited_for_while_its_server_starts(
         assert "still starting" not in found
 
 
+@pytest.mark.slow
 async def test_beside_twenty_thousand_tools_other_servers_are_found_and_called(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -354,6 +355,7 @@ async def test_servers_that_nobody_asks_for_come_up_by_themselves_a_few_at_a_tim
         assert 0 < most <= MAX_CONCURRENT_STARTS
 
 
+@pytest.mark.slow
 async def test_servers_that_hang_do_not_keep_the_others_asleep(
     serve: Serve, tmp_path: Path
 ) -> None:

@@ -89,7 +89,7 @@ async def refused(server: Server, grants: GrantStore) -> str:
 
 async def logged_in(url: str, grants: GrantStore, **changes: Any) -> Grant:
     """A login, after which time has passed or somebody has changed something."""
-    grant = (await log_in(reached(url), show=agrees)).model_copy(update=changes)
+    grant = (await log_in(reached(url), show_url=agrees)).model_copy(update=changes)
     grants.save(grant)
     return grant
 
@@ -157,7 +157,7 @@ async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
     async with httpx2.AsyncClient() as http:
         await http.post(f"{authority}/enrol", json=known)
     server = reached(url, oauth=OAuthClient("ours", "our secret", port))
-    grant = (await log_in(server, show=agrees)).model_copy(update={"expires_at": 1.0})
+    grant = (await log_in(server, show_url=agrees)).model_copy(update={"expires_at": 1.0})
     grants.save(grant)
     assert "let in" in await echoed(server, grants)
 
@@ -165,7 +165,7 @@ async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
 async def test_nobody_who_agrees_is_told_after_a_while(url: str) -> None:
     shown: list[str] = []
     with pytest.raises(SourceError, match="nobody agreed within 1 seconds"):
-        await log_in(reached(url), show=shown.append, patience_seconds=1)
+        await log_in(reached(url), show_url=shown.append, timeout_seconds=1)
     assert len(shown) == 1
 
 
@@ -175,21 +175,21 @@ async def test_whoever_declines_is_told_so(url: str) -> None:
         agrees(f"{back}?error=access_denied&state=x")
 
     with pytest.raises(SourceError, match="denied"):
-        await log_in(reached(url), show=declines)
+        await log_in(reached(url), show_url=declines)
 
 
 async def test_a_server_that_is_not_there_is_told_so() -> None:
     with pytest.raises(SourceError, match="nothing answers at"):
-        await log_in(reached(f"http://127.0.0.1:{free_port()}/mcp"), show=agrees)
+        await log_in(reached(f"http://127.0.0.1:{free_port()}/mcp"), show_url=agrees)
 
     port = free_port()
     with running("-c", NO_SERVER, str(port)), pytest.raises(SourceError, match="status 404"):
-        await log_in(reached(f"http://127.0.0.1:{port}/mcp"), show=agrees)
+        await log_in(reached(f"http://127.0.0.1:{port}/mcp"), show_url=agrees)
 
 
 async def test_a_server_that_asks_for_no_login_needs_none(talker: dict[str, str]) -> None:
     with pytest.raises(SourceError, match="works without one"):
-        await log_in(reached(talker["url"]), show=agrees)
+        await log_in(reached(talker["url"]), show_url=agrees)
 
 
 def test_the_configuration_says_who_we_are_as_other_clients_do(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ async def test_a_verbose_gateway_tells_what_happens_and_no_arguments(tmp_path: P
             await told.line("tool_search: ")
         await told.line("server one: asleep")
         path.write_text(json.dumps({"mcpServers": {"one": one, "two": small()}}))
-        await told.line("configuration: read again")
+        await told.line("configuration: reloaded")
         await told.line("server two: configured")
     finally:
         serving.terminate()

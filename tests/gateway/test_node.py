@@ -14,6 +14,7 @@ from tests.gateway import node
 from tests.gateway.conftest import Serve, text
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "never"),
     pytest.mark.timeout(600),
 ]

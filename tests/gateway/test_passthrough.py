@@ -206,7 +206,7 @@ async def test_a_server_sleeps_only_when_nobody_watches_what_it_has() -> None:
         args=(WATCHED_SERVER, "", "again"),
         limits=ServerLimits(idle_seconds=0.001, poll_seconds=0.01),
     )
-    source = MCPSource(server, changed=lambda _: looks.put_nowait(None), sink=hear)
+    source = MCPSource(server, on_change=lambda _: looks.put_nowait(None), sink=hear)
     async with asyncio.timeout(30):
         await source.subscribe(WATCHED, print)
         for _ in range(5):

@@ -19,16 +19,16 @@ from tests.gateway.conftest import Running, Serve, small, text
 
 from toolscout.errors import StoreError
 from toolscout.events import Event, ignore
-from toolscout.gateway.upstream.identity import ServerIdentity
+from toolscout.gateway.upstream.pin_store import PinStore, ServerIdentity
 from toolscout.gateway.upstream.pinned_source import PinnedSource
-from toolscout.gateway.upstream.pins import PinLedger, PinStore, ToolOffer, diff_pin
+from toolscout.gateway.upstream.pins import PinLedger, ToolOffer, diff_pin
 from toolscout.sources.mcp.mcp_source import MCPSource
 from toolscout.sources.mcp.server_config import read_server_config
 from toolscout.sources.mcp.servers import Server
 
 
 class Alone:
-    """Neighbours of a server that has none."""
+    """Siblings of a server that has none."""
 
     version = 0
 
@@ -293,7 +293,7 @@ async def test_two_gateways_that_are_offered_different_things_do_not_write_witho
     for description in ("Old.", "New."):
         path.write_text(json.dumps([described("log", description)]))
         (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
-        sources.append(PinnedSource(MCPSource(server), pins=board, neighbours=Alone(), sink=ignore))
+        sources.append(PinnedSource(MCPSource(server), pins=board, siblings=Alone(), sink=ignore))
         await sources[-1].tools()
     old, new = sources
     held = [await old.tools(), await new.tools()]
@@ -310,18 +310,18 @@ async def test_who_asks_while_a_look_has_just_ended_waits_for_the_next(tmp_path:
     """Nothing else could run, if it waited for the one that is over."""
     (tmp_path / "tool.json").write_text(json.dumps([described("log", "Show history.")]))
     (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
-    neighbours = Alone()
+    siblings = Alone()
     asked: list[asyncio.Task[Any]] = []
 
     def hear(_: Event) -> None:
         if not asked:  # when the first look is all but over, another server takes a name
-            neighbours.version += 1
+            siblings.version += 1
             asked.append(asyncio.create_task(source.tools()))
 
     source = PinnedSource(
         MCPSource(server),
         pins=PinStore(tmp_path / "pins"),
-        neighbours=neighbours,
+        siblings=siblings,
         sink=hear,
         trusts_first=lambda: False,
     )
@@ -350,7 +350,7 @@ class Moment(Mapping[str, str]):
 
 
 class Interrupted(Alone):
-    """Neighbours whose names are looked at while something happens."""
+    """Siblings whose names are looked at while something happens."""
 
     def __init__(self, happening: Callable[[], object]) -> None:
         self._moment = Moment(happening)
@@ -369,10 +369,10 @@ async def test_what_is_revoked_while_a_gateway_compares_stays_revoked(tmp_path: 
 
     path = tmp_path / "tool.json"
     tools = [described("log", "Show history."), described("blame", "Blame.")]
-    for offered, neighbours in ((tools[:1], Alone()), (tools, Interrupted(revoke))):
+    for offered, siblings in ((tools[:1], Alone()), (tools, Interrupted(revoke))):
         path.write_text(json.dumps(offered))
         (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
-        source = PinnedSource(MCPSource(server), pins=board, neighbours=neighbours, sink=ignore)
+        source = PinnedSource(MCPSource(server), pins=board, siblings=siblings, sink=ignore)
         found = await source.tools()
         await source.close()
     assert found == ()
@@ -382,7 +382,7 @@ async def test_what_is_revoked_while_a_gateway_compares_stays_revoked(tmp_path: 
 
 HOLD = """
 import sys
-from toolscout.gateway.upstream.pins import PinStore
+from toolscout.gateway.upstream.pin_store import PinStore
 
 with PinStore(sys.argv[1]).write_lock("git"):
     print("held", flush=True)
@@ -391,7 +391,7 @@ with PinStore(sys.argv[1]).write_lock("git"):
 
 
 def test_pins_are_written_by_one_at_a_time_and_who_dies_keeps_nobody_out(tmp_path: Path) -> None:
-    board = PinStore(tmp_path, patience_seconds=0)
+    board = PinStore(tmp_path, lock_timeout_seconds=0)
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -408,7 +408,7 @@ def test_pins_are_written_by_one_at_a_time_and_who_dies_keeps_nobody_out(tmp_pat
 
 
 def test_pins_written_twice_while_the_clock_stands_still_are_told_apart(tmp_path: Path) -> None:
-    board, who = PinStore(tmp_path), ServerIdentity("git", "abc", "git-server")
+    board, identity = PinStore(tmp_path), ServerIdentity("git", "abc", "git-server")
     ledger = PinLedger("git", key="abc").record_offers(
         [ToolOffer("log", "1", {})], trusts_first=True
     )
@@ -416,7 +416,7 @@ def test_pins_written_twice_while_the_clock_stands_still_are_told_apart(tmp_path
     for each in (ledger, ledger.revoke("log")):
         board.save(each)
         os.utime(tmp_path / "git.abc.json", ns=(0, 0))
-        stamps.append(board.stamp(who))
+        stamps.append(board.stamp(identity))
     assert stamps[0] != stamps[1]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.gateway.conftest import Running, Serve, cancel_a_wait, small
 
-from toolscout.gateway.operations import health as status
+from toolscout.gateway.operations.health import render_metrics
 
 
 def audited(running: Running) -> list[dict[str, Any]]:
@@ -25,7 +25,7 @@ async def test_a_cancelled_call_is_counted_and_noted_with_its_server(
         (row,) = [r for r in audited(running) if r["outcome"] == "cancelled"]
         assert (row["tool"], row["server"]) == ("talker__wait", "talker")
         counted = 'toolscout_calls_total{outcome="cancelled",server="talker"} 1'
-        assert counted in status.render_metrics(running.gateway)
+        assert counted in render_metrics(running.gateway)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ async def test_a_malformed_call_is_a_refusal_and_no_search(
 ) -> None:
     async with serve({"one": small()}) as running, running.client("legacy") as client:
         assert (await client.call_tool("call_tool", arguments)).is_error
-        metrics = status.render_metrics(running.gateway)
+        metrics = render_metrics(running.gateway)
     assert 'toolscout_refusals_total{code="invalid_arguments"} 1' in metrics
     assert "toolscout_searches_total" not in metrics
 

@@ -94,8 +94,8 @@ def test_a_wrong_setting_is_told_with_what_to_do(
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("a.json", '{"mcpServers": {}; }', "parted by commas"),
-        ("a.toml", "[servers.x] y", "Mend that"),
+        ("a.json", '{"mcpServers": {}; }', "commas between entries"),
+        ("a.toml", "[servers.x] y", "Fix that"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_what_to_do(
@@ -119,7 +119,7 @@ async def test_an_edit_that_empties_a_token_opens_no_door(serve: Serve) -> None:
         emptied = {"tokens": {"alice": "", "bob": "x" * 15}}
         running.path.write_text(json.dumps({"mcpServers": servers, "auth": emptied}))
         async with asyncio.timeout(60):
-            while not gateway.complaint and gateway.setup.settings.auth.tokens["alice"]:
+            while not gateway.problem and gateway.setup.settings.auth.tokens["alice"]:
                 await get(running, "/health/live")
         for said in ("Bearer", f"Bearer {'x' * 15}"):
             assert (await get(running, "/metrics", Authorization=said)).status_code == 401

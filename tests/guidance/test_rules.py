@@ -158,23 +158,23 @@ def test_a_rule_that_is_removed_is_gone_and_a_folder_that_is_removed_leaves_the_
 
 @pytest.mark.behaviour("E60")
 async def test_a_change_in_the_folder_is_taken_over_while_it_is_watched(folder: Path):
-    heard: asyncio.Queue[Event] = asyncio.Queue()
-    rules = Rules(folder, sink=heard.put_nowait)
-    while not heard.empty():
-        heard.get_nowait()
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    rules = Rules(folder, sink=events.put_nowait)
+    while not events.empty():
+        events.get_nowait()
     async with rules.watch(), asyncio.timeout(30):
         (folder / "images.md").write_text("Watched.")
-        event = await heard.get()
+        event = await events.get()
         assert event.kind == "rules_changed"
         assert rules.text_for([FIND_IMAGE]) == "Watched."
         (folder / "images.md").write_bytes(b"\xff")
-        event = await heard.get()
+        event = await events.get()
         assert event.kind == "rules_failed"
         assert rules.text_for([FIND_IMAGE]) == "Watched."
         (folder / "servers").mkdir()
         (folder / "servers" / "cms.md").write_text("From a new folder.")
         while "From a new folder." not in rules.text_for([GET_PAGE]):
-            await heard.get()
+            await events.get()
 
 
 async def test_what_changed_before_the_watch_began_counts_too(folder: Path):

@@ -19,10 +19,10 @@ from tests.wire.turns import Say
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import DEFAULT
+from toolscout.disclosure.resolution import resolve_call
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.snapshot import carry_loaded_tools
 from toolscout.disclosure.view import View, view

@@ -39,8 +39,8 @@ async def test_what_may_pass_is_asked_again_with_growing_pauses() -> None:
 
 async def test_pauses_are_spread_so_that_many_callers_do_not_come_back_at_once() -> None:
     backoff = Backoff(jitter=0.5)
-    assert backoff.delay_seconds(1, asked=None, chance=0.0) == 0.5
-    assert backoff.delay_seconds(1, asked=None, chance=1.0) == 0.75
+    assert backoff.delay_seconds(1, requested_seconds=None, random_value=0.0) == 0.5
+    assert backoff.delay_seconds(1, requested_seconds=None, random_value=1.0) == 0.75
 
 
 async def test_the_pause_the_service_asks_for_is_kept(service: Service) -> None:
@@ -53,7 +53,10 @@ async def test_the_pause_the_service_asks_for_is_kept(service: Service) -> None:
 
 
 async def test_no_service_can_make_us_wait_for_ever() -> None:
-    assert Backoff(longest_seconds=30).delay_seconds(1, asked=86_400.0, chance=0.5) == 30
+    assert (
+        Backoff(longest_seconds=30).delay_seconds(1, requested_seconds=86_400.0, random_value=0.5)
+        == 30
+    )
 
 
 async def test_a_cut_stream_is_asked_again_and_what_came_before_is_forgotten(

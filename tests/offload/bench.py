@@ -32,7 +32,7 @@ class Bench:
     now: float = 1_760_000_000.0
     events: list[Event] = field(default_factory=list)
 
-    def shelf(self, *, off: bool = False, show_aliases: bool = False, **limits: Any) -> ResultStore:
+    def store(self, *, off: bool = False, show_aliases: bool = False, **limits: Any) -> ResultStore:
         return ResultStore(
             None if off else self.folder,
             limits=OffloadLimits(**limits),
@@ -58,16 +58,16 @@ def text(words: int) -> str:
 
 
 async def ask(
-    shelf: ResultStore, session: str = "ann", name: str = "search_large_output", **arguments: Any
+    store: ResultStore, session: str = "ann", name: str = "search_large_output", **arguments: Any
 ) -> Result:
-    return await shelf.call(session, Tool(name=name), arguments)
+    return await store.call(session, Tool(name=name), arguments)
 
 
-async def kept(
-    shelf: ResultStore, body: object, *, session: str = "ann", name: str = "report"
+async def store_result(
+    store: ResultStore, body: object, *, session: str = "ann", name: str = "report"
 ) -> str:
     """Keep a result and give the name it was kept under, as a model would read it."""
-    replaced = await shelf.keep(session, Tool(name=name), Result.of(body))
+    replaced = await store.keep(session, Tool(name=name), Result.of(body))
     found = re.search(r"kept aside as (tool_\S+)\.", replaced.text)
     assert found, "not kept aside"
     return found.group(1)

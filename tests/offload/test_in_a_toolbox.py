@@ -25,9 +25,9 @@ def export_rows(count: int) -> dict[str, Any]:
 
 @pytest.mark.behaviour("B36", "B41", "B42", "B44", "B45")
 async def test_a_large_result_is_previewed_and_read_back_by_any_of_the_three_names(tmp_path: Path):
-    shelf = ResultStore(tmp_path / "outputs")
+    result_store = ResultStore(tmp_path / "outputs")
     store = tmp_path / "s.db"
-    async with Toolbox([export_rows], offload=shelf, engine=Engine(), store=store) as box:
+    async with Toolbox([export_rows], offload=result_store, engine=Engine(), store=store) as box:
         session = await box.session("ann")
         names = [t["name"] for t in session.view("anthropic").tools]
         assert "search_large_output" in names
@@ -74,13 +74,13 @@ async def test_while_keeping_is_off_the_tool_is_absent_and_the_cap_still_holds(t
 
 @pytest.mark.behaviour("S16")
 async def test_many_results_in_one_step_do_not_swamp_the_model(tmp_path: Path):
-    shelf = ResultStore(tmp_path / "outputs", limits=OffloadLimits(turn_tokens=30_000))
+    result_store = ResultStore(tmp_path / "outputs", limits=OffloadLimits(turn_tokens=30_000))
     calls = tuple(ScriptedCall("export_rows", {"count": 480 + n}) for n in range(6))
     model = ScriptedModel([Turn(calls=calls), "All read."])
     options: dict[str, Any] = {"engine": Engine(), "store": tmp_path / "s.db"}
-    async with Toolbox([export_rows], offload=shelf, **options) as box:
+    async with Toolbox([export_rows], offload=result_store, **options) as box:
         run = await Agent(box, model=model).run("Export the ledger six times.")
-    results = [ran.result for ran in run.steps[0].ran]
+    results = [o.result for o in run.steps[0].outcomes]
     aside = ["kept aside" in result.text for result in results]
     assert 0 < sum(aside) < 6
     assert sum(default_counter().count(result.text) for result in results) <= 30_000

@@ -22,12 +22,12 @@ from .bench import Bench, ask, text, tool
 
 @pytest.mark.behaviour("B42")
 async def test_a_result_at_the_threshold_stays_and_one_token_more_is_kept_aside(bench: Bench):
-    shelf = bench.shelf()
+    store = bench.store()
     at = Result.of(text(10_000))
     over = Result.of(text(10_001))
-    assert await shelf.keep("ann", tool(), at) is at
+    assert await store.keep("ann", tool(), at) is at
     assert bench.files() == []
-    replaced = await shelf.keep("ann", tool(), over)
+    replaced = await store.keep("ann", tool(), over)
     assert replaced.text != over.text
     assert [p.read_text() for p in bench.files()] == [over.text]
     assert bench.kinds() == ["large_output_detected", "large_output_kept"]
@@ -35,52 +35,52 @@ async def test_a_result_at_the_threshold_stays_and_one_token_more_is_kept_aside(
 
 @pytest.mark.behaviour("B36", "B42")
 async def test_while_keeping_is_off_nothing_is_kept_and_no_tool_is_shown(bench: Bench):
-    shelf = bench.shelf(off=True)
+    store = bench.store(off=True)
     large = Result.of(text(50_000))
-    assert await shelf.keep("ann", tool(), large) is large
-    assert shelf.tools() == shelf.alias_tools() == ()
+    assert await store.keep("ann", tool(), large) is large
+    assert store.tools() == store.alias_tools() == ()
     assert not bench.folder.exists()
 
 
 @pytest.mark.behaviour("S16")
 async def test_a_tool_may_have_a_threshold_of_its_own_or_none(bench: Bench):
-    shelf = bench.shelf(thresholds={"chatty": 5, "trusted": None})
+    store = bench.store(thresholds={"chatty": 5, "trusted": None})
     short, long = Result.of(text(20)), Result.of(text(50_000))
-    assert (await shelf.keep("ann", tool("chatty"), short)).text != short.text
-    assert await shelf.keep("ann", tool("trusted"), long) is long
-    assert await shelf.keep("ann", tool("other"), short) is short
+    assert (await store.keep("ann", tool("chatty"), short)).text != short.text
+    assert await store.keep("ann", tool("trusted"), long) is long
+    assert await store.keep("ann", tool("other"), short) is short
 
 
 @pytest.mark.behaviour("S16")
 async def test_a_result_that_was_allowed_is_kept_aside_once_it_is_ten_turns_old(bench: Bench):
-    shelf = bench.shelf(thresholds={"trusted": 50_000})
+    store = bench.store(thresholds={"trusted": 50_000})
     result = Result.of(text(20_000))
-    assert await shelf.keep("ann", tool("trusted"), result, age_turns=9) is result
-    aged = await shelf.keep("ann", tool("trusted"), result, age_turns=10)
+    assert await store.keep("ann", tool("trusted"), result, age_turns=9) is result
+    aged = await store.keep("ann", tool("trusted"), result, age_turns=10)
     assert "search_large_output" in aged.text
-    again = await shelf.keep("ann", tool("trusted"), aged, age_turns=11)
+    again = await store.keep("ann", tool("trusted"), aged, age_turns=11)
     assert again is aged
 
 
 @pytest.mark.behaviour("S16")
 async def test_the_results_of_one_turn_fit_together(bench: Bench):
-    shelf = bench.shelf(turn_tokens=20_000)
+    store = bench.store(turn_tokens=20_000)
     small, middle, large = (Result.of(text(n)) for n in (7_000, 8_000, 9_000))
-    kept = await shelf.keep_turn(
+    fitted = await store.keep_turn(
         "ann", [(tool("a"), small), (tool("b"), middle), (tool("c"), large)]
     )
-    assert kept[:2] == (small, middle)
-    assert "kept aside" in kept[2].text
-    assert sum(len(r.text.split()) for r in kept) <= 20_000
+    assert fitted[:2] == (small, middle)
+    assert "kept aside" in fitted[2].text
+    assert sum(len(r.text.split()) for r in fitted) <= 20_000
 
 
 @pytest.mark.behaviour("B43")
 async def test_the_file_is_named_for_its_moment_its_tool_and_its_kind(bench: Bench):
-    shelf = bench.shelf()
+    store = bench.store()
     bench.now = 1_760_000_000.25
-    await shelf.keep("ann", tool("mail: get/all " + "x" * 90), Result.of(text(10_001)))
-    await shelf.keep("ann", tool("list"), Result.of([text(10_001)]))
-    await shelf.keep("", tool("list"), Result.of(text(10_001)))
+    await store.keep("ann", tool("mail: get/all " + "x" * 90), Result.of(text(10_001)))
+    await store.keep("ann", tool("list"), Result.of([text(10_001)]))
+    await store.keep("", tool("list"), Result.of(text(10_001)))
     by_folder = {p.relative_to(bench.folder).as_posix() for p in bench.files()}
     assert any(
         re.fullmatch(r"ann/tool_20251009_085320_250000000_\d+_list\.json", n) for n in by_folder
@@ -93,7 +93,7 @@ async def test_the_file_is_named_for_its_moment_its_tool_and_its_kind(bench: Ben
 
 @pytest.mark.behaviour("B43")
 async def test_a_hundred_results_at_one_moment_do_not_clash(bench: Bench):
-    shelves = [bench.shelf(), bench.shelf()]
+    shelves = [bench.store(), bench.store()]
     bodies = [Result.of(f"{n} {text(10_001)}") for n in range(100)]
     await asyncio.gather(
         *(shelves[n % 2].keep("ann", tool(), body) for n, body in enumerate(bodies))
@@ -103,9 +103,9 @@ async def test_a_hundred_results_at_one_moment_do_not_clash(bench: Bench):
 
 @pytest.mark.behaviour("B44", "S16")
 async def test_the_notice_has_place_preview_size_and_how_to_read_on(bench: Bench):
-    shelf = bench.shelf()
+    store = bench.store()
     body = "".join(f"line {i}\n" for i in range(9_000))
-    replaced = await shelf.keep("ann", tool("log"), Result.of(body))
+    replaced = await store.keep("ann", tool("log"), Result.of(body))
     (path,) = bench.files()
     assert path.name in replaced.text
     assert f"ann/{path.name}" in replaced.text
@@ -119,9 +119,9 @@ async def test_the_notice_has_place_preview_size_and_how_to_read_on(bench: Bench
 
 
 async def test_the_notice_of_json_shows_its_keys_and_array_lengths(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=100)
+    store = bench.store(threshold_tokens=100)
     rows = [{"id": i, "name": f"n {i}", "tags": ["a"] * (1 + i % 3)} for i in range(200)]
-    replaced = await shelf.keep("ann", tool(), Result.of({"items": rows, "total": 200}))
+    replaced = await store.keep("ann", tool(), Result.of({"items": rows, "total": 200}))
     lines = replaced.text.splitlines()
     assert ". object (2 keys): items array, total number" in lines
     assert ".items array (200 elements)" in lines
@@ -132,28 +132,28 @@ async def test_the_notice_of_json_shows_its_keys_and_array_lengths(bench: Bench)
 
 
 async def test_structured_data_beside_a_short_text_is_kept_aside_and_the_text_stays(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=100)
+    store = bench.store(threshold_tokens=100)
     data = json.dumps({"rows": [text(500)]})
     result = Result((Content(text="500 rows found"),), structured=data, raw=data)
-    replaced = await shelf.keep("ann", tool(), result)
+    replaced = await store.keep("ann", tool(), result)
     assert replaced.content[0].text == "500 rows found"
     assert (replaced.structured, replaced.raw) == (None, None)
     assert [p.read_text() for p in bench.files()] == [data]
 
 
 async def test_an_image_leaves_the_context_and_keeps_its_type(bench: Bench):
-    shelf = bench.shelf()
+    store = bench.store()
     pixels = os.urandom(60_000)
     image = Content("image", data=base64.b64encode(pixels).decode(), mime="image/png")
     icon = Content("image", data=base64.b64encode(b"tiny").decode(), mime="image/gif")
-    replaced = await shelf.keep("ann", tool("shoot"), Result((Content(text="done"), image, icon)))
+    replaced = await store.keep("ann", tool("shoot"), Result((Content(text="done"), image, icon)))
     first, link, last = replaced.content
     assert (first.text, last) == ("done", icon)
     assert (link.type, link.mime, link.data) == ("link", "image/png", "")
     assert "60,000 bytes" in link.text
-    shown = await ask(shelf, filename=link.name, operation="read", start=1, end=1)
+    shown = await ask(store, filename=link.name, operation="read", start=1, end=1)
     assert shown.content == (Content("image", data=image.data, mime="image/png", name=link.name),)
-    refused = await ask(shelf, filename=link.name, operation="search", pattern="x")
+    refused = await ask(store, filename=link.name, operation="search", pattern="x")
     assert refused.is_error
     assert "image/png" in refused.text
 
@@ -163,9 +163,9 @@ async def test_an_image_leaves_the_context_and_keeps_its_type(bench: Bench):
 async def test_above_the_cap_a_result_that_is_not_kept_becomes_a_notice(
     bench: Bench, is_error: bool
 ):
-    shelf = bench.shelf(off=True)
+    store = bench.store(off=True)
     body = f"FIRST {text(100_001)} LAST"
-    replaced = await shelf.keep(
+    replaced = await store.keep(
         "ann", tool("dump"), Result((Content(text=body),), is_error=is_error)
     )
     assert replaced.is_error is is_error
@@ -173,16 +173,16 @@ async def test_above_the_cap_a_result_that_is_not_kept_becomes_a_notice(
         assert word in replaced.text
     assert len(replaced.text) < 5_000
     just = Result.of(text(100_000))
-    assert await shelf.keep("ann", tool("dump"), just) is just
+    assert await store.keep("ann", tool("dump"), just) is just
 
 
 @pytest.mark.behaviour("B44")
 @pytest.mark.parametrize("words", [10_001, 100_001])
 async def test_a_failed_write_never_loses_the_outcome(bench: Bench, words: int):
     bench.folder.write_text("a file where the folder should be")
-    shelf = bench.shelf()
+    store = bench.store()
     result = Result.of(f"FIRST {text(words)} LAST")
-    replaced = await shelf.keep("ann", tool(), result)
+    replaced = await store.keep("ann", tool(), result)
     if words < 100_000:
         assert replaced is result
     else:
@@ -196,21 +196,21 @@ async def test_a_failed_write_never_loses_the_outcome(bench: Bench, words: int):
 
 async def test_health_is_degraded_from_a_failed_write_until_one_succeeds(bench: Bench):
     bench.folder.write_text("a file where the folder should be")
-    shelf = bench.shelf()
-    assert shelf.health() == ("ok", {"is_enabled": True, "failure": ""})
-    await shelf.keep("ann", tool(), Result.of(text(10_001)))
-    status, facts = shelf.health()
+    store = bench.store()
+    assert store.health() == ("ok", {"is_enabled": True, "failure": ""})
+    await store.keep("ann", tool(), Result.of(text(10_001)))
+    status, facts = store.health()
     assert status == "degraded"
     assert facts["failure"]
     bench.folder.unlink()
-    await shelf.keep("ann", tool(), Result.of(text(10_001)))
-    assert shelf.health()[0] == "ok"
+    await store.keep("ann", tool(), Result.of(text(10_001)))
+    assert store.health()[0] == "ok"
 
 
 async def test_a_result_larger_than_all_room_stays_and_leaves_no_file(bench: Bench):
-    shelf = bench.shelf(max_session_bytes=1_000)
+    store = bench.store(max_session_bytes=1_000)
     result = Result.of(text(10_001))
-    assert await shelf.keep("ann", tool(), result) is result
+    assert await store.keep("ann", tool(), result) is result
     assert bench.files() == []
     assert bench.kinds()[-1] == "large_output_failed"
 
@@ -238,32 +238,32 @@ assert kept is result
 
 
 async def test_what_the_output_tool_answers_is_never_kept_aside_again(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=5)
-    (reader,) = shelf.tools()
+    store = bench.store(threshold_tokens=5)
+    (reader,) = store.tools()
     answer = Result.of(text(500))
-    assert await shelf.keep("ann", reader, answer) is answer
+    assert await store.keep("ann", reader, answer) is answer
 
 
 async def test_half_a_surrogate_pair_does_not_break_keeping(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=3)
+    store = bench.store(threshold_tokens=3)
     body = "a \ud83d b c d e"
-    await shelf.keep("ann", tool(), Result((Content(text=body),)))
+    await store.keep("ann", tool(), Result((Content(text=body),)))
     (path,) = bench.files()
-    back = await ask(shelf, filename=path.name, operation="read", start=1, end=len(body))
+    back = await ask(store, filename=path.name, operation="read", start=1, end=len(body))
     assert back.text == body
 
 
 async def test_with_the_real_counter_a_result_is_kept_and_read_back_in_three_ways(tmp_path: Path):
-    shelf = ResultStore(tmp_path)
+    store = ResultStore(tmp_path)
     rows = [{"id": i, "city": f"Zürich {i}"} for i in range(2_000)]
     result = Result.of({"rows": rows})
     assert default_counter().count(result.text) > 10_000
-    replaced = await shelf.keep("ann", tool("cities"), result)
+    replaced = await store.keep("ann", tool("cities"), result)
     name = re.search(r"tool_\S+?\.json", replaced.text)
     assert name
-    read = await ask(shelf, filename=name.group(), operation="read", start=1, end=40)
+    read = await ask(store, filename=name.group(), operation="read", start=1, end=40)
     assert read.text == result.text[:40]
-    found = await ask(shelf, filename=name.group(), operation="search", pattern="zürich 1999")
+    found = await ask(store, filename=name.group(), operation="search", pattern="zürich 1999")
     assert "Zürich 1999" in found.text
-    asked = await ask(shelf, filename=name.group(), operation="query", query=".rows[7].city")
+    asked = await ask(store, filename=name.group(), operation="query", query=".rows[7].city")
     assert asked.text == '"Zürich 7"'

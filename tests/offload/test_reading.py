@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolscout.offload import passages
 from toolscout.offload.passages import OutOfRange, read_passage
 
-from .bench import Bench, ask, kept, text
+from .bench import Bench, ask, store_result, text
 
 _BODY = "aé漢😀\r\nб" * 3_000
 
@@ -19,9 +19,9 @@ _BODY = "aé漢😀\r\nб" * 3_000
 @pytest.mark.behaviour("B37", "B38")
 @pytest.mark.parametrize(("start", "end"), [(1, 1), (2, 5), (1, 21_000), (20_990, 21_000)])
 async def test_a_range_counts_characters_and_includes_both_ends(bench: Bench, start: int, end: int):
-    shelf = bench.shelf(threshold_tokens=10, answer_tokens=100_000)
-    name = await kept(shelf, _BODY)
-    answer = await ask(shelf, filename=name, operation="read", start=start, end=end)
+    store = bench.store(threshold_tokens=10, answer_tokens=100_000)
+    name = await store_result(store, _BODY)
+    answer = await ask(store, filename=name, operation="read", start=start, end=end)
     assert answer.text == _BODY[start - 1 : end]
 
 
@@ -37,30 +37,30 @@ async def test_a_range_counts_characters_and_includes_both_ends(bench: Bench, st
     ],
 )
 async def test_a_range_that_is_none_is_told(bench: Bench, arguments: dict[str, int], word: str):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _BODY)
-    answer = await ask(shelf, filename=name, operation="read", **arguments)
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _BODY)
+    answer = await ask(store, filename=name, operation="read", **arguments)
     assert answer.is_error
     assert word in answer.text
 
 
 @pytest.mark.behaviour("B38")
 async def test_an_end_beyond_the_text_is_its_end(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _BODY)
-    answer = await ask(shelf, filename=name, operation="read", start=20_999, end=99_999)
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _BODY)
+    answer = await ask(store, filename=name, operation="read", start=20_999, end=99_999)
     assert not answer.is_error
     assert answer.content[0].text == _BODY[-2:]
     assert "21,000" in answer.content[1].text
 
 
 async def test_a_range_that_is_too_long_is_cut_and_says_where_to_go_on(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10, answer_tokens=100)
+    store = bench.store(threshold_tokens=10, answer_tokens=100)
     body = text(5_000)
-    name = await kept(shelf, body)
+    name = await store_result(store, body)
     whole, start = "", 1
     while start <= len(body):
-        answer = await ask(shelf, filename=name, operation="read", start=start, end=len(body))
+        answer = await ask(store, filename=name, operation="read", start=start, end=len(body))
         piece = answer.content[0].text
         assert len(piece.split()) <= 100
         whole += piece

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from toolscout.offload import grep as searching
 
-from .bench import Bench, ask, kept
+from .bench import Bench, ask, store_result
 
 _LOG = "".join(f"{'ERROR' if n % 100 == 0 else 'info'} entry {n}\n" for n in range(1, 1_001))
 
 
 @pytest.mark.behaviour("B37", "B39")
 async def test_a_match_comes_with_its_line_number_and_two_lines_on_each_side(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _LOG)
-    answer = await ask(shelf, filename=name, operation="search", pattern="entry 500$")
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _LOG)
+    answer = await ask(store, filename=name, operation="search", pattern="entry 500$")
     assert answer.text.splitlines() == [
         "1 match",
         "--",
@@ -34,11 +34,11 @@ async def test_a_match_comes_with_its_line_number_and_two_lines_on_each_side(ben
 
 @pytest.mark.behaviour("B39")
 async def test_case_matters_only_when_asked(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _LOG)
-    loose = await ask(shelf, filename=name, operation="search", pattern="error")
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _LOG)
+    loose = await ask(store, filename=name, operation="search", pattern="error")
     strict = await ask(
-        shelf, filename=name, operation="search", pattern="error", case_sensitive=True
+        store, filename=name, operation="search", pattern="error", case_sensitive=True
     )
     assert loose.text.startswith("10 matches")
     assert "No line" in strict.text
@@ -47,14 +47,14 @@ async def test_case_matters_only_when_asked(bench: Bench):
 
 @pytest.mark.behaviour("B37", "B39")
 async def test_no_more_matches_than_asked_for_and_fifty_unasked(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _LOG)
-    few = await ask(shelf, filename=name, operation="search", pattern="entry", max_results=3)
-    many = await ask(shelf, filename=name, operation="search", pattern="entry")
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _LOG)
+    few = await ask(store, filename=name, operation="search", pattern="entry", max_results=3)
+    many = await ask(store, filename=name, operation="search", pattern="entry")
     assert len(re.findall(r"^\d+:", few.text, re.M)) == 3
     assert len(re.findall(r"^\d+:", many.text, re.M)) == 50
     assert "first 50" in many.text
-    none = await ask(shelf, filename=name, operation="search", pattern="entry", max_results=0)
+    none = await ask(store, filename=name, operation="search", pattern="entry", max_results=0)
     assert none.is_error
 
 
@@ -64,19 +64,19 @@ async def test_no_more_matches_than_asked_for_and_fifty_unasked(bench: Bench):
     [("a\0b", "NUL"), ("(", "missing )"), ("", "empty"), ("x" * 201, "200"), ("(?=a)", "RE2")],
 )
 async def test_a_pattern_that_is_none_is_told(bench: Bench, pattern: str, word: str):
-    shelf = bench.shelf(threshold_tokens=10)
-    name = await kept(shelf, _LOG)
-    answer = await ask(shelf, filename=name, operation="search", pattern=pattern)
+    store = bench.store(threshold_tokens=10)
+    name = await store_result(store, _LOG)
+    answer = await ask(store, filename=name, operation="search", pattern=pattern)
     assert answer.is_error
     assert word in answer.text
 
 
 async def test_in_one_endless_line_each_match_says_where_to_read(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10)
+    store = bench.store(threshold_tokens=10)
     rows = [{"id": n, "name": f"Straße {n}"} for n in range(30_000)]
     body = json.dumps(rows, ensure_ascii=False)
-    name = await kept(shelf, rows)
-    answer = await ask(shelf, filename=name, operation="search", pattern='"straße 2999\\d"')
+    name = await store_result(store, rows)
+    answer = await ask(store, filename=name, operation="search", pattern='"straße 2999\\d"')
     assert answer.text.startswith("10 matches") or "Straße 29999" in answer.text
     places = [int(p.replace(",", "")) for p in re.findall(r"from character ([\d,]+)", answer.text)]
     shown = re.findall(r"…(.*)…", answer.text)
@@ -87,9 +87,9 @@ async def test_in_one_endless_line_each_match_says_where_to_read(bench: Bench):
 
 
 async def test_a_costly_pattern_is_stopped_in_time_and_says_so(bench: Bench):
-    shelf = bench.shelf(threshold_tokens=10, search_seconds=0.0)
-    name = await kept(shelf, "ab " * 1_000_000)
-    answer = await ask(shelf, filename=name, operation="search", pattern="(?:.{0,60}a.{0,60}b){8}q")
+    store = bench.store(threshold_tokens=10, search_seconds=0.0)
+    name = await store_result(store, "ab " * 1_000_000)
+    answer = await ask(store, filename=name, operation="search", pattern="(?:.{0,60}a.{0,60}b){8}q")
     assert "stopped after 0 seconds" in answer.text
     assert not answer.is_error
 

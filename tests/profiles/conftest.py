@@ -12,9 +12,9 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Result
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.call_resolution import Resolution, resolve_call
 from toolscout.disclosure.discovery import Outcome, discover
 from toolscout.disclosure.profile import Profile
+from toolscout.disclosure.resolution import Resolution, resolve_call
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import View, view, why
 from toolscout.search.engine import Allow, Engine

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from toolscout.disclosure.designs.cortex import QueryFormMatcher, Slots
+from toolscout.disclosure.designs.cortex import AVAILABLE_TOOLS_SLOT, QueryFormMatcher, Slots
 from toolscout.disclosure.discovery import role_of
 from toolscout.disclosure.matcher import SearchDomain
 from toolscout.disclosure.profiles import CORTEX
-from toolscout.disclosure.prompts import AVAILABLE_TOOLS_SLOT
 from toolscout.disclosure.scope import Policy, Scope, ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.errors import ConfigError

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from toolscout.disclosure.designs.mcpagent import RegexMatcher
+from toolscout.disclosure.designs.mcpagent import RegexMatcher, workflow_prompt
 from toolscout.disclosure.profiles import EVERYTHING, MCPAGENT, recommend_profile
-from toolscout.disclosure.prompts import workflow_prompt
 from toolscout.disclosure.scope import ToolSelector
 from toolscout.tokens import default_counter
 

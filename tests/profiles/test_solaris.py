@@ -8,8 +8,8 @@ import pytest
 
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.designs.solaris import catalog_prompt
 from toolscout.disclosure.profiles import SOLARIS
-from toolscout.disclosure.prompts import catalog_prompt
 from toolscout.tokens import default_counter
 
 DOCUMENTS = ["createDocument", "updateDocument", "readDocument", "listDocuments"]

@@ -16,13 +16,13 @@ from pydantic import TypeAdapter
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.call_resolution import resolve_call
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.namespaces import MAX_HOSTED_TOOLS
 from toolscout.disclosure.native import search_output
 from toolscout.disclosure.profile import NativeSearch, Profile
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS
 from toolscout.disclosure.providers import get_provider
+from toolscout.disclosure.resolution import resolve_call
 from toolscout.disclosure.scope import ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.snapshot import carry_loaded_tools

@@ -187,7 +187,7 @@ def test_anthropic_takes_twenty_strict_tools_and_the_rest_loose() -> None:
 
 
 MANY = Catalog(Tool(name=f"tool_{i}", description=f"Number {i}.") for i in range(200))
-LIMITED = [name for name, known in PROVIDERS.items() if known.most_tools == 128]
+LIMITED = [name for name, known in PROVIDERS.items() if known.max_tools == 128]
 
 
 @pytest.mark.parametrize("name", LIMITED)

@@ -9,19 +9,17 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
 from toolscout.search.analyzer import words
+from toolscout.search.arrays import Floats
 from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.embedder import Embedder
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
-
-Floats = npt.NDArray[np.float32]
 
 
 def tool(name: str, description: str = "", /, **rest: Any) -> Tool:

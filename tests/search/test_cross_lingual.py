@@ -12,8 +12,8 @@ from tests.search.parts import Bag, filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.errors import EmbedderError
+from toolscout.search.arrays import Floats
 from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.embedder import Floats
 from toolscout.search.engine import Engine
 from toolscout.search.glossary import common_words, split_words
 from toolscout.search.hit import Hit

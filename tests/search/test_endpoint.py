@@ -61,9 +61,9 @@ def make(service: Service, clock: Clock) -> Iterator[Make]:
     made: list[EmbeddingsEndpoint] = []
 
     def endpoint(**rest: object) -> EmbeddingsEndpoint:
-        pace = EndpointPolicy(clock=clock, sleep=clock.sleep)
+        policy = EndpointPolicy(clock=clock, sleep=clock.sleep)
         made.append(
-            EmbeddingsEndpoint("small", **{"base_url": service.url, "pace": pace, **rest})  # type: ignore[arg-type]
+            EmbeddingsEndpoint("small", **{"base_url": service.url, "policy": policy, **rest})  # type: ignore[arg-type]
         )
         return made[-1]
 
@@ -359,9 +359,9 @@ def test_another_model_behind_the_same_name_is_noticed(
 def test_a_service_that_never_answers_is_given_up(service: Service, clock: Clock) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
-        brief = EndpointRetryPolicy(timeout_seconds=0.05, tries=2)
-        pace = EndpointPolicy(tools=brief, queries=brief, clock=clock, sleep=clock.sleep)
-        endpoint = EmbeddingsEndpoint("small", base_url=address, pace=pace)
+        brief = EndpointRetryPolicy(timeout_seconds=0.05, max_attempts=2)
+        policy = EndpointPolicy(tools=brief, queries=brief, clock=clock, sleep=clock.sleep)
+        endpoint = EmbeddingsEndpoint("small", base_url=address, policy=policy)
 
         with pytest.raises(EmbedderError, match="ReadTimeout"):
             endpoint.encode(["mail"])

@@ -49,15 +49,15 @@ def word(slots: set[int], seed: int = 0) -> PostingList:
     worth = 0.5 + seed
     every = np.zeros(SIZE, np.float32)
     every[sorted(slots)] = weights * np.float32(worth)
-    told = worth, 1.0 + seed, float(every.mean()), float(every.var())
-    return PostingList.of(np.array(sorted(slots), np.int32), weights, *told)
+    numbers = worth, 1.0 + seed, float(every.mean()), float(every.var())
+    return PostingList.of(np.array(sorted(slots), np.int32), weights, *numbers)
 
 
 def words(catalog: Sequence[set[int]]) -> list[PostingList]:
     return [word(slots, seed) for seed, slots in enumerate(sorted(catalog, key=len))]
 
 
-def laid(some: Sequence[PostingList]) -> np.ndarray:
+def gain_table(some: Sequence[PostingList]) -> np.ndarray:
     """What each word gives every slot, a row a word."""
     table = np.zeros((len(some), SIZE), np.float64)
     for row, one in zip(table, some, strict=True):
@@ -77,7 +77,7 @@ class TestGathering:
         self, loops: ModuleType, catalog: list[set[int]], hidden: set[int], depth: int
     ) -> None:
         scores, found = loops.score_slots(words(catalog), mask(hidden), depth)
-        wanted = laid(words(catalog)).sum(axis=0)
+        wanted = gain_table(words(catalog)).sum(axis=0)
         np.testing.assert_allclose(scores, wanted, rtol=1e-5)
         seen = sorted({*chain.from_iterable(catalog)} - hidden, key=lambda s: -wanted[s])
         assert len(found) == min(depth, len(seen))
@@ -130,11 +130,11 @@ def test_each_clause_sees_tools_by_its_own_words(
     loops: ModuleType, catalog: list[set[int]], slots: list[int], seed: int
 ) -> None:
     some = words(catalog)
-    said = np.random.default_rng(seed).integers(0, 2, (3, len(some)), np.uint8)
-    fits = loops.clause_scores(some, said.tobytes(), np.array(slots, np.int32), SIZE)
-    sums = said @ laid(some)[:, slots]
-    mean = said @ [one.mean for one in some]
-    variance = np.maximum(said @ [one.variance for one in some], kernel.MIN_VARIANCE)
+    membership = np.random.default_rng(seed).integers(0, 2, (3, len(some)), np.uint8)
+    fits = loops.clause_scores(some, membership.tobytes(), np.array(slots, np.int32), SIZE)
+    sums = membership @ gain_table(some)[:, slots]
+    mean = membership @ [one.mean for one in some]
+    variance = np.maximum(membership @ [one.variance for one in some], kernel.MIN_VARIANCE)
     wanted = (sums - mean[:, None]) / np.sqrt(variance)[:, None]
     np.testing.assert_allclose(fits, wanted, rtol=1e-3, atol=1e-3)
 
@@ -151,21 +151,21 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
     given_scores = np.array(scores, np.float32) / 7
     slots = np.arange(len(scores), dtype=np.int32)[::-1].copy()
     server = np.arange(len(scores), dtype=np.int32) % max(1, servers)
-    leaning = ServerBoost(server, servers, nameless, 0.15) if servers else None
-    order, shown, is_tied = loops.order_slots(slots, given_scores, len(scores), seen, leaning)
+    boost = ServerBoost(server, servers, nameless, 0.15) if servers else None
+    order, shown, is_tied = loops.order_slots(slots, given_scores, len(scores), seen, boost)
     best = dict.fromkeys(range(servers), -np.inf)
     for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True):
         best[server[slot]] = max(score, best.get(server[slot], -np.inf))
     best[nameless] = 0.0
-    leant = {
+    boosted = {
         slot: score + (0.15 * best[server[slot]] if servers else 0.0)
         for slot, score in zip(slots.tolist(), given_scores.tolist(), strict=True)
     }
-    ranked = sorted(leant.values(), reverse=True)
+    ranked = sorted(boosted.values(), reverse=True)
     assert len(order) >= min(seen, len(scores))
     assert sorted(shown.tolist(), reverse=True) == shown.tolist()
     np.testing.assert_allclose(shown, ranked[: len(shown)], atol=2e-4)
-    np.testing.assert_allclose(shown, [leant[slot] for slot in order.tolist()], atol=2e-4)
+    np.testing.assert_allclose(shown, [boosted[slot] for slot in order.tolist()], atol=2e-4)
     assert is_tied == (len({*shown.tolist()}) < len(shown))
     if len(shown) > seen:
         assert {*shown[seen - 1 :].tolist()} == {shown[seen - 1]}
@@ -176,10 +176,10 @@ def test_the_best_come_first_with_what_is_as_good_as_the_last(
 @pytest.mark.parametrize("slot", [-1, SIZE])
 def test_a_slot_that_is_not_there_is_refused(loops: ModuleType, slot: int) -> None:
     slots = np.array([3, slot], np.int32)
-    leaning = ServerBoost(np.zeros(SIZE, np.int32), 1, -1, 0.15)
-    for lean in (None, leaning):
+    boost = ServerBoost(np.zeros(SIZE, np.int32), 1, -1, 0.15)
+    for each in (None, boost):
         with pytest.raises(IndexError, match=f"slot {slot}, but there are only 0 to {SIZE - 1}"):
-            loops.order_slots(slots, np.ones(2, np.float32), SIZE, 5, lean)
+            loops.order_slots(slots, np.ones(2, np.float32), SIZE, 5, each)
     with pytest.raises(IndexError, match=f"slot {slot}"):
         loops.clause_scores([word({1})], b"\1", slots, SIZE)
 
@@ -230,26 +230,34 @@ def test_where_there_is_a_compiler_the_loops_are_compiled() -> None:
 def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(HERE, tmp_path / "loops", ignore=shutil.ignore_patterns("loops.*", "__pyc*"))
-    assert imported(tmp_path, monkeypatch) == "loops.plain"
+    copy_kernel(tmp_path, ignore="loops.*")
+    assert imported(tmp_path, monkeypatch) == "loops.kernel.plain"
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="There was no C compiler to install with.")
 def test_what_was_compiled_from_another_text_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(HERE, tmp_path / "loops", ignore=shutil.ignore_patterns("__pyc*"))
-    assert imported(tmp_path, monkeypatch) == "loops.compiled"
-    with (tmp_path / "loops" / "loops.c").open("a", encoding="utf-8") as text:
+    copied = copy_kernel(tmp_path)
+    assert imported(tmp_path, monkeypatch) == "loops.kernel.compiled"
+    with (copied / "loops.c").open("a", encoding="utf-8") as text:
         text.write("/* It has changed. */\n")
-    assert imported(tmp_path, monkeypatch) == "loops.plain"
+    assert imported(tmp_path, monkeypatch) == "loops.kernel.plain"
+
+
+def copy_kernel(folder: Path, *, ignore: str = "__pyc*") -> Path:
+    """Copy the kernel, without some of its files, into a package `loops` of its own."""
+    ignored = shutil.ignore_patterns("__pyc*", ignore)
+    copied = shutil.copytree(HERE, folder / "loops" / "kernel", ignore=ignored)
+    shutil.copy(HERE.parent / "arrays.py", folder / "loops")
+    return copied
 
 
 def imported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Which loops a copy of the package takes."""
     monkeypatch.syspath_prepend(folder)
     try:
-        return importlib.import_module("loops").score_slots.__module__
+        return importlib.import_module("loops.kernel").score_slots.__module__
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "loops"]:
             del sys.modules[name]

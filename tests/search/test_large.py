@@ -59,6 +59,7 @@ def many(count: int) -> list[Tool]:
     return tools
 
 
+@pytest.mark.slow
 @pytest.mark.behaviour("S15")
 @pytest.mark.parametrize("beyond", [EXACT_UP_TO, FLOAT32_UP_TO])
 def test_a_large_catalog_is_searched_by_meaning_and_kept_up_to_date(beyond: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.search.arrays import Floats, Ints
 from toolscout.search.engine import Engine
 from toolscout.search.fusion import zscore
 from toolscout.search.hit import Reason
@@ -17,7 +18,7 @@ from toolscout.search.preprocessing import split_clauses
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
-from toolscout.search.ranking import Floats, FusedRanking, Fusion, Ints, Ranking, RankingRequest
+from toolscout.search.ranking import FusedRanking, Fusion, Ranking, RankingRequest
 
 TOOLS = [
     tool("send_mail", "send mail"),

@@ -266,8 +266,8 @@ def test_a_short_word_is_a_slip_only_if_its_letters_are_out_of_order() -> None:
 
 
 def test_mending_can_be_left_out() -> None:
-    assert Engine(Catalog(TRAVEL), mends=False).search("a fligth").notes == ()
-    assert Engine(Catalog(TRAVEL), mends=False).search("a fligth").names == ()
+    assert Engine(Catalog(TRAVEL), corrects_typos=False).search("a fligth").notes == ()
+    assert Engine(Catalog(TRAVEL), corrects_typos=False).search("a fligth").names == ()
 
 
 class Reader:

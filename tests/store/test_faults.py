@@ -135,7 +135,7 @@ def test_processes_that_make_the_file_at_once_do_not_trip_over_each_other(path: 
 
 
 def test_a_file_locked_by_another_process_is_an_error_that_says_so(path: Path):
-    store = SqliteStore(path, access=SqliteOptions(busy_timeout_seconds=0.01))
+    store = SqliteStore(path, options=SqliteOptions(busy_timeout_seconds=0.01))
     store.put("s", "before", expected=0)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -151,7 +151,7 @@ def test_a_file_locked_by_another_process_is_an_error_that_says_so(path: Path):
 
 
 def test_a_full_file_is_an_error_and_keeps_what_it_had(path: Path):
-    store = SqliteStore(path, access=SqliteOptions(max_bytes=64 * 1024))
+    store = SqliteStore(path, options=SqliteOptions(max_bytes=64 * 1024))
     store.put("small", "x", expected=0)
     with pytest.raises(StoreError, match=r"full.* Free some space"):
         store.put("large", "x" * 200_000, expected=0)
@@ -175,10 +175,10 @@ except StoreError as error:
     print(error)
 """
     child = python(script, path)
-    told = child.communicate()[0]
+    output = child.communicate()[0]
     assert child.returncode == 0
-    assert str(path) in told
-    assert "Check the disk" in told or "Free some space" in told
+    assert str(path) in output
+    assert "Check the disk" in output or "Free some space" in output
     store = SqliteStore(path)
     assert [(r.key, r.text) for r in store.list()] == [("small", "x")]
     store.close()
@@ -218,10 +218,10 @@ except StoreError as error:
     print(error)
 """
     child = python(script, path, SRC)
-    kept, told = child.communicate()[0].splitlines()
+    kept, output = child.communicate()[0].splitlines()
     assert kept == "kept"
-    assert str(path) in told
-    assert "is read-only. Allow writing" in told
+    assert str(path) in output
+    assert "is read-only. Allow writing" in output
 
 
 def test_a_file_of_a_newer_version_is_left_alone(path: Path):

@@ -135,6 +135,6 @@ def test_many_that_open_an_older_file_at_once_migrate_it_once(path: Path):
 
 def test_a_file_of_a_later_version_is_refused_by_an_older_one(raw: sqlite3.Connection):
     migrate(raw, NEXT)
-    with pytest.raises(StoreError, match=r"newer version .its shape is 3; this one knows 1"):
+    with pytest.raises(StoreError, match=r"newer version .schema 3; this version knows 1"):
         migrate(raw, NEXT[:1])
     assert version(raw) == 3

@@ -8,13 +8,17 @@ from typing import Any
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, search
 
+from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.events import Event, combine_sinks
 from toolscout.models.scripted import ScriptedModel
 from toolscout.search.engine import Engine
 from toolscout.search.rankers.bm25f import BM25F
+from toolscout.search.rankers.cross_lingual import CrossLingual
+from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
+from toolscout.search.rankers.regex import Regex
 from toolscout.telemetry.metrics import DiscoveryMetrics, time_rankers
 from toolscout.toolbox.toolbox import Toolbox
 
@@ -39,6 +43,18 @@ async def test_latency_by_arm_hits_and_tokens_of_a_real_run() -> None:
     assert figures.tokens["B"].total == run.usage.total_tokens > 0
 
 
+def test_timed_rankers_keep_their_names_in_events() -> None:
+    """Dashboards group by them; `foreign` is the name that version 0.1 has for cross-lingual."""
+    rankers = (Exact, BM25F, Dense, CrossLingual, Regex)
+    assert [ranker.event_name for ranker in rankers] == [
+        *("exact", "bm25f", "dense", "foreign", "regex")
+    ]
+    events: list[Event] = []
+    timed = time_rankers([Exact(), BM25F()], events.append)
+    Engine(Catalog([Tool(name="send")]), rankers=timed).search("send")
+    assert {e.facts["arm"] for e in events} == {"exact", "bm25f"}
+
+
 class Forgetful:
     """A memory that breaks at every result."""
 
@@ -52,20 +68,20 @@ class Forgetful:
 
 @pytest.mark.behaviour("E111")
 async def test_a_memory_that_breaks_costs_no_result_and_is_told() -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     office = Office()
     model = ScriptedModel([calls(search("send an email")), MAIL, MAIL, "Sent."])
     async with Toolbox(
         office.tools,
         profile="cms",
         store="memory",
-        sink=told.append,
+        sink=events.append,
         memory=Forgetful(),
         engine=Engine(),
     ) as box:
         run = await Agent(box, model=model).run("Mail a")
     assert (run.text, len(office.done)) == ("Sent.", 2)
-    assert [e.facts["feature"] for e in told if e.kind == "feature_failed"] == ["memory"] * 2
+    assert [e.facts["feature"] for e in events if e.kind == "feature_failed"] == ["memory"] * 2
 
 
 class House:
@@ -77,15 +93,15 @@ class House:
 
 @pytest.mark.behaviour("E120")
 async def test_a_search_tells_how_many_tokens_of_rules_came_with_it() -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     model = ScriptedModel(
         [calls(search("send an email")), calls(search("exchange rate now")), "Done."]
     )
-    async with open_office(Office(), rules=House(), seen=told) as box:
+    async with open_office(Office(), rules=House(), seen=events) as box:
         run = await Agent(box, model=model).run("Mail a")
-    facts: list[Mapping[str, Any]] = [e.facts for e in told if e.kind == "tool_discovery_result"]
+    facts: list[Mapping[str, Any]] = [e.facts for e in events if e.kind == "tool_discovery_result"]
     assert [f["rules_tokens"] > 0 for f in facts] == [True, False]
-    end = next(e.facts for e in told if e.kind == "run_end")
+    end = next(e.facts for e in events if e.kind == "run_end")
     assert (end["searches"], end["discovered"]) == (2, len(run.tools_loaded))
 
 

@@ -202,7 +202,7 @@ def test_the_tally_gives_the_same_figures_without_any_exporter() -> None:
     assert (figures.searches, figures.misses, figures.hits) == (2, 1, 1)
     assert (figures.calls, figures.failures, figures.hit_rate) == (2, 1, 0.5)
     assert figures.latency_ms["dense"].mean == 2.0
-    assert (figures.latency_ms["all"].least, figures.latency_ms["all"].most) == (1.0, 3.0)
+    assert (figures.latency_ms["all"].minimum, figures.latency_ms["all"].maximum) == (1.0, 3.0)
     assert figures.tokens["B"].total == 2090
 
 

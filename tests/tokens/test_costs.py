@@ -109,8 +109,8 @@ def test_the_default_starts_within_its_promise_on_real_catalogs(name: str, size:
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
     code = run(["tokens", *map(str, arguments), "--json"])
-    told = capsys.readouterr()
-    return json.loads(told.out) if code == 0 else (code, json.loads(told.err)["error"])
+    output = capsys.readouterr()
+    return json.loads(output.out) if code == 0 else (code, json.loads(output.err)["error"])
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_for_a_reader_it_is_a_table(file: Path, capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--profile", "solo"], "no profile 'solo'"),
         (["--model", "teapot"], "teapot"),
@@ -184,12 +184,12 @@ def test_a_mistake_is_told_and_not_thrown(
     file: Path,
     capsys: pytest.CaptureFixture[str],
     arguments: list[str],
-    told: str,
+    message: str,
 ):
     broken = tmp_path / "broken.jsonl"
     broken.write_text("this is no conversation\n")
     given = [str(broken) if a == "broken" else a for a in arguments]
     code, error = printed(capsys, "--catalog", file, *given)
     assert code == 2
-    assert told in error["message"]
+    assert message in error["message"]
     assert error["hint"]

@@ -69,8 +69,8 @@ def test_without_the_extra_the_default_is_the_estimate():
         "from toolscout.tokens import default_counter\n"
         "print(default_counter().name, default_counter().is_exact)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert told.stdout.split() == ["estimate", "False"]
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["estimate", "False"]
 
 
 def test_asking_for_the_true_count_without_the_extra_names_the_pip_command():
@@ -81,8 +81,8 @@ def test_asking_for_the_true_count_without_the_extra_names_the_pip_command():
         "try: get_counter('o200k_base')\n"
         "except MissingExtra as error: print(error)"
     )
-    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert "pip install 'toolscout[tokens]'" in told.stdout
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "pip install 'toolscout[tokens]'" in done.stdout
 
 
 def test_an_unknown_counter_is_an_error_that_lists_the_known():

@@ -78,13 +78,13 @@ async def test_a_profile_may_load_what_is_called_and_have_it_called_again(open_b
 
 @pytest.mark.behaviour("B75")
 async def test_an_unknown_name_gets_the_nearest_ones_and_the_loop_goes_on(open_box: Any):
-    heard: list[Event] = []
-    session = await (await open_box(sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(sink=events.append)).session("s")
     result = await session.call("send_mail_message", {"to": "ann"})
     assert (result.is_error, result.code) == (True, "unknown_tool")
     assert "send_mail_message" in result.text
     assert "send_email" in result.text
-    assert [e.kind for e in heard if e.session] == ["tool_not_found"]
+    assert [e.kind for e in events if e.session] == ["tool_not_found"]
     assert not (await session.call("get_weather", {"city": "Oslo"})).is_error
 
 
@@ -133,12 +133,12 @@ async def test_every_discovery_tool_answers_by_its_name_and_by_other_designs_spe
 
 
 async def test_a_call_through_the_dispatcher_is_the_inner_call(open_box: Any):
-    heard: list[Event] = []
-    session = await (await open_box(sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(sink=events.append)).session("s")
     inner = {"name": "send_email", "arguments": {"to": "ann", "subject": "Hi", "copies": "2"}}
     assert (await session.call("call_tool", inner)).text == "2 sent to ann: Hi"
     assert session.state.uses == ("send_email",)
-    assert [e.facts["tool"] for e in heard if e.kind == "tool_call"] == ["send_email"]
+    assert [e.facts["tool"] for e in events if e.kind == "tool_call"] == ["send_email"]
 
 
 @pytest.mark.parametrize(
@@ -319,12 +319,12 @@ async def test_a_session_narrows_what_its_box_allows_and_never_widens_it(open_bo
 
 
 async def test_without_anybody_to_ask_a_destructive_tool_does_not_run(open_box: Any):
-    heard: list[Event] = []
-    session = await (await open_box(sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(sink=events.append)).session("s")
     result = await session.call("delete_page", {"page": 3})
     assert (result.is_error, result.code) == (True, "refused")
     assert "nobody is there" in result.text
-    asked = [e.facts["approved"] for e in heard if e.kind == "approval"]
+    asked = [e.facts["approved"] for e in events if e.kind == "approval"]
     assert asked == [False]
 
 
@@ -373,13 +373,13 @@ async def hang_up(approval: ApprovalRequest) -> bool:
 
 @pytest.mark.parametrize("approver", [fail, shrug, mumble, hang_up, lambda _: 1])
 async def test_an_approver_that_gives_no_answer_has_not_said_yes(open_box: Any, approver: Any):
-    heard: list[Event] = []
-    session = await (await open_box(approver=approver, sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(approver=approver, sink=events.append)).session("s")
     result = await session.call("delete_page", {"page": 3})
     assert (result.is_error, result.code) == (True, "refused")
     assert "delete_page was not run: it needs approval, and" in result.text
     assert "desk" not in result.text
-    assert [e.facts["approved"] for e in heard if e.kind == "approval"] == [False]
+    assert [e.facts["approved"] for e in events if e.kind == "approval"] == [False]
 
 
 async def test_an_approver_may_be_a_plain_function(open_box: Any):
@@ -409,11 +409,11 @@ async def test_how_careful_a_box_is_is_one_policy(open_box: Any):
 
 
 async def test_events_tell_a_search_and_a_call_in_order(open_box: Any):
-    heard: list[Event] = []
-    session = await (await open_box(sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(sink=events.append)).session("s")
     await session.call("tool_search", {"query": "send_email"})
     await session.call("send_email", {"to": "ann", "subject": "Hi"})
-    mine = [e for e in heard if e.session == "s"]
+    mine = [e for e in events if e.session == "s"]
     assert [e.kind for e in mine] == [
         "tool_discovery_start",
         "tool_discovery_result",

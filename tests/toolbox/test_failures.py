@@ -67,14 +67,14 @@ def breaks() -> None:
 async def test_whatever_a_tool_raises_is_its_result_at_once(
     open_box: Any, function: Any, told: str
 ):
-    heard: list[Event] = []
-    box = await open_box(function, sink=heard.append, config=Config.read(call_timeout_seconds=60))
+    events: list[Event] = []
+    box = await open_box(function, sink=events.append, config=Config.read(call_timeout_seconds=60))
     session = await box.session("s")
     async with asyncio.timeout(30):
         result = await session.call(function.__name__, {})
     assert (result.is_error, result.code) == (True, "call")
     assert told in result.text
-    ran = [e.facts for e in heard if e.kind == "tool_call"]
+    ran = [e.facts for e in events if e.kind == "tool_call"]
     assert [(f["is_error"], f["code"]) for f in ran] == [(True, "call")]
 
 
@@ -145,8 +145,8 @@ async def test_arguments_have_no_half_of_a_surrogate_pair_when_a_tool_sees_them(
         seen.append((names, rest))
         return names[0]
 
-    heard: list[Event] = []
-    session = await (await open_box(take, sink=heard.append)).session("s")
+    events: list[Event] = []
+    session = await (await open_box(take, sink=events.append)).session("s")
     half = {"names": ["a\ud800"], "rest": {"\udfff": ["\ud83d\ude00"]}}
     written = '{"names": ["a\\ud800"], "rest": {"\\udfff": ["\\ud83d\\ude00"]}}'
     for arguments in (half, written):
@@ -154,6 +154,6 @@ async def test_arguments_have_no_half_of_a_surrogate_pair_when_a_tool_sees_them(
     assert seen == [(["a\ufffd"], {"\ufffd": ["😀"]})] * 2
     await session.call("tool\ud800", {})
     await session.call("tool_search", {"query": "take \ud800"})
-    for event in heard:
+    for event in events:
         repr(event.facts).encode()
         assert "\\ud800" not in repr(event.facts)

@@ -87,14 +87,14 @@ async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
 async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stands_in_view(
     open_box: Any, tmp_path: Path
 ):
-    heard: list[Event] = []
-    shelf = ResultStore(tmp_path / "shelf", limits=OffloadLimits(threshold_tokens=50))
+    events: list[Event] = []
+    result_store = ResultStore(tmp_path / "shelf", limits=OffloadLimits(threshold_tokens=50))
 
     def long_story() -> str:
         """Tell a long story."""
         return "\n".join(f"line {n} of the story" for n in range(500))
 
-    box = await open_box(long_story, profile="mcpagent", offload=shelf, sink=heard.append)
+    box = await open_box(long_story, profile="mcpagent", offload=result_store, sink=events.append)
     session = await box.session("s")
     shown = names(session.view())
     assert shown == ["search_tools", "add_tool", "show_all_tools", "search_large_output"]
@@ -103,7 +103,7 @@ async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stand
     assert names(session.view()) == [*shown, "long_story"]
     kept = await session.call("long_story", {})
     assert "line 499" not in kept.text
-    assert [e.facts["tool"] for e in heard if e.kind == "offload"] == ["long_story"]
+    assert [e.facts["tool"] for e in events if e.kind == "offload"] == ["long_story"]
     handle = next(w for w in kept.text.replace('"', " ").split() if "tool_" in w).strip(".,:'`()")
     asked = {"filename": Path(handle).name, "operation": "search", "pattern": "line 499"}
     assert "line 499" in (await session.call("search_large_output", asked)).text
@@ -152,13 +152,13 @@ async def test_tools_of_features_are_never_filtered(open_box: Any, tmp_path: Pat
 
 
 async def test_features_that_fail_are_told_of_and_cost_nothing(open_box: Any):
-    heard: list[Event] = []
+    events: list[Event] = []
     broken = Broken()
-    box = await open_box(rules=broken, memory=broken, offload=broken, sink=heard.append)
+    box = await open_box(rules=broken, memory=broken, offload=broken, sink=events.append)
     session = await box.session("s")
     assert not (await session.call("tool_search", {"query": "send_email"})).is_error
     assert (await session.call("get_weather", {"city": "Oslo"})).value["sky"] == "clear"
-    failed = [(e.facts["feature"], e.facts["why"]) for e in heard if e.kind == "feature_failed"]
+    failed = [(e.facts["feature"], e.facts["why"]) for e in events if e.kind == "feature_failed"]
     assert failed == [
         ("rules", "RuntimeError('no rules')"),
         ("offload", "RuntimeError('no shelf')"),
@@ -196,3 +196,24 @@ async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(op
     assert "there is no such tool" in part.facts["problems"][0]
     assert part.facts["results"] == 1
     assert "get_weather (1x)" in session.recall()
+
+
+class Oven:
+    """A feature with a tool of its own."""
+
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name="bake")]
+
+    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        return Result.of("baked")
+
+
+async def test_health_keys_of_features_do_not_depend_on_the_names_of_our_classes(
+    open_box: Any, tmp_path: Path
+):
+    """`shelf` is what version 0.1 reports for a store of results that is only one of `offers`."""
+    store = ResultStore(tmp_path / "outputs")
+    parts = (await (await open_box(offers=[store, Oven(), Oven()])).health()).parts
+    assert [*parts][3:] == ["offload", "shelf", "oven", "oven 2"]
+    both = (await (await open_box(offload=store, offers=[store])).health()).parts
+    assert [*both][3:] == ["offload"]

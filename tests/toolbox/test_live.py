@@ -93,15 +93,15 @@ async def test_two_sources_with_one_name_for_a_tool_both_stay_callable(open_box:
 
 @pytest.mark.behaviour("C37", "C46")
 async def test_a_source_added_in_the_middle_is_found_shown_and_called(open_box: Any):
-    heard: list[Event] = []
-    box = await open_box(profile=LOADING, sink=heard.append)
+    events: list[Event] = []
+    box = await open_box(profile=LOADING, sink=events.append)
     session = await box.session("s")
     before = names(session.view())
     await box.add(Notes("read", "write"))
     await session.call("tool_search", {"query": "notes__read"})
     assert names(session.view()) == [*before, "notes__read"]
     assert (await session.call("notes__read", {})).text == "notes ran read"
-    changes = [e.facts for e in heard if e.kind == "catalog_changed"]
+    changes = [e.facts for e in events if e.kind == "catalog_changed"]
     assert changes[-1] == {"added": 2, "changed": 0, "removed": 0, "version": 2}
 
 
@@ -285,12 +285,12 @@ async def test_loaded_names_that_do_not_exist_or_are_not_allowed_are_in_no_view(
 
 
 async def test_a_broken_source_is_noted_and_the_others_work(open_box: Any):
-    heard: list[Event] = []
+    events: list[Event] = []
     broken = Notes("read", name="broken")
     broken.problem = SourceError("The cable is out.")
-    box = await open_box(broken, Notes("read"), sink=heard.append)
+    box = await open_box(broken, Notes("read"), sink=events.append)
     assert list(box.catalog.tools) == ["notes__read"]
-    assert [e.facts for e in heard if e.kind == "source_failed"] == [
+    assert [e.facts for e in events if e.kind == "source_failed"] == [
         {"source": "broken", "why": "The cable is out."}
     ]
     health = await box.health()

@@ -208,9 +208,9 @@ async def test_what_another_process_wrote_is_seen_when_the_session_is_opened_aga
 async def test_a_locked_store_costs_no_call_its_outcome_and_is_written_later(
     open_box: Any, file: Path
 ):
-    heard: list[Event] = []
-    store = SqliteStore(file, access=SqliteOptions(busy_timeout_seconds=0.01))
-    session = await (await open_box(store=store, sink=heard.append)).session("s")
+    events: list[Event] = []
+    store = SqliteStore(file, options=SqliteOptions(busy_timeout_seconds=0.01))
+    session = await (await open_box(store=store, sink=events.append)).session("s")
     await session.load("get_weather")
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
@@ -218,7 +218,7 @@ async def test_a_locked_store_costs_no_call_its_outcome_and_is_written_later(
     await session.load("send_email")
     assert not result.is_error
     assert session.state.uses == ("send_email",)
-    assert any(e.kind == "store_failed" and "locked" in e.facts["why"] for e in heard)
+    assert any(e.kind == "store_failed" and "locked" in e.facts["why"] for e in events)
     other.execute("ROLLBACK")
     other.close()
     await session.save()
@@ -401,8 +401,8 @@ async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path
 async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
     open_box: Any, file: Path
 ):
-    heard: list[Event] = []
-    boxes = [await open_box(store=file, sink=heard.append) for _ in range(2)]
+    events: list[Event] = []
+    boxes = [await open_box(store=file, sink=events.append) for _ in range(2)]
     handles = [await box.session("s") for box in boxes]
 
     async def count(session: Any) -> None:
@@ -412,7 +412,7 @@ async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
     await asyncio.gather(*map(count, handles))
     handles[0].emit("counted", by="both")
     assert (await boxes[0].session("s")).state.sections["count"] == "40"
-    assert [(e.kind, e.session, e.facts) for e in heard if e.session] == [
+    assert [(e.kind, e.session, e.facts) for e in events if e.session] == [
         ("counted", "s", {"by": "both"})
     ]
 

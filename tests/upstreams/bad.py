@@ -1,4 +1,4 @@
-"""An MCP server that misbehaves as told: `python bad.py FAULT [FOLDER]`; no SDK behind it."""
+"""An MCP server that misbehaves on demand: `python bad.py FAULT [FOLDER]`; no SDK behind it."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def several(count: int) -> list[dict[str, Any]]:
     return [tool(f"tool_{i}", f"Does thing number {i}.") for i in range(count)]
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
-    """What a file says: one tool, or several."""
+def read_tools(folder: Path) -> list[dict[str, Any]]:
+    """The tool or tools in a file."""
     found = json.loads((folder / "tool.json").read_text())
     return found if isinstance(found, list) else [found]
 
@@ -72,7 +72,7 @@ LISTS: dict[str, Callable[[], list[dict[str, Any]]]] = {
     "refuses": lambda: [tool("change"), LOOK],
     "endless": lambda: [tool("deep", schema=deep(300))],
     "infinite": lambda: [tool("good"), tool("odd", schema={**TEXT, "maxProperties": math.inf})],
-    "told": lambda: told(FOLDER) if FOLDER else [],
+    "told": lambda: read_tools(FOLDER) if FOLDER else [],
 }
 
 
@@ -81,7 +81,7 @@ def has_more() -> bool:
 
 
 def wait(folder: Path) -> None:
-    """Opening a pipe waits for whoever writes into it."""
+    """Opening a pipe waits until somebody writes into it."""
     (folder / "gate").read_text()
 
 
@@ -113,7 +113,7 @@ def send(message: dict[str, Any]) -> None:
 
 
 def ponder(key: int) -> None:
-    """Announce a change; a while after the list was asked for, answer how often it was."""
+    """Announce a change; soon after the list was requested, answer how often it was."""
     note("ponders")
     lists.clear()
     pondered.append(key)
@@ -121,8 +121,8 @@ def ponder(key: int) -> None:
 
 
 def answer_at_last(key: int) -> None:
-    said = {"type": "text", "text": str(len(lists))}
-    send({"id": key, "result": {"content": [said]}})
+    block = {"type": "text", "text": str(len(lists))}
+    send({"id": key, "result": {"content": [block]}})
 
 
 def ask_or_die(text: str) -> None:
@@ -194,8 +194,12 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/call":
             note(params["name"])
             if FAULT == "confesses":
-                said = {"type": "text", "text": f"My key {os.environ['API_KEY']} is used up"}
-                return {"content": [said], "isError": True, "_meta": {"saw": os.environ["API_KEY"]}}
+                block = {"type": "text", "text": f"My key {os.environ['API_KEY']} is used up"}
+                return {
+                    "content": [block],
+                    "isError": True,
+                    "_meta": {"saw": os.environ["API_KEY"]},
+                }
             misbehave(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
         case _:

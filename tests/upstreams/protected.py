@@ -1,4 +1,4 @@
-"""A server that wants a login somewhere else: `python protected.py PORT AUTHORITY`."""
+"""A server that requires a login at another host: `python protected.py PORT AUTHORITY`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that misbehave: each is told apart, and none takes another down."""
+"""Servers that misbehave: each failure is reported, and none takes another server down."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.upstreams.processes import listening
 
 from toolscout.errors import SourceError
 from toolscout.events import Event
-from toolscout.sources.mcp.listing_cache import Listing, ListingCache
+from toolscout.sources.mcp.listing import Listing
+from toolscout.sources.mcp.listing_cache import ListingCache
 from toolscout.sources.mcp.mcp_source import MCPSource
 from toolscout.sources.mcp.servers import Server, ServerLimits
 
@@ -48,8 +49,8 @@ async def bad(fault: str, folder: Path | None = None, **options: Any) -> AsyncIt
         await source.close()
 
 
-class Heard:
-    """Waits for events by kind."""
+class EventWaiter:
+    """A sink that waits for events by kind."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
@@ -82,8 +83,8 @@ async def test_an_answer_is_found_in_a_line_that_holds_more_than_it(
 ) -> None:
     async with bad(fault, tmp_path) as source:
         (tool,) = await source.tools()
-        for said in ("one", '{"jsonrpc": "2.0", "id": 1, "result": {}}'):
-            assert (await source.call(tool, {"text": said})).text == said
+        for text in ("one", '{"jsonrpc": "2.0", "id": 1, "result": {}}'):
+            assert (await source.call(tool, {"text": text})).text == text
     assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo", "echo"]
 
 
@@ -99,7 +100,7 @@ async def test_a_failing_server_is_not_tried_again_before_its_time() -> None:
     async with bad("exits", clock=lambda: 0.0) as source:
         with pytest.raises(SourceError):
             await source.tools()
-        with pytest.raises(SourceError, match="tried again in a second"):
+        with pytest.raises(SourceError, match="next attempt is in a second"):
             await source.tools()
         assert source.state.failures == 1
 
@@ -176,7 +177,7 @@ async def test_hidden_characters_go_and_long_texts_are_cut() -> None:
 
 async def test_a_tool_that_changed_between_two_calls_is_not_called_unseen(tmp_path: Path) -> None:
     changed = asyncio.Event()
-    async with bad("changes", tmp_path, changed=lambda _: changed.set()) as source:
+    async with bad("changes", tmp_path, on_change=lambda _: changed.set()) as source:
         (first,) = await source.tools()
         changed.clear()
         await source.call(first, {"text": "one"})
@@ -192,14 +193,14 @@ async def test_a_tool_that_changed_between_two_calls_is_not_called_unseen(tmp_pa
 async def test_a_call_during_which_the_server_dies_is_reported_and_not_run_again(
     tmp_path: Path,
 ) -> None:
-    heard = Heard()
-    async with bad("dies", tmp_path, sink=heard) as source:
+    events = EventWaiter()
+    async with bad("dies", tmp_path, sink=events) as source:
         (tool,) = await source.tools()
         with pytest.raises(SourceError, match="may or may not have taken effect"):
             await source.call(tool, {})
         assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"]
-        await heard.until("upstream_lost")
-        await heard.until("upstream_ready")
+        await events.until("upstream_lost")
+        await events.until("upstream_ready")
         assert source.state.status == "ready"
 
 
@@ -233,7 +234,7 @@ async def test_a_call_that_waited_for_its_turn_while_the_server_died_runs_in_the
     tmp_path: Path,
 ) -> None:
     os.mkfifo(tmp_path / "gate")
-    async with bad("asks", tmp_path, talks_back=True) as source:
+    async with bad("asks", tmp_path, forwards_requests=True) as source:
         (tool,) = await source.tools()
         await source.call(tool, {"text": "ask"})  # from now on there is one call at a time
         dying = asyncio.create_task(source.call(tool, {"text": "die"}))
@@ -297,11 +298,11 @@ async def test_listings_of_one_server_are_taken_in_the_order_they_came(tmp_path:
     limits = ServerLimits(poll_seconds=0.05)
     changed = asyncio.Event()
 
-    def heard(source: MCPSource) -> None:
+    def on_change(source: MCPSource) -> None:
         seen.append(source.state.tools)
         changed.set()
 
-    async with bad("silent", tmp_path, limits=limits, listings=disk, changed=heard) as source:
+    async with bad("silent", tmp_path, limits=limits, listings=disk, on_change=on_change) as source:
         listed = asyncio.create_task(source.tools())
         assert await asyncio.to_thread(disk.asked.wait, 60)
         (tmp_path / "more.txt").touch()
@@ -328,10 +329,10 @@ async def test_a_broken_cache_file_is_as_good_as_none(tmp_path: Path) -> None:
 
 @pytest.mark.behaviour("S7")
 async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
-    heard = Heard()
-    async with bad("ok", limits=ServerLimits(idle_seconds=0.05), sink=heard) as source:
+    events = EventWaiter()
+    async with bad("ok", limits=ServerLimits(idle_seconds=0.05), sink=events) as source:
         (tool,) = await source.tools()
-        await heard.until("upstream_asleep")
+        await events.until("upstream_asleep")
         assert source.state.status == "asleep"
         assert (await source.call(tool, {"text": "again"})).text == "again"
 
@@ -339,11 +340,11 @@ async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
 async def test_a_change_announced_to_the_idle_is_looked_at_before_the_server_is_stopped(
     tmp_path: Path,
 ) -> None:
-    heard = Heard()
+    events = EventWaiter()
     limits = ServerLimits(idle_seconds=0.001)
-    async with bad("restless", tmp_path, limits=limits, sink=heard) as source:
+    async with bad("restless", tmp_path, limits=limits, sink=events) as source:
         await source.tools()
-        await heard.until("upstream_asleep")
+        await events.until("upstream_asleep")
     assert (tmp_path / "calls.txt").read_text().splitlines() == ["list", "list"]
 
 
@@ -357,7 +358,7 @@ async def test_a_server_is_not_listed_over_and_over_while_a_long_call_runs(tmp_p
 
     limits = ServerLimits(idle_seconds=60)
     async with bad(
-        "ponders", tmp_path, limits=limits, changed=changed, clock=lambda: now
+        "ponders", tmp_path, limits=limits, on_change=changed, clock=lambda: now
     ) as source:
         (tool,) = await source.tools()
         listed = await source.call(tool, {})
@@ -377,7 +378,7 @@ async def test_a_server_that_announces_a_change_with_each_list_is_not_listed_wit
 async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path) -> None:
     changed = asyncio.Event()
     limits = ServerLimits(poll_seconds=0.05)
-    async with bad("silent", tmp_path, limits=limits, changed=lambda _: changed.set()) as source:
+    async with bad("silent", tmp_path, limits=limits, on_change=lambda _: changed.set()) as source:
         assert len(await source.tools()) == 1
         changed.clear()
         (tmp_path / "more.txt").touch()
@@ -447,7 +448,7 @@ async def test_a_tool_that_cannot_be_kept_is_named() -> None:
 async def test_an_answer_without_a_list_is_told() -> None:
     async with bad("listless") as source:
         assert await source.tools() == ()
-        assert "holds no list" in source.state.problems[0]
+        assert "contains no list" in source.state.problems[0]
 
 
 @pytest.mark.parametrize("fault", ["refuses", "confesses"])
@@ -502,36 +503,40 @@ async def test_a_stream_that_breaks_off_leaves_no_trace_in_the_log(
     assert [r for r in caplog.records if r.exc_info] == []
 
 
-async def refused(server: Server) -> list[str]:
-    """What is said to whoever calls, once and once more while it is waited."""
+async def connect_errors(server: Server) -> list[str]:
+    """The error of a first attempt, and of a second one during the back-off."""
     source = MCPSource(server, clock=lambda: 0.0)
-    said: list[str] = []
+    errors: list[str] = []
     for _ in range(2):
         with pytest.raises(SourceError) as caught:
             await source.refresh()
-        said.append(str(caught.value))
+        errors.append(str(caught.value))
     await source.close()
-    return said
+    return errors
 
 
 async def test_words_about_a_server_out_of_reach_are_whole_sentences() -> None:
-    first, again = await refused(Server(name="far", transport="http", url="http://127.0.0.1:9/mcp"))
+    first, again = await connect_errors(
+        Server(name="far", transport="http", url="http://127.0.0.1:9/mcp")
+    )
     assert first.endswith("All connection attempts failed.")
-    assert again.endswith("All connection attempts failed. It is tried again in a second.")
+    assert again.endswith("All connection attempts failed. The next attempt is in a second.")
 
 
 async def test_a_folder_that_is_missing_is_no_missing_command(tmp_path: Path) -> None:
     there = Server(name="a", command=sys.executable, cwd=str(tmp_path / "none"))
-    assert f"its cwd '{tmp_path / 'none'}' is no folder." in (await refused(there))[0]
+    assert f"its cwd '{tmp_path / 'none'}' is not a folder." in (await connect_errors(there))[0]
     gone = Server(name="a", command="no-such-command", cwd=str(tmp_path))
-    assert "there is no command 'no-such-command'." in (await refused(gone))[0]
+    assert "the command 'no-such-command' was not found." in (await connect_errors(gone))[0]
 
 
-@pytest.mark.parametrize(("spoken", "asked"), [("sse", "http"), ("http", "sse")])
-async def test_asking_in_the_other_way_of_http_hints_at_the_type(spoken: str, asked: Any) -> None:
-    with listening(spoken) as url:
-        first, _ = await refused(Server(name="a", transport=asked, url=url))
-    assert f'give it "type": "{spoken}"' in first
+@pytest.mark.parametrize(("actual", "configured"), [("sse", "http"), ("http", "sse")])
+async def test_asking_in_the_other_way_of_http_hints_at_the_type(
+    actual: str, configured: Any
+) -> None:
+    with listening(actual) as url:
+        first, _ = await connect_errors(Server(name="a", transport=configured, url=url))
+    assert f'give it "type": "{actual}"' in first
 
 
 async def test_another_status_hints_at_no_type() -> None:
@@ -542,5 +547,5 @@ async def test_another_status_hints_at_no_type() -> None:
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
         url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
-        first, _ = await refused(Server(name="a", transport="http", url=url))
+        first, _ = await connect_errors(Server(name="a", transport="http", url=url))
     assert first.endswith("it answered with HTTP status 503.")

@@ -44,7 +44,7 @@ def read(line: str) -> list[Any]:
     return [item.message for item in items(line) if isinstance(item, SessionMessage)]
 
 
-def is_told(line: str) -> bool:
+def is_delivered(line: str) -> bool:
     return [m.id for m in read(line)] == [ANSWER["id"]]
 
 
@@ -67,7 +67,7 @@ def test_an_answer_is_got_whatever_words_are_around_it(words: str, data: st.Data
     "before", ["{'level': 1} ", '{"level": 1} ', '{"cut ', "{{{", '{"a": {"b": "\\', "\ufeff"]
 )
 def test_braces_before_an_answer_do_not_hide_it(before: str) -> None:
-    assert is_told(before + json.dumps(ANSWER))
+    assert is_delivered(before + json.dumps(ANSWER))
 
 
 def test_several_messages_on_one_line_come_in_their_order() -> None:

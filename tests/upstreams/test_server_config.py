@@ -121,9 +121,9 @@ def test_secrets_stay_out_of_every_text(tmp_path: Path) -> None:
         },
         KEY="k-123456",
     ).servers
-    told = repr(server) + server.redact("k-123456 hunter22 Bearer abcdef") + server.location
+    output = repr(server) + server.redact("k-123456 hunter22 Bearer abcdef") + server.location
     for secret in ("k-123456", "hunter22", "abcdef"):
-        assert secret not in told
+        assert secret not in output
 
 
 def test_unknown_keys_are_named_and_the_server_still_works(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_bad_entry_is_one_server_with_a_problem(tmp_path: Path, entry: Any, sa
         ('{"mcpServers": {', "not valid JSON"),
         ('{"other": 1}', "names no servers"),
         ('{"mcpServers": []}', "must be an object of servers"),
-        ("[]", "must hold a JSON object"),
+        ("[]", "must contain a JSON object"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_refused_with_the_reason(
@@ -297,9 +297,9 @@ def test_secrets_written_into_a_header_or_an_address_are_hidden_wherever_they_co
             }
         },
     ).servers
-    said = server.redact("refused: literal-token, key-in-url, pass-word at /mcp?apiKey=key-in-url")
-    assert "refused" in said
-    assert not any(secret in said for secret in ("literal-token", "key-in-url", "pass-word"))
+    text = server.redact("refused: literal-token, key-in-url, pass-word at /mcp?apiKey=key-in-url")
+    assert "refused" in text
+    assert not any(secret in text for secret in ("literal-token", "key-in-url", "pass-word"))
 
 
 def test_ordinary_settings_stay_readable_in_what_a_server_says(tmp_path: Path) -> None:
@@ -322,8 +322,8 @@ def test_ordinary_settings_stay_readable_in_what_a_server_says(tmp_path: Path) -
         DEBUG="true",
         HOME="/home/ann",
     ).servers
-    said = "/home/ann/site: production.users on localhost, /srv/data, docs, 4096, true or false"
-    assert server.redact(said) == said
+    text = "/home/ann/site: production.users on localhost, /srv/data, docs, 4096, true or false"
+    assert server.redact(text) == text
 
 
 @pytest.mark.parametrize(

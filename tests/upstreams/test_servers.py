@@ -48,7 +48,7 @@ async def talker(
         protocol=protocol,
         limits=ServerLimits(connect_timeout_seconds=60),
     )
-    source = MCPSource(server, talks_back=True, **options)
+    source = MCPSource(server, forwards_requests=True, **options)
     try:
         yield source
     finally:
@@ -56,31 +56,31 @@ async def talker(
 
 
 @dataclass
-class Front:
-    """A caller that notes what it is told and answers what it is asked."""
+class RecordingChannel:
+    """A client that records progress and log messages, and answers questions."""
 
-    takes_unfinished: bool = False
+    accepts_input_required: bool = False
     capabilities: dict[str, Any] = field(
         default_factory=lambda: {"elicitation": {"form": {}}, "sampling": {}}
     )
     meta: dict[str, Any] = field(default_factory=dict)
     responses: types.InputResponses | None = None
     state: str | None = None
-    told: list[str] = field(default_factory=list)
-    has_heard: asyncio.Event = field(default_factory=asyncio.Event)
+    messages: list[str] = field(default_factory=list)
+    has_progress: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def heard(self) -> None:
+    async def wait_for_progress(self) -> None:
         async with asyncio.timeout(30):
-            await self.has_heard.wait()
+            await self.has_progress.wait()
 
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        self.has_heard.set()
-        self.told.append(f"{progress:g}/{total:g}" if total else f"{progress:g}")
+        self.has_progress.set()
+        self.messages.append(f"{progress:g}/{total:g}" if total else f"{progress:g}")
 
     async def log(self, message: types.LoggingMessageNotificationParams) -> None:
-        self.told.append(str(message.data))
+        self.messages.append(str(message.data))
 
     async def answer(self, request: types.InputRequest) -> Any:
         if isinstance(request, types.ElicitRequest):
@@ -90,20 +90,22 @@ class Front:
         )
 
 
-async def named(source: MCPSource, name: str) -> Tool:
+async def tool_named(source: MCPSource, name: str) -> Tool:
     return next(t for t in await source.tools() if t.local_name == name)
 
 
-async def call(source: MCPSource, name: str, front: Front | None = None, **arguments: Any) -> Any:
-    tool = await named(source, name)
-    token = CURRENT_CHANNEL.set(front)
+async def call(
+    source: MCPSource, name: str, channel: RecordingChannel | None = None, **arguments: Any
+) -> Any:
+    tool = await tool_named(source, name)
+    token = CURRENT_CHANNEL.set(channel)
     try:
         return await source.call(tool, arguments)
     finally:
         CURRENT_CHANNEL.reset(token)
 
 
-WAYS: list[tuple[Transport, Protocol]] = [
+ROUTES: list[tuple[Transport, Protocol]] = [
     ("stdio", "handshake"),
     ("stdio", "stateless"),
     ("http", "handshake"),
@@ -112,20 +114,20 @@ WAYS: list[tuple[Transport, Protocol]] = [
 ]
 
 
-@pytest.fixture(params=WAYS, ids=lambda way: "-".join(way))
-def way(request: pytest.FixtureRequest) -> tuple[Transport, str, Protocol]:
+@pytest.fixture(params=ROUTES, ids=lambda route: "-".join(route))
+def route(request: pytest.FixtureRequest) -> tuple[Transport, str, Protocol]:
     transport, protocol = request.param
     url = "" if transport == "stdio" else request.getfixturevalue(transport)
     return transport, url, protocol
 
 
 async def test_everything_passes_over_every_transport_and_generation(
-    way: tuple[Transport, str, Protocol],
+    route: tuple[Transport, str, Protocol],
 ) -> None:
-    async with talker(*way) as source:
+    async with talker(*route) as source:
         summed = await call(source, "add", a=2, b=3)
         assert summed.value == {"sum": 5}
-        era = "2026" if way[2] == "stateless" else "2025"
+        era = "2026" if route[2] == "stateless" else "2025"
         assert source.state.protocol.startswith(era)
 
         shown = await call(source, "show")
@@ -134,13 +136,13 @@ async def test_everything_passes_over_every_transport_and_generation(
         assert shown.content[1].data == "aW1n"
         assert shown.raw.meta["colour"] == "blue"
 
-        front = Front()
-        counted = await call(source, "count", front, to=2)
+        channel = RecordingChannel()
+        counted = await call(source, "count", channel, to=2)
         assert counted.text == "counted to 2"
-        assert "2/2" in front.told
+        assert "2/2" in channel.messages
 
-        assert (await call(source, "greet", front)).text == "Hello Ann"
-        assert (await call(source, "muse", front)).text == "It said: so be it"
+        assert (await call(source, "greet", channel)).text == "Hello Ann"
+        assert (await call(source, "muse", channel)).text == "It said: so be it"
 
         wrong = await call(source, "add", a="x", b=1)
         assert wrong.is_error
@@ -148,12 +150,12 @@ async def test_everything_passes_over_every_transport_and_generation(
 
 async def test_a_stateless_caller_answers_by_calling_again(http: str) -> None:
     async with talker("http", http, "stateless") as source:
-        front = Front(takes_unfinished=True)
-        asked = await call(source, "greet", front)
-        assert isinstance(asked.raw, types.InputRequiredResult)
-        front.state = asked.raw.request_state
-        front.responses = {"who": types.ElicitResult(action="accept", content={"name": "Bo"})}
-        assert (await call(source, "greet", front)).text == "Hello Bo"
+        channel = RecordingChannel(accepts_input_required=True)
+        reply = await call(source, "greet", channel)
+        assert isinstance(reply.raw, types.InputRequiredResult)
+        channel.state = reply.raw.request_state
+        channel.responses = {"who": types.ElicitResult(action="accept", content={"name": "Bo"})}
+        assert (await call(source, "greet", channel)).text == "Hello Bo"
 
 
 async def test_without_anybody_to_ask_a_question_is_an_error(http: str) -> None:
@@ -162,7 +164,7 @@ async def test_without_anybody_to_ask_a_question_is_an_error(http: str) -> None:
 
 
 async def test_questions_of_simultaneous_calls_reach_their_own_callers(http: str) -> None:
-    class Named(Front):
+    class Named(RecordingChannel):
         async def answer(self, request: types.InputRequest) -> Any:
             return types.ElicitResult(action="accept", content={"name": self.meta["me"]})
 
@@ -179,26 +181,26 @@ async def test_questions_of_simultaneous_calls_reach_their_own_callers(http: str
 async def test_a_question_on_a_pipe_goes_to_nobody_rather_than_to_the_wrong_caller() -> None:
     async with talker("stdio", protocol="handshake") as source:
         await source.tools()
-        fronts = [Front(), Front()]
-        waiting = asyncio.create_task(call(source, "wait", fronts[0]))
-        await fronts[0].heard()
-        asked = await call(source, "greet", fronts[1])
-        assert "several calls are running" in asked.text
+        channels = [RecordingChannel(), RecordingChannel()]
+        waiting = asyncio.create_task(call(source, "wait", channels[0]))
+        await channels[0].wait_for_progress()
+        reply = await call(source, "greet", channels[1])
+        assert "several calls are running" in reply.text
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         greeted = await asyncio.gather(
-            call(source, "greet", Front()), call(source, "greet", Front())
+            call(source, "greet", RecordingChannel()), call(source, "greet", RecordingChannel())
         )
         assert [g.text for g in greeted] == ["Hello Ann", "Hello Ann"]
 
 
 async def test_a_cancelled_call_leaves_the_connection_in_order(
-    way: tuple[Transport, str, Protocol],
+    route: tuple[Transport, str, Protocol],
 ) -> None:
-    async with talker(*way) as source:
-        front = Front()
-        task = asyncio.create_task(call(source, "wait", front))
-        await front.heard()
+    async with talker(*route) as source:
+        channel = RecordingChannel()
+        task = asyncio.create_task(call(source, "wait", channel))
+        await channel.wait_for_progress()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -213,7 +215,7 @@ async def test_a_changed_list_is_heard_of(program: str, protocol: Protocol) -> N
     changed = asyncio.Event()
     args = (str(Path(TALKER).with_name(program)),)
     async with talker(
-        "stdio", protocol=protocol, args=args, changed=lambda _: changed.set()
+        "stdio", protocol=protocol, args=args, on_change=lambda _: changed.set()
     ) as source:
         await source.tools()
         changed.clear()
@@ -235,12 +237,12 @@ async def test_prompts_and_resources_are_got_through_two_tools() -> None:
         assert "talker: poem(topic)" in prompt.description
         poem = {"server": "talker", "name": "poem", "arguments": {"topic": "rain"}}
         assert "about rain" in (await content.call(prompt, poem)).text
-        for uri, said in (
+        for uri, text in (
             ("talk://greeting", "Good day."),
             ("talk://greeting/Bo", "Good day, Bo."),
         ):
             got = await content.call(resource, {"server": "talker", "uri": uri})
-            assert got.text == said
+            assert got.text == text
         with pytest.raises(SourceError, match="There are: talker"):
             await content.call(resource, {"server": "other", "uri": "x://y"})
 
@@ -258,10 +260,10 @@ async def test_a_call_that_ran_after_a_reconnection_and_was_lost_says_what_is_kn
     async with talker("http", f"http://127.0.0.1:{port}/mcp", "handshake") as source:
         with listening("http", port):
             await call(source, "add", a=1, b=1)
-        front = Front()
+        channel = RecordingChannel()
         with running(TALKER, "http", str(port)) as process:
-            task = asyncio.create_task(call(source, "wait", front))
-            await front.heard()
+            task = asyncio.create_task(call(source, "wait", channel))
+            await channel.wait_for_progress()
             process.kill()
             with pytest.raises(SourceError, match="may or may not have taken effect") as lost:
                 await task

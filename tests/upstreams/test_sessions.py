@@ -35,13 +35,13 @@ class Host:
                 headers = {k.lower(): v for k, v in (line.split(": ", 1) for line in lines)}
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 if method.startswith("POST"):
-                    said = await self.answer(json.loads(body), headers.get("mcp-session-id", ""))
+                    reply = await self.answer(json.loads(body), headers.get("mcp-session-id", ""))
                 elif method.startswith("DELETE") and not self.takes_leave:
                     await reader.read()  # until the client has gone
                     break
                 else:
-                    said = b"405 No\r\ncontent-length: 0\r\n\r\n"
-                writer.write(b"HTTP/1.1 " + said)
+                    reply = b"405 No\r\ncontent-length: 0\r\n\r\n"
+                writer.write(b"HTTP/1.1 " + reply)
                 if self.rest:
                     writer.write(await self.rest.pop())
                     break
@@ -85,7 +85,7 @@ class Host:
 
 @asynccontextmanager
 async def hosted(
-    host: Host, *, changed: Callable[[MCPSource], None] | None = None, **limits: float
+    host: Host, *, on_change: Callable[[MCPSource], None] | None = None, **limits: float
 ) -> AsyncIterator[MCPSource]:
     async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as listener:
         port = listener.sockets[0].getsockname()[1]
@@ -96,7 +96,7 @@ async def hosted(
             url=f"http://127.0.0.1:{port}/mcp",
             limits=ServerLimits(**limits),  # type: ignore[arg-type]
         )
-        source = MCPSource(server, changed=changed)
+        source = MCPSource(server, on_change=on_change)
         try:
             yield source
         finally:
@@ -146,18 +146,18 @@ async def test_calls_of_a_session_that_was_forgotten_run_once_each_in_the_next()
         assert host.begun == 2
 
 
-def in_words() -> bytes:
-    """How servers of the TypeScript SDK refuse what comes in a session they do not know."""
+def json_refusal() -> bytes:
+    """How servers of the TypeScript SDK refuse a request with an unknown session."""
     error = {"code": -32001, "message": "Session not found"}
-    said = json.dumps({"jsonrpc": "2.0", "error": error, "id": None})
-    head = f"404 Gone\r\ncontent-type: application/json\r\ncontent-length: {len(said)}"
-    return f"{head}\r\n\r\n{said}".encode()
+    body = json.dumps({"jsonrpc": "2.0", "error": error, "id": None})
+    head = f"404 Gone\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    return f"{head}\r\n\r\n{body}".encode()
 
 
 @pytest.mark.timeout(30)
 async def test_a_server_may_say_in_words_of_its_own_that_it_forgot_a_session() -> None:
     host = Host()
-    host.refusal = in_words()
+    host.refusal = json_refusal()
     async with hosted(host) as source:
         one, _ = await source.tools()
         host.sessions.clear()
@@ -184,7 +184,7 @@ async def test_suggestions_are_asked_for_again_when_a_session_was_forgotten() ->
 @pytest.mark.timeout(30)
 async def test_a_server_that_forgot_a_session_is_looked_at_in_the_next() -> None:
     host, changed = Host(), asyncio.Event()
-    async with hosted(host, changed=lambda _: changed.set(), poll_seconds=0.05) as source:
+    async with hosted(host, on_change=lambda _: changed.set(), poll_seconds=0.05) as source:
         await source.tools()
         changed.clear()
         host.tools = ("three",)

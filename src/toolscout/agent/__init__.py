@@ -1,1 +1,1 @@
-"""The loop: view, model, calls, results, again."""
+"""The agent loop: build the view, ask the model, run its calls, and repeat."""

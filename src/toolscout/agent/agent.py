@@ -1,4 +1,4 @@
-"""The agent: a toolbox, a model, and the rules of a run."""
+"""Agent: runs a model over a toolbox in any number of conversations."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ from .steps import Run
 from .stop_conditions import StopCondition, with_step_limit
 from .stream_events import StreamEvent
 
+# The messages may fill this share of the context window; the rest is for tools, instructions and
+# the reply.
 _CONTEXT_SHARE = 0.6
 _NO_HOOKS = Hooks()
 _LIMITS = RunLimits()
@@ -35,11 +37,10 @@ _LIMITS = RunLimits()
 class Agent:
     """Runs a model over a toolbox, any number of conversations at a time.
 
-    `model` is a client or `provider:name`. `instructions` stand before what the toolbox says of
-    its tools. `stops` end a run that the model does not end itself; where none of them is
-    `after_steps`, 15 steps are the most. Without `trim`, conversations are shortened when they
-    outgrow their share of the model's context window. `approver` asks whoever decides about calls
-    that need a yes.
+    `model` is a client or `provider:name`. `instructions` come before the toolbox's own
+    instructions. `stops` end a run that the model does not end itself; without `after_steps`
+    among them the limit is 15 steps. Without `trim`, conversations are shortened when they exceed
+    their share of the model's context window. `approver` decides about calls that need approval.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Agent:
         opened = (
             open_model(model, count=default_counter().count) if isinstance(model, str) else model
         )
-        # A model for which no view can be made is refused here and not in the middle of a run.
+        # Raises here, rather than in the middle of a run, if there is no provider for the model.
         target_of(opened)
         self._approver = approver
         self._settings = LoopSettings(
@@ -86,50 +87,51 @@ class Agent:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of the model's connections; the toolbox stays open."""
+        """Close the model's connections; the toolbox stays open."""
         await self._settings.model.close()
 
     async def run(self, text: str, *, session: str = "", allow: Allow | None = None) -> Run:
-        """Answer a message and say how it went; without a session id, in a new conversation.
+        """Answer a message; without a session id, in a new conversation.
 
-        Runs of one conversation wait for each other, in the order they were asked for.
-        Raises ModelError when the model service fails for good. The conversation is then as it
-        was after the last whole step, and can be gone on with.
+        Runs of one conversation wait for each other in order of arrival. Raises ModelError when
+        the model service fails permanently; the conversation then ends with the last complete
+        step and can be continued.
         """
         return await self._run(text, session, allow, _ignore_event)
 
     async def stream(
         self, text: str, *, session: str = "", allow: Allow | None = None
     ) -> AsyncGenerator[StreamEvent]:
-        """The same, told as it happens; the last thing told is Finished with the run.
+        """Run, and yield events as they happen; the last one is RunEndEvent with the run.
 
-        Leaving early ends the run: calls that have not finished are noted so in the conversation.
+        Leaving the loop early ends the run: the conversation records its unfinished calls.
         """
-        told: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
-        task = asyncio.create_task(self._run(text, session, allow, told.put_nowait))
-        task.add_done_callback(lambda _: told.put_nowait(None))
+        events: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
+        # A separate task, so that the run does not depend on how fast the caller reads events.
+        task = asyncio.create_task(self._run(text, session, allow, events.put_nowait))
+        task.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            while (happening := await told.get()) is not None:
-                yield happening
+            while (event := await events.get()) is not None:
+                yield event
             await task
         finally:
             task.cancel()
             await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()
+                task.exception()  # marks it as retrieved, so that asyncio does not log it
 
     async def _run(
-        self, text: str, session: str, allow: Allow | None, tell: Callable[[StreamEvent], None]
+        self, text: str, session_id: str, allow: Allow | None, emit: Callable[[StreamEvent], None]
     ) -> Run:
-        said = _check_message(text)
-        box, name = self._settings.box, session or uuid4().hex
-        async with lock_session(box, name):
-            handle = await box.session(name, allow=allow, approver=self._approver)
-            return await AgentLoop(settings=self._settings, session=handle, tell=tell).run(said)
+        message = _check_message(text)
+        box, session_id = self._settings.box, session_id or uuid4().hex
+        async with lock_session(box, session_id):
+            session = await box.session(session_id, allow=allow, approver=self._approver)
+            return await AgentLoop(settings=self._settings, session=session, emit=emit).run(message)
 
 
 def _ignore_event(_: StreamEvent) -> None:
-    """Nobody watches."""
+    """The sink of a run that is not streamed."""
 
 
 def _check_box(box: object) -> None:
@@ -141,7 +143,7 @@ def _check_box(box: object) -> None:
 
 
 def _check_message(text: object) -> str:
-    """What the user says, as it can be sent; what is no message is refused before it is kept."""
+    """The message as text that can be encoded; raises before anything is stored."""
     if not isinstance(text, str):
         raise ToolscoutError(
             f"A {type(text).__name__} is not a message.", hint="Give what the user says as text."

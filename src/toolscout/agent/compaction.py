@@ -1,4 +1,4 @@
-"""Shorten a long conversation without separating a call from its result."""
+"""Compaction: shortens a long conversation without separating a call from its result."""
 
 from __future__ import annotations
 
@@ -24,62 +24,59 @@ from ..models.messages import (
 
 
 def restore_tool_references(messages: Sequence[Message], view: View) -> tuple[Message, ...]:
-    """The conversation in which every loaded tool of the view can be called; mostly the same one.
-
-    What is missing comes behind the first message, which every cut leaves where it is.
-    """
-    again = view.references_to_restore(_find_references(messages)) if messages else None
-    if again is None:
+    """Add a synthetic search for loaded tools whose references were cut from the messages."""
+    search = view.references_to_restore(_find_references(messages)) if messages else None
+    if search is None:
         return tuple(messages)
-    call = Call(again.id, again.search, json.dumps(again.arguments, ensure_ascii=False))
-    said = Result.of(f"{LOADED_LINE}{', '.join(again.tools)}")
-    told = [
+    call = Call(search.id, search.search, json.dumps(search.arguments, ensure_ascii=False))
+    result = Result.of(f"{LOADED_LINE}{', '.join(search.tools)}")
+    added = [
         assistant_message(call),
-        results_message(build_call_result(call, said, native=again.answer)),
+        results_message(build_call_result(call, result, native=search.answer)),
     ]
-    place = exchange_end(messages, 0)
-    if place < len(messages) and messages[place].role != "assistant":
-        told.append(assistant_message(Text(CLOSING_TEXT)))
-    return (*messages[:place], *told, *messages[place:])
+    # After the first message: a request must begin with the user, and every cut leaves that
+    # message in place, so that the next cut writes the same bytes (docs/decisions/surfaces.md).
+    position = exchange_end(messages, 0)
+    if position < len(messages) and messages[position].role != "assistant":
+        added.append(assistant_message(Text(CLOSING_TEXT)))
+    return (*messages[:position], *added, *messages[position:])
 
 
 def _find_references(messages: Sequence[Message]) -> Iterator[str]:
-    """The tools that results refer to."""
+    """The names of tools that results refer to."""
     for native in (r.native for m in messages for r in m.results if r.native):
         blocks: list[dict[str, Any]] = json.loads(native)
         yield from (b["tool_name"] for b in blocks if b.get("type") == "tool_reference")
 
 
 Compactor = Callable[[Sequence[Message]], tuple[Message, ...]]
-"""Gives the conversation to go on with; the same one if nothing needs to go."""
+"""Returns the shortened conversation, or the same one if it is short enough."""
 
 
 def keep_all(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Everything stays."""
+    """A compactor that drops nothing."""
     return tuple(messages)
 
 
 def by_count(*, after: int, keep: int) -> Compactor:
-    """Over `after` messages, the first, the user's newest and the last `keep` stay.
+    """Above `after` messages, keep the first, the user's newest and the last `keep`."""
 
-    It cuts in one go and then lets the conversation grow again, so that a provider's cache of
-    the prefix is lost once in a while and not at every step.
-    """
-
-    def trim(messages: Sequence[Message]) -> tuple[Message, ...]:
+    # Keeps fewer than `after`, so that the conversation can grow again: each cut costs the
+    # provider's prefix cache, and this way that happens once in a while and not at every step.
+    def compact(messages: Sequence[Message]) -> tuple[Message, ...]:
         if len(messages) <= after:
             return tuple(messages)
         return _drop_middle(messages, len(messages) - keep)
 
-    return trim
+    return compact
 
 
 def by_tokens(*, budget: int, count: Callable[[str], int], keep: float = 0.5) -> Compactor:
-    """Over a budget of tokens, the first, the user's newest and the newest within a share stay."""
+    """Above a budget of tokens, keep the first, the user's newest and a share of the newest."""
 
-    def trim(messages: Sequence[Message]) -> tuple[Message, ...]:
+    def compact(messages: Sequence[Message]) -> tuple[Message, ...]:
         texts = [_message_text(message) for message in messages]
-        # No text has more tokens than bytes, so a short conversation need not be counted.
+        # A text has at most as many tokens as bytes, so a short conversation needs no counting.
         if sum(len(text.encode()) for text in texts) <= budget:
             return tuple(messages)
         sizes = [count(text) for text in texts]
@@ -92,11 +89,11 @@ def by_tokens(*, budget: int, count: Callable[[str], int], keep: float = 0.5) ->
             room -= sizes[start]
         return _drop_middle(messages, start)
 
-    return trim
+    return compact
 
 
 def _message_text(message: Message) -> str:
-    """What a provider gets to read of a message."""
+    """The text of a message that counts as input."""
     return "\n".join(_part_text(part) for part in message.parts)
 
 
@@ -113,24 +110,23 @@ def _part_text(part: Part) -> str:
 
 
 def _drop_middle(messages: Sequence[Message], start: int) -> tuple[Message, ...]:
-    """The first message, and those from `start` on, or a little earlier.
-
-    However large it is, what the model must answer now stays; and so does what the user asked
-    last, without which a long run would forget what it is for.
-    """
+    """Keep the first message, the user's newest, and those from about `start` on."""
     head = exchange_end(messages, 0)
+    # The last message stays whatever its size: it is what the model must answer.
     start = max(head, min(start, len(messages) - 1))
+    # Providers reject a result without the call it belongs to.
     while start > head and messages[start].results:
         start -= 1
-    asked = [m for m in messages[head:start] if m.role == "user"][-1:]
+    # Without the user's last request a long run would forget its purpose.
+    request = [m for m in messages[head:start] if m.role == "user"][-1:]
     if any(m.role == "user" for m in messages[start:]):
-        asked = []
-    return (*messages[:head], *asked, *messages[start:])
+        request = []
+    return (*messages[:head], *request, *messages[start:])
 
 
-def exchange_end(messages: Sequence[Message], place: int) -> int:
-    """Where the message at a place ends, its results included."""
-    end = place + 1
-    while messages[place].calls and end < len(messages) and messages[end].results:
+def exchange_end(messages: Sequence[Message], position: int) -> int:
+    """The position after a message and the results of its calls."""
+    end = position + 1
+    while messages[position].calls and end < len(messages) and messages[end].results:
         end += 1
     return end

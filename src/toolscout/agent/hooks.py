@@ -1,4 +1,4 @@
-"""Where a program can reach into a run."""
+"""Hooks that see and change model requests, calls and results of a run."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from ..models.model import ModelRequest
 from .steps import RunProgress
 
 BeforeModel = Callable[[ModelRequest, RunProgress], Awaitable[ModelRequest | None]]
-"""Sees each request of the model first; may give another: other tools, instructions, choice."""
+"""Gets each request before it is sent; may return another (tools, instructions, choice)."""
 
 BeforeCall = Callable[[Call, RunProgress], Awaitable[Call | Result | None]]
-"""Sees each call first, by its tool's real name.
+"""Gets each call before it runs, under the real name of its tool.
 
-It may mend the call by giving another, answer it by giving a result, or leave it as it is. A call
-of a tool that does not exist, or with arguments that do not fit, comes here like any other; left
-alone, its error goes back to the model, which tries again.
+It may return a corrected call, a result that answers the call, or None to leave it as it is. Calls
+of unknown tools and calls with invalid arguments are passed in like any other; left alone, their
+error goes back to the model, which tries again.
 """
 
 AfterCall = Callable[[Call, Result], Awaitable[Result | None]]
-"""Sees each result; may give another."""
+"""Gets each result; may return another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """A program's own steps; what they raise ends the run."""
+    """Callbacks of the program; an exception in one ends the run."""
 
     before_model: BeforeModel | None = None
     before_call: BeforeCall | None = None
     after_call: AfterCall | None = None
 
     async def run_before_model(self, request: ModelRequest, progress: RunProgress) -> ModelRequest:
-        """The request that is really sent."""
+        """The request to send."""
         if self.before_model is None:
             return request
         return await self.before_model(request, progress) or request
 
     async def run_before_call(self, call: Call, progress: RunProgress) -> Call | Result:
-        """The call that is really made, or its answer."""
+        """The call to make, or the result that answers it."""
         if self.before_call is None:
             return call
         return await self.before_call(call, progress) or call
 
     async def run_after_call(self, call: Call, result: Result) -> Result:
-        """The result that the model really gets."""
+        """The result for the model."""
         if self.after_call is None:
             return result
         return await self.after_call(call, result) or result

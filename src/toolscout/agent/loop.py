@@ -1,4 +1,4 @@
-"""One run: ask for the view, call the model, run its calls, feed the results back, again."""
+"""Agent loop: builds the view, asks the model, runs its calls and repeats until it stops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ..catalog.sanitization import replace_surrogates
 from ..disclosure.discovery import role_of
-from ..disclosure.metatools import Role
+from ..disclosure.profile import Role
 from ..disclosure.providers import get_provider
 from ..disclosure.target import Target
 from ..disclosure.view import View
@@ -48,7 +48,7 @@ ANSWERED = "answer"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
-    """All that is the same for every run of an agent."""
+    """The settings that all runs of an agent share."""
 
     box: Toolbox
     model: Model
@@ -62,18 +62,18 @@ class LoopSettings:
 
 @dataclass(slots=True, kw_only=True)
 class AgentLoop:
-    """The state of one run; everything it may lose is in the session before it goes on."""
+    """The state of one run; messages are saved to the session after each step."""
 
     settings: LoopSettings
     session: Session
-    tell: Callable[[StreamEvent], None]
+    emit: Callable[[StreamEvent], None]
     _messages: tuple[Message, ...] = ()
     _unsaved: list[Message] = field(default_factory=list[Message])
     _steps: list[RunStep] = field(default_factory=list[RunStep])
     _started: float = 0.0
 
     async def run(self, text: str) -> Run:
-        """Run until something stops it; the session is saved whatever that is."""
+        """Run until a stop condition holds; the session is saved even after a failure."""
         self._started = self.settings.clock()
         self._messages = load_history(self.session.state.sections.get(CONVERSATION_SECTION))
         self._add_memory_notice()
@@ -90,7 +90,7 @@ class AgentLoop:
             await self.session.finish()
         self._emit_end(halt.reason)
         run = self._build_run(halt)
-        self.tell(RunEndEvent(run))
+        self.emit(RunEndEvent(run))
         return run
 
     async def _run_with_timeout(self) -> Halt:
@@ -100,6 +100,7 @@ class AgentLoop:
             async with limit:
                 return await self._run_until_stopped()
         except TimeoutError:
+            # A tool or a hook may raise TimeoutError too; only the limit of the run ends it.
             if not limit.expired():
                 raise
             return Halt(f"a limit of {seconds:g} seconds")
@@ -109,18 +110,19 @@ class AgentLoop:
             reply = await self._run_step()
             if halt := self._check_halt(reply, self._steps[-1]):
                 return halt
-            if warned := repeat_warning(self._steps):
-                self.session.emit("stuck", step=len(self._steps) - 1, why=warned)
-                self._add(notice_message(warned))
+            if warning := repeat_warning(self._steps):
+                self.session.emit("stuck", step=len(self._steps) - 1, why=warning)
+                self._add(notice_message(warning))
             await self._save()
 
     def _check_halt(self, reply: Reply, step: RunStep) -> Halt | None:
-        if not step.ran and reply.reason != "paused":
+        # A paused reply has no calls, but the provider asks to be called again to continue it.
+        if not step.outcomes and reply.reason != "paused":
             return Halt(ANSWERED if reply.reason in ("stop", "calls") else reply.reason)
         repeats = RepeatTracker(self._steps)
-        again = max((repeats.count_repeats(r.call) for r in step.ran), default=0)
-        if again >= STOPPED_AT:
-            return Halt(f"the same call {again} times")
+        count = max((repeats.count_repeats(o.call) for o in step.outcomes), default=0)
+        if count >= STOPPED_AT:
+            return Halt(f"the same call {count} times")
         return first_halt(self.settings.stops, self._progress)
 
     async def _run_step(self) -> Reply:
@@ -145,11 +147,11 @@ class AgentLoop:
         self._steps.append(step)
         if reply.message.calls:
             await self._run_calls(reply.message.calls, view)
-        self.tell(StepEndEvent(self._steps[-1]))
+        self.emit(StepEndEvent(self._steps[-1]))
         return reply
 
     async def _run_calls(self, calls: tuple[Call, ...], view: View) -> None:
-        """Make the calls; even when this is broken off, each has a result in the conversation."""
+        """Run the calls; each gets a result in the conversation even if the run is cancelled."""
         batch = CallBatch(
             session=self.session,
             view=view,
@@ -158,16 +160,19 @@ class AgentLoop:
             hooks=self.settings.hooks,
             limits=self.settings.limits,
             role_of=self._role_of,
-            tell=self.tell,
+            emit=self.emit,
         )
         try:
             await batch.run()
         except BaseExceptionGroup as group:
+            # Only hooks raise; callers expect their exception, not a group with it.
             raise group.exceptions[0] from group
         finally:
+            # Providers reject a conversation with a call that has no result.
             self._add(results_message(*batch.results))
-            ran, loaded = batch.outcomes, tuple(batch.loaded)
-            self._steps[-1] = replace(self._steps[-1], ran=ran, loaded=loaded)
+            self._steps[-1] = replace(
+                self._steps[-1], outcomes=batch.outcomes, loaded=tuple(batch.loaded)
+            )
 
     def _role_of(self, name: str) -> Role | None:
         return role_of(self.settings.box.profile, name, self.settings.box.catalog)
@@ -208,46 +213,44 @@ class AgentLoop:
     def _emit_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self.tell(TextEvent(replace_surrogates(text)))
+                self.emit(TextEvent(replace_surrogates(text)))
             case ThoughtDelta(text):
-                self.tell(ThoughtEvent(replace_surrogates(text)))
+                self.emit(ThoughtEvent(replace_surrogates(text)))
             case Restart(attempt, reason, wait):
                 self.session.emit("model_retry", attempt=attempt, why=reason, wait_seconds=wait)
-                self.tell(RetryEvent(attempt, reason, wait))
+                self.emit(RetryEvent(attempt, reason, wait))
             case _:
                 pass
 
     async def _compact(self) -> None:
-        """Cut a long conversation for good, here and in the session; loaded tools stay loaded."""
-        trimmed = self.settings.trim(self._messages)
-        if len(trimmed) == len(self._messages):
+        """Shorten a long conversation, here and in the session; loaded tools stay loaded."""
+        compacted = self.settings.trim(self._messages)
+        if len(compacted) == len(self._messages):
             return
         before = len(self._messages)
-        await self._replace_messages(trimmed)
+        await self._replace_messages(compacted)
         await self.session.mark_compacted()
-        self.session.emit("context_trimmed", before=before, after=len(trimmed))
+        self.session.emit("context_trimmed", before=before, after=len(compacted))
 
     async def _restore_references(self, view: View) -> None:
-        """See that the conversation has all that brings its loaded tools, also after a cut."""
-        whole = restore_tool_references(self._messages, view)
-        if len(whole) != len(self._messages):
-            await self._replace_messages(whole)
+        """Restore references to loaded tools that compaction removed from the messages."""
+        restored = restore_tool_references(self._messages, view)
+        if len(restored) != len(self._messages):
+            await self._replace_messages(restored)
 
     async def _replace_messages(self, messages: tuple[Message, ...]) -> None:
-        """Go on with another conversation, here and in the session."""
+        """Replace the conversation, here and in the session."""
         self._messages = messages
         self._unsaved.clear()
         text = append_messages(None, messages)
         await self.session.update_section(CONVERSATION_SECTION, lambda _: text)
 
     def _add_memory_notice(self) -> None:
-        """Remind the model of what is remembered, where it has not read just that already.
-
-        It goes behind all that was said, since a changed prefix would cost the provider's cache.
-        """
-        remembered = self.session.recall()
-        if remembered and all(m.text != remembered for m in self._messages):
-            self._add(notice_message(remembered))
+        """Add the memory of the session, unless the conversation has the same text already."""
+        # At the end of the messages: a change further up would lose the provider's prefix cache.
+        memory = self.session.recall()
+        if memory and all(m.text != memory for m in self._messages):
+            self._add(notice_message(memory))
 
     def _add(self, message: Message) -> None:
         if message.parts:
@@ -305,7 +308,7 @@ class AgentLoop:
 
 
 def target_of(model: Model) -> Target:
-    """Whom a view is for when this model is asked."""
+    """The target of the views for this model."""
     return Target(
         provider=get_provider(model.provider), model=model.name, transport=model.transport
     )

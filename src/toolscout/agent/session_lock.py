@@ -1,4 +1,4 @@
-"""One run at a time in a conversation: others wait for their turn."""
+"""Session lock: one run at a time per conversation, in order of arrival."""
 
 from __future__ import annotations
 
@@ -12,38 +12,41 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from ..errors import ToolscoutError
 from ..toolbox.toolbox import Toolbox
 
+# A context variable, since tasks that a tool starts inherit it: that shows that a new run belongs
+# to one in progress. Waiting for that one would be a deadlock.
 _ACTIVE_RUNS: ContextVar[frozenset[object]] = ContextVar("runs that the code at work is part of")
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class _SessionLock:
-    """Who is at work in a conversation, and who waits, in the order they came."""
+    """The lock of one conversation, and the run that holds it."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     run: object = None
 
 
+# Weak, so that locks go away with their toolbox and with the last run that waits for them.
 _LOCKS: WeakKeyDictionary[Toolbox, WeakValueDictionary[str, _SessionLock]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def lock_session(box: Toolbox, session: str) -> AsyncGenerator[None]:
-    """Wait until no other run of this program is at work in the conversation, whichever agent's.
+    """Wait until no other run of this process, of any agent, works in the conversation.
 
-    A run that would wait for itself is refused: one started by its own tool or hook.
+    Raises for a run that would wait for itself: one started by its own tool or hook.
     """
-    mine = _LOCKS.setdefault(box, WeakValueDictionary()).setdefault(session, _SessionLock())
-    ours = _ACTIVE_RUNS.get(frozenset())
-    if mine.run in ours:
+    session_lock = _LOCKS.setdefault(box, WeakValueDictionary()).setdefault(session, _SessionLock())
+    active = _ACTIVE_RUNS.get(frozenset())
+    if session_lock.run in active:
         raise ToolscoutError(
             f"Session {session!r} is at work on the very run that asks for another.",
             hint="Inside a tool or a hook, give the run a session of its own.",
         )
-    async with mine.lock:
-        run = mine.run = object()
-        token = _ACTIVE_RUNS.set(ours | {run})
+    async with session_lock.lock:
+        run = session_lock.run = object()
+        token = _ACTIVE_RUNS.set(active | {run})
         try:
             yield
         finally:
-            mine.run = None
+            session_lock.run = None
             _ACTIVE_RUNS.reset(token)

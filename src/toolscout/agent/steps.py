@@ -1,4 +1,4 @@
-"""What a run has done so far and what it came to, as plain records."""
+"""Records of a run: its steps, the outcomes of its calls, and its result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from ..models.messages import Call, Message
 
 @dataclass(frozen=True, slots=True)
 class CallOutcome:
-    """A call and what came of it.
+    """A call and its result.
 
-    `is_discovery` marks searches and other looking around, `is_repeat` a call that was not made
-    because it had been made before to no effect, `is_run` one whose tool really ran, well or not.
+    `is_discovery` marks calls of discovery tools, `is_repeat` a call that was refused because the
+    steps before made the same call with the same result, `is_run` a call whose tool ran,
+    successfully or not.
     """
 
     call: Call
@@ -26,11 +27,11 @@ class CallOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStep:
-    """One request of the model and the calls it led to."""
+    """One request to the model and the calls it led to."""
 
     number: int
     text: str = ""
-    ran: tuple[CallOutcome, ...] = ()
+    outcomes: tuple[CallOutcome, ...] = ()
     active: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
@@ -39,7 +40,7 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """A run while it runs: what stop conditions and hooks look at."""
+    """A run in progress, as stop conditions and hooks see it."""
 
     session: str
     steps: tuple[RunStep, ...] = ()
@@ -47,24 +48,24 @@ class RunProgress:
 
     @property
     def number(self) -> int:
-        """The step to come, counted from 0."""
+        """The number of the next step, counted from 0."""
         return len(self.steps)
 
     @property
     def tools_loaded(self) -> tuple[str, ...]:
-        """What was loaded in this run, in order, each once."""
+        """The tools loaded in this run, in order, each once."""
         return tuple(dict.fromkeys(name for step in self.steps for name in step.loaded))
 
     @property
     def tools_used(self) -> tuple[str, ...]:
-        """The tools that ran in this run, well or not, in order, each once."""
-        ran = (r for step in self.steps for r in step.ran if r.is_run)
-        return tuple(dict.fromkeys(r.call.name for r in ran))
+        """The tools that ran in this run, successfully or not, in order, each once."""
+        outcomes = (o for step in self.steps for o in step.outcomes if o.is_run)
+        return tuple(dict.fromkeys(o.call.name for o in outcomes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """How a run ended: what was said, why it stopped, and all that led there."""
+    """A finished run: its answer, why it stopped, and its steps and messages."""
 
     session: str
     text: str
@@ -75,15 +76,15 @@ class Run:
 
     @property
     def searches(self) -> int:
-        """How often the model looked for tools."""
-        return sum(r.is_discovery for step in self.steps for r in step.ran)
+        """How often the model searched for tools."""
+        return sum(o.is_discovery for step in self.steps for o in step.outcomes)
 
     @property
     def tools_loaded(self) -> tuple[str, ...]:
-        """What was loaded in this run, in order, each once."""
+        """The tools loaded in this run, in order, each once."""
         return RunProgress(session=self.session, steps=self.steps).tools_loaded
 
     @property
     def tools_used(self) -> tuple[str, ...]:
-        """The tools that ran in this run, well or not, in order, each once."""
+        """The tools that ran in this run, successfully or not, in order, each once."""
         return RunProgress(session=self.session, steps=self.steps).tools_used

@@ -1,4 +1,4 @@
-"""When a run is over: plain functions in a list the caller can read."""
+"""Stop conditions: functions that end a run, by steps, tokens, cost or a call."""
 
 from __future__ import annotations
 
@@ -11,54 +11,55 @@ from .steps import RunProgress
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """The end of a run: why, and the answer where it is not what the model said last."""
+    """The end of a run: the reason, and the answer if it is not the last text of the model."""
 
     reason: str
     text: str = ""
 
 
 StopCondition = Callable[[RunProgress], Halt | None]
-"""Asked after every step that made calls."""
+"""Checked after every step that made calls."""
 
 DEFAULT_STEPS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class StepLimit:
-    """At most so many requests of the model."""
+    """Stop after a number of requests to the model."""
 
-    most: int
+    # A class, unlike the other conditions, so that `with_step_limit` can recognise it.
+    limit: int
 
     def __call__(self, progress: RunProgress) -> Halt | None:
-        """The end, once all steps are used up."""
-        return Halt(f"{self.most} steps") if len(progress.steps) >= self.most else None
+        """Stop once all steps are used up."""
+        return Halt(f"{self.limit} steps") if len(progress.steps) >= self.limit else None
 
 
-def after_steps(most: int = DEFAULT_STEPS) -> StopCondition:
-    """At most so many requests of the model."""
-    return StepLimit(most)
+def after_steps(limit: int = DEFAULT_STEPS) -> StopCondition:
+    """Stop after a number of requests to the model."""
+    return StepLimit(limit)
 
 
 def with_step_limit(stops: Sequence[StopCondition]) -> tuple[StopCondition, ...]:
-    """The conditions, and the usual limit of steps where none of them is such a limit."""
+    """The conditions, with the default step limit added if none of them is one."""
     is_limited = any(isinstance(stop, StepLimit) for stop in stops)
     return tuple(stops) if is_limited else (*stops, after_steps())
 
 
 def on_call(name: str) -> StopCondition:
-    """A tool by which the model hands in its answer: what it returns is what the run says."""
+    """Stop when the model calls a tool; the result of the tool is the answer of the run."""
 
     def stop(progress: RunProgress) -> Halt | None:
-        for ran in progress.steps[-1].ran:
-            if ran.call.name == name and not ran.result.is_error:
-                return Halt(f"the call of {name}", ran.result.text)
+        for outcome in progress.steps[-1].outcomes:
+            if outcome.call.name == name and not outcome.result.is_error:
+                return Halt(f"the call of {name}", outcome.result.text)
         return None
 
     return stop
 
 
 def when(predicate: Callable[[RunProgress], bool], *, reason: str) -> StopCondition:
-    """Anything else that can be told from what has happened."""
+    """Stop when a predicate over the progress holds."""
 
     def stop(progress: RunProgress) -> Halt | None:
         return Halt(reason) if predicate(progress) else None
@@ -67,7 +68,7 @@ def when(predicate: Callable[[RunProgress], bool], *, reason: str) -> StopCondit
 
 
 def over_tokens(budget: int) -> StopCondition:
-    """No further step once the run has used up its tokens, in and out."""
+    """Stop once the run has used so many input and output tokens."""
 
     def stop(progress: RunProgress) -> Halt | None:
         spent = progress.usage.total_tokens
@@ -78,7 +79,7 @@ def over_tokens(budget: int) -> StopCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenPrices:
-    """What a million tokens cost, in any currency; cached and written ones at their own price."""
+    """Prices per million tokens: uncached input, output, cache reads and cache writes."""
 
     fresh: float
     output: float
@@ -86,7 +87,8 @@ class TokenPrices:
     written: float
 
     def cost(self, usage: Usage) -> float:
-        """What a usage comes to."""
+        """The cost of a usage."""
+        # `input_tokens` includes those read from and written to the cache.
         fresh = usage.input_tokens - usage.cached_tokens - usage.written_tokens
         total = (
             fresh * self.fresh
@@ -98,7 +100,7 @@ class TokenPrices:
 
 
 def over_cost(budget: float, *, prices: TokenPrices) -> StopCondition:
-    """No further step once the run has cost so much."""
+    """Stop once the run has cost so much."""
 
     def stop(progress: RunProgress) -> Halt | None:
         cost = prices.cost(progress.usage)
@@ -108,5 +110,5 @@ def over_cost(budget: float, *, prices: TokenPrices) -> StopCondition:
 
 
 def first_halt(stops: tuple[StopCondition, ...], progress: RunProgress) -> Halt | None:
-    """The first condition that holds, in the order given."""
+    """The result of the first condition that holds, in order."""
     return next((halt for stop in stops if (halt := stop(progress))), None)

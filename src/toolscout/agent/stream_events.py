@@ -1,4 +1,4 @@
-"""What a run tells while it runs, for whoever watches."""
+"""Events that a streamed run yields."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from .steps import CallOutcome, Run, RunStep
 
 @dataclass(frozen=True, slots=True)
 class TextEvent:
-    """More words of the model."""
+    """More text of the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThoughtEvent:
-    """More of the reasoning that the model shows."""
+    """More of the reasoning that the model exposes."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class RetryEvent:
-    """The model service failed and is asked again; what it said in this step does not count."""
+    """The model request failed and is retried; discard the text of this step so far."""
 
     attempt: int
     reason: str
@@ -33,7 +33,7 @@ class RetryEvent:
 
 @dataclass(frozen=True, slots=True)
 class CallStartEvent:
-    """A call begins, by the real name of its tool."""
+    """A call starts, under the real name of its tool."""
 
     call: Call
     is_discovery: bool = False
@@ -41,28 +41,28 @@ class CallStartEvent:
 
 @dataclass(frozen=True, slots=True)
 class CallEndEvent:
-    """A call is over, well or not."""
+    """A call ended, successfully or not."""
 
-    ran: CallOutcome
+    outcome: CallOutcome
 
 
 @dataclass(frozen=True, slots=True)
 class LoadEvent:
-    """Tools came into view; the next request has them."""
+    """Tools were loaded; the next request includes them."""
 
     names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StepEndEvent:
-    """A step is over, and its part of the conversation is saved."""
+    """A step ended."""
 
     step: RunStep
 
 
 @dataclass(frozen=True, slots=True)
 class RunEndEvent:
-    """The run is over; always the last."""
+    """The run ended; always the last event."""
 
     run: Run
 

@@ -1,4 +1,4 @@
-"""The command line: `toolscout`, with one module a command."""
+"""The `toolscout` command line, with one module per command."""
 
 from .app import main
 

@@ -1,4 +1,4 @@
-"""`python -m toolscout.cli`: the same as `toolscout`."""
+"""Entry point of `python -m toolscout.cli`, the same as `toolscout`."""
 
 from .app import main
 

@@ -1,4 +1,4 @@
-"""The `toolscout` command: which commands there are, and how a mistake is told."""
+"""The `toolscout` command: the list of commands, lazy loading, and error reporting."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..errors import QueryError, ToolscoutError
 from .output import print_error
 
 EXIT_USAGE = 2
-EXIT_INTERRUPTED = 130
+EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that is imported when it is asked for; its module has it as `command`."""
+    """A command that is imported on use; its module defines it as `command`."""
 
     module: str
     summary: str
@@ -40,33 +40,33 @@ COMMANDS = {
     "demo": Command("demo", "Play the conversations of the example site, offline."),
     "completion": Command("completion", "Print a shell's completion script."),
 }
-"""Every command, in the order of `--help`: one line adds one."""
+"""Every command, in the order of `--help`."""
 
 
 class LazyGroup(click.Group):
-    """Commands by name; only the one that runs is imported, so that `--help` is quick."""
+    """Commands by name; only the one that runs is imported, so that the program starts fast."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click calls it so
-        """The names, in their order."""
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - required by click
+        """The names in order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command."""
-        known = COMMANDS.get(cmd_name)
-        if known is None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
             near = get_close_matches(cmd_name, COMMANDS, n=1)
             if near and not ctx.resilient_parsing:
                 ctx.fail(f"There is no command {cmd_name!r}. Did you mean {near[0]}?")
             return None
-        module = import_module(f".{known.module}", __package__)
+        module = import_module(f".{entry.module}", __package__)
         command = module.command
         assert isinstance(command, click.Command)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  as above
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - required by click
         """List commands by their summaries, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, known.summary) for name, known in COMMANDS.items()])
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -79,15 +79,17 @@ def app() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; mistakes are told, never thrown: the exit code is all that is left."""
+    """Run one command and return its exit code; errors are printed, not raised."""
+    # A terminal may lack characters of a tool's description; that must not end the program.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    # Read before parsing, because errors of parsing are printed as JSON too.
     is_json = "--json" in _before_dashes(arguments)
     try:
         code = app.main(list(arguments), prog_name="toolscout", standalone_mode=False)
@@ -98,6 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except ToolscoutError as error:
         position = error.position if isinstance(error, QueryError) else None
+        # The text of an error ends with its hint, which is printed separately.
         message = error.message if is_json else str(error).removesuffix(error.hint.rstrip()).strip()
         print_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
         return EXIT_USAGE

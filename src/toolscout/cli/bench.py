@@ -1,4 +1,4 @@
-"""`toolscout bench`: how well and how fast search does on labelled queries."""
+"""`toolscout bench`: measures search quality and latency on labelled queries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MAX_LISTED_LINES = 100
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """What a run was asked to measure."""
+    """The options of a run."""
 
     tools: Path
     queries: Path
@@ -70,67 +70,69 @@ class BenchOptions:
 @click.option("--against", type=FILE, metavar="FILE", help="Compare with the rows of another run.")
 @embedder_options
 @json_option
-def command(**given: Any) -> None:
+def command(**options: Any) -> None:
     """Measure search on a catalog and its labelled queries."""
-    _run_bench(BenchOptions(**given))
+    _run_bench(BenchOptions(**options))
 
 
-def _run_bench(asked: BenchOptions) -> None:
-    earlier = _read_rows(asked.against) if asked.against is not None else None
+def _run_bench(options: BenchOptions) -> None:
+    earlier = _read_rows(options.against) if options.against is not None else None
     started = time.perf_counter()
-    catalog = load_and_warn((asked.tools,))
+    catalog = load_and_warn((options.tools,))
     if not catalog:
-        raise SourceError(f"{asked.tools} has no tool that can be read.", hint="Mend its rows.")
-    with open_engine(catalog, embedder=asked.embedder, no_cache=asked.no_cache) as engine:
-        report = _measure(engine, asked, build_s=time.perf_counter() - started)
-    if asked.rows is not None:
-        _write_rows(asked.rows, report.scored)
-    found = report.summary()
-    if asked.reliability:
-        found["reliability"] = _reliability_curve(report)
+        raise SourceError(f"{options.tools} has no tool that can be read.", hint="Mend its rows.")
+    with open_engine(catalog, embedder=options.embedder, no_cache=options.no_cache) as engine:
+        report = _measure(engine, options, build_s=time.perf_counter() - started)
+    if options.rows is not None:
+        _write_rows(options.rows, report.scored)
+    summary = report.summary()
+    if options.reliability:
+        summary["reliability"] = _reliability_curve(report)
     if earlier is not None:
-        found["against"] = _gains(report.scored, earlier)
-    if asked.is_json:
-        print_json(found)
+        summary["against"] = _gains(report.scored, earlier)
+    if options.is_json:
+        print_json(summary)
     else:
-        _print_report(report, found)
+        _print_report(report, summary)
 
 
-def _measure(engine: Engine, asked: BenchOptions, *, build_s: float) -> BenchReport:
-    queries = _load_queries(engine, asked.queries)[: asked.limit]
-    negatives = _load_negatives(engine, asked.negatives)[: asked.limit] if asked.negatives else ()
+def _measure(engine: Engine, options: BenchOptions, *, build_s: float) -> BenchReport:
+    queries = _load_queries(engine, options.queries)[: options.limit]
+    negatives = (
+        _load_negatives(engine, options.negatives)[: options.limit] if options.negatives else ()
+    )
     with progress() as step:
         scored = score_queries(engine, queries, progress=step)
-        memory = rss_mb()
-        refused = (
+        memory = rss_mb()  # before other measurements fill caches
+        abstention = (
             measure_abstention(engine, queries, negatives, progress=step) if negatives else None
         )
-        missing = None
-        if asked.without_relevant:
-            missing = measure_without_relevant(engine, queries, scored, progress=step)
-    return BenchReport(len(engine.catalog), scored, build_s, memory, refused, missing)
+        without_relevant = None
+        if options.without_relevant:
+            without_relevant = measure_without_relevant(engine, queries, scored, progress=step)
+    return BenchReport(len(engine.catalog), scored, build_s, memory, abstention, without_relevant)
 
 
 def _load_queries(engine: Engine, path: Path) -> Sequence[LabelledQuery]:
     read = read_queries(path)
-    found = resolve_queries(read.rows, engine.catalog)
-    _warn_skipped_rows(path, read.problems, found.problems)
-    if not found.rows:
+    resolved = resolve_queries(read.rows, engine.catalog)
+    _warn_skipped_rows(path, read.problems, resolved.problems)
+    if not resolved.rows:
         raise SourceError(f"{path} has no query that can be read.", hint="Mend its rows.")
-    return found.rows
+    return resolved.rows
 
 
 def _load_negatives(engine: Engine, path: Path) -> Sequence[NegativeQuery]:
     read = read_negatives(path)
-    found = resolve_negatives(read.rows, engine.catalog)
-    _warn_skipped_rows(path, read.problems, found.problems)
-    if not found.rows:
+    resolved = resolve_negatives(read.rows, engine.catalog)
+    _warn_skipped_rows(path, read.problems, resolved.problems)
+    if not resolved.rows:
         warn(f"{path} has no negative that can be used: abstain is not measured.")
-    return found.rows
+    return resolved.rows
 
 
 def _warn_skipped_rows(path: Path, unread: Sequence[Problem], unknown: Sequence[Problem]) -> None:
-    """Tell what is wrong, and after the first few of it which rows were left out in all."""
+    """Print the first problems, and then the lines of all rows that were skipped."""
     warn_about((*unread, *unknown))
     if unread:
         lines = [problem.where.removeprefix(f"{path}:") for problem in unread]
@@ -149,7 +151,7 @@ def _write_rows(path: Path, scored: Sequence[QueryScore]) -> None:
 
 
 def _read_rows(path: Path) -> dict[str, dict[str, float]]:
-    """The figures of an earlier run, by query."""
+    """The figures of an earlier run by query id."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         rows = [json.loads(line) for line in lines if line.strip()]
@@ -162,7 +164,7 @@ def _read_rows(path: Path) -> dict[str, dict[str, float]]:
 
 
 def _gains(scored: Sequence[QueryScore], earlier: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """What changed on the queries that both runs have, with intervals of 95 %."""
+    """The gains on the queries that both runs have, with 95 % intervals."""
     shared = [s for s in scored if s.id in earlier]
     gains: dict[str, Any] = {"queries": len(shared)}
     for name in FIGURES:
@@ -179,7 +181,7 @@ def _gains(scored: Sequence[QueryScore], earlier: dict[str, dict[str, float]]) -
 
 
 def _reliability_curve(report: BenchReport) -> dict[str, Any]:
-    found = report.reliability
+    curve = report.reliability
     bins = [
         {
             "from": b.low,
@@ -188,25 +190,26 @@ def _reliability_curve(report: BenchReport) -> dict[str, Any]:
             "confidence": round(b.confidence, 4),
             "right": round(b.right, 4),
         }
-        for b in found.bins
+        for b in curve.bins
     ]
-    return {"ece": round(found.error, 4), "bins": bins}
+    return {"ece": round(curve.error, 4), "bins": bins}
 
 
-def _print_report(report: BenchReport, found: dict[str, Any]) -> None:
+def _print_report(report: BenchReport, summary: dict[str, Any]) -> None:
     rows: list[tuple[str, ...]] = []
+    # Quality figures get an interval; times and memory are single measurements.
     for name in FIGURES:
-        span = confidence_interval([s.figures[name] for s in report.scored])
-        rows.append((name, f"{span.mean:.4f}", f"{span.low:.4f} to {span.high:.4f}"))
-    rows += [(key, f"{found[key]:g}", "") for key in ("build_s", "p50_ms", "p95_ms", "rss_mb")]
+        interval = confidence_interval([s.figures[name] for s in report.scored])
+        rows.append((name, f"{interval.mean:.4f}", f"{interval.low:.4f} to {interval.high:.4f}"))
+    rows += [(key, f"{summary[key]:g}", "") for key in ("build_s", "p50_ms", "p95_ms", "rss_mb")]
     for name in ("abstain", "without_relevant"):
         rows += [
-            (f"{name} {key}", f"{value:.4f}", "") for key, value in found.get(name, {}).items()
+            (f"{name} {key}", f"{value:.4f}", "") for key, value in summary.get(name, {}).items()
         ]
-    print_line(f"{found['tools']} tools, {found['queries']} queries")
+    print_line(f"{summary['tools']} tools, {summary['queries']} queries")
     print_table(("figure", "value", "95 % interval"), rows)
-    if "reliability" in found:
-        print_line(f"confidence is off by {found['reliability']['ece']:.4f} on average")
+    if "reliability" in summary:
+        print_line(f"confidence is off by {summary['reliability']['ece']:.4f} on average")
         print_table(
             ("confidence", "searches", "mean", "right"),
             [
@@ -216,11 +219,11 @@ def _print_report(report: BenchReport, found: dict[str, Any]) -> None:
                     f"{b['confidence']:.3f}",
                     f"{b['right']:.3f}",
                 )
-                for b in found["reliability"]["bins"]
+                for b in summary["reliability"]["bins"]
             ],
         )
-    if "against" in found:
-        gains: dict[str, Any] = found["against"]
+    if "against" in summary:
+        gains: dict[str, Any] = summary["against"]
         print_line(f"against the other run, on {gains['queries']} queries")
         print_table(
             ("figure", "gain", "95 % interval", ""),

@@ -1,4 +1,4 @@
-"""`toolscout catalog`: what tools there are, one of them in full, and what is wrong with them."""
+"""`toolscout catalog`: lists, shows and validates the tools of a catalog."""
 
 from __future__ import annotations
 
@@ -45,15 +45,16 @@ def list_tools(
 ) -> None:
     """List the tools of a catalog."""
     catalog = load_and_warn(paths)
-    passes = tool_filter(catalog, servers, ())
+    is_allowed = tool_filter(catalog, servers, ())
     tools = [
         tool
         for tool in catalog
-        if (passes is None or passes(tool)) and (not categories or tool.category in categories)
+        if (is_allowed is None or is_allowed(tool))
+        and (not categories or tool.category in categories)
     ]
     if is_json:
-        kept = ("name", "description", "server", "category")
-        print_json([{key: getattr(tool, key) for key in kept} for tool in tools])
+        keys = ("name", "description", "server", "category")
+        print_json([{key: getattr(tool, key) for key in keys} for tool in tools])
         return
     print_table(
         ("tool", "server", "category", "what it does"),

@@ -1,4 +1,4 @@
-"""From the files a command names to a catalog and an engine over it."""
+"""Options and helpers of commands that load a catalog and search it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 from rapidfuzz import fuzz, process
@@ -22,17 +21,16 @@ from ..search import embedders
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
 from ..sources.files import read_tools
-from .output import progress, warn
+from .output import Decorated, progress, warn
 
 VECTORS = "vectors.db"
 _MAX_WARNINGS = 10
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 PATH = click.Path(exists=True, path_type=Path)
 
 
 def catalog_option(function: Decorated) -> Decorated:
-    """`--catalog`: where the tools are; the embedded example if nothing is named."""
+    """`--catalog`: the files with tools; the embedded example by default."""
     return click.option(
         "--catalog",
         "-c",
@@ -46,7 +44,7 @@ def catalog_option(function: Decorated) -> Decorated:
 
 
 def embedder_options(function: Decorated) -> Decorated:
-    """`--embedder` and `--no-cache`: where vectors come from, and whether they are kept."""
+    """`--embedder` and `--no-cache`: where vectors come from, and whether they are cached."""
     function = click.option(
         "--embedder",
         default="use",
@@ -67,32 +65,33 @@ def _complete_embedder(_context: click.Context, _option: click.Parameter, typed:
 
 @dataclass(frozen=True, slots=True)
 class LoadedCatalog:
-    """A catalog as files gave it, and what is to be mended in them."""
+    """A catalog read from files, and the problems found in them."""
 
     catalog: Catalog
     problems: tuple[Problem, ...]
 
 
 def load_catalog(paths: Sequence[Path]) -> LoadedCatalog:
-    """Read every file; each is a source of its own, so that equal names stay apart."""
+    """Read every file as a separate source, so that equal tool names do not collide."""
     catalog = Catalog()
     problems: list[Problem] = []
     for path in paths or (CATALOG,):
         read = read_tools(path)
         problems += read.problems
+        # A stem reads better; several files may have the same stem, but not the same path.
         catalog = catalog.with_source(path.stem if len(paths) < 2 else str(path), read.tools)
     return LoadedCatalog(catalog, tuple(problems))
 
 
 def load_and_warn(paths: Sequence[Path]) -> Catalog:
-    """Read files, and tell beside the output what could not be read."""
+    """Read files, and print their problems to stderr."""
     loaded = load_catalog(paths)
     warn_about(loaded.problems)
     return loaded.catalog
 
 
 def warn_about(problems: Sequence[Problem]) -> None:
-    """Tell the first few of what is to be mended."""
+    """Print the first problems to stderr."""
     for problem in problems[:_MAX_WARNINGS]:
         warn(str(problem))
     if len(problems) > _MAX_WARNINGS:
@@ -103,12 +102,12 @@ def warn_about(problems: Sequence[Problem]) -> None:
 def open_engine(
     catalog: Catalog, *, embedder: str, no_cache: bool, cut: float = 0.0
 ) -> Generator[Engine]:
-    """An engine with all its vectors in place."""
-    found = embedders.load_embedders(embedder)
+    """An engine with all its vectors computed."""
+    loaded = embedders.load_embedders(embedder)
     cache = None
-    if found and not no_cache:
+    if loaded and not no_cache:
         cache = VectorCache(Config.read().cache_folder / VECTORS)
-    engine = Engine(catalog, embedders=found, cache=cache, cut=cut)
+    engine = Engine(catalog, embedders=loaded, cache=cache, cut=cut)
     try:
         with progress() as step:
             status = engine.fill(lambda done, total: step("vectors", done, total))
@@ -122,7 +121,7 @@ def open_engine(
 def tool_filter(
     catalog: Catalog, servers: Sequence[str], tools: Sequence[str]
 ) -> Callable[[Tool], bool] | None:
-    """What `--server` and `--tool` let through; a bare tool name means it wherever it is."""
+    """The predicate of `--server` and `--tool`; a bare tool name means it on any server."""
     if not servers and not tools:
         return None
     entries = [entry for tool in tools for entry in _filter_entries(catalog, tool)]
@@ -134,19 +133,23 @@ def tool_filter(
 def _filter_entries(catalog: Catalog, tool: str) -> list[str]:
     if ":" in tool:
         return [tool]
-    found = [catalog[name] for name in catalog.resolve(tool)]
-    owned = [f"{t.server or t.category or CUSTOM}:{t.local_name}" for t in found]
-    return owned or [tool]
+    matches = [catalog[name] for name in catalog.resolve(tool)]
+    entries = [f"{t.server or t.category or CUSTOM}:{t.local_name}" for t in matches]
+    return entries or [tool]
 
 
-_MOST = 5
-_LEAST = 60
+_MAX_NEAREST = 5
+_MIN_SIMILARITY = 60  # of 100, by rapidfuzz
 
 
 def nearest_names(catalog: Catalog, name: str) -> list[str]:
-    """The names most like one that no tool has, best first."""
-    spelled = {known: normalise_name(known) for known in catalog.tools}
-    found = process.extract(
-        normalise_name(name), spelled, scorer=fuzz.WRatio, limit=_MOST, score_cutoff=_LEAST
+    """The tool names most similar to an unknown name, best first."""
+    candidates = {known: normalise_name(known) for known in catalog.tools}
+    matches = process.extract(
+        normalise_name(name),
+        candidates,
+        scorer=fuzz.WRatio,
+        limit=_MAX_NEAREST,
+        score_cutoff=_MIN_SIMILARITY,
     )
-    return [known for _, _, known in found]
+    return [known for _, _, known in matches]

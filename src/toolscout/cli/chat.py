@@ -1,4 +1,4 @@
-"""`toolscout chat`: a conversation in the terminal."""
+"""`toolscout chat`: a conversation with a model in the terminal."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..agent.stream_events import (
     TextEvent,
     ThoughtEvent,
 )
-from ..disclosure.profiles import get_profile as named
+from ..disclosure.profiles import get_profile
 from ..disclosure.session_state import SessionState
 from ..disclosure.view import view
 from ..errors import ToolscoutError
@@ -75,46 +75,47 @@ def command(
     what it all costs, /quit ends it. Ctrl-C stops an answer. Exits 1 if an answer failed.
     """
     opened = open_model(model, base_url=base_url, count=default_counter().count)
-    name = session or uuid4().hex[:12]
+    name = session or uuid4().hex[:12]  # short enough to type after --session
     return int(asyncio.run(_run_chat(configs, opened, name, profile, open_screen())))
 
 
 async def _run_chat(
-    configs: tuple[str, ...], model: Model, session: str, profile: str | None, shown: Screen
+    configs: tuple[str, ...], model: Model, session: str, profile: str | None, screen: Screen
 ) -> bool:
-    asking = ConsoleApprover(shown)
+    approver = ConsoleApprover(screen)
 
     def report_failed_source(event: Event) -> None:
         if event.kind == "source_failed":
-            shown.note("error", f"{event.facts['source']} is not there: {event.facts['why']}")
+            screen.note("error", f"{event.facts['source']} is not there: {event.facts['why']}")
 
     async with (
         Toolbox(configs, profile=profile, sink=report_failed_source) as box,
-        Agent(box, model=model, approver=asking.approve) as agent,
+        Agent(box, model=model, approver=approver.approve) as agent,
     ):
-        conversation = Chat(box=box, agent=agent, model=model, session=session, screen=shown)
-        return await conversation.run()
+        chat = Chat(box=box, agent=agent, model=model, session=session, screen=screen)
+        return await chat.run()
 
 
 @dataclass(slots=True)
 class ConsoleApprover:
-    """Asks the user, one question at a time."""
+    """Asks the user for approval, one question at a time."""
 
     screen: Screen
+    # Calls run in parallel, and there is only one keyboard.
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def approve(self, approval: ApprovalRequest) -> ApprovalDecision:
-        """Show the call and wait for a yes; anything else is a no."""
+        """Show the call and read the answer; anything but yes is a no."""
         async with self._lock:
             arguments = _shorten(json.dumps(dict(approval.arguments), ensure_ascii=False))
             self.screen.note("approve", f"{approval.why}: {approval.tool.name} {arguments} [y/N]")
-            said = await self.screen.read()
-        return ApprovalDecision(said is not None and said.strip().lower() in ("y", "yes"))
+            answer = await self.screen.read()
+        return ApprovalDecision(answer is not None and answer.strip().lower() in ("y", "yes"))
 
 
 @dataclass(slots=True, kw_only=True)
 class Chat:
-    """One conversation: what the user types is answered, or is a command."""
+    """One conversation: each line of the user is a message or a command."""
 
     box: Toolbox
     agent: Agent
@@ -125,7 +126,7 @@ class Chat:
     _has_failed: bool = False
 
     async def run(self) -> bool:
-        """Talk until the user ends it; whether any answer failed."""
+        """Read and answer lines until the user ends it; return whether an answer failed."""
         self.screen.note("session", f"{self.session} · {_HELP}")
         while (line := await self.screen.read()) is not None:
             text = line.strip()
@@ -138,11 +139,12 @@ class Chat:
         return self._has_failed
 
     async def _answer(self, text: str) -> None:
-        """Answer; Ctrl-C meanwhile stops the answer and not the conversation."""
+        """Answer a message; Ctrl-C stops the answer, not the conversation."""
         task = asyncio.create_task(self._stream_answer(text))
         loop = asyncio.get_running_loop()
         with suppress(NotImplementedError, ValueError):
-            # Not on every platform, and not outside the main thread.
+            # Unsupported on Windows, and outside the main thread.
+            # Where it fails, Ctrl-C ends the program as usual.
             loop.add_signal_handler(signal.SIGINT, task.cancel)
         try:
             await task
@@ -156,18 +158,18 @@ class Chat:
                 loop.remove_signal_handler(signal.SIGINT)
 
     async def _stream_answer(self, text: str) -> None:
-        async for happening in self.agent.stream(text, session=self.session):
-            self._show_event(happening)
+        async for event in self.agent.stream(text, session=self.session):
+            self._show_event(event)
 
-    def _show_event(self, happening: StreamEvent) -> None:
-        match happening:
+    def _show_event(self, event: StreamEvent) -> None:
+        match event:
             case TextEvent(text):
                 self.screen.say(text)
             case CallStartEvent(call, is_discovery):
                 label = "search" if is_discovery else "call"
                 self.screen.note(label, f"{call.name} {_shorten(call.arguments)}")
-            case CallEndEvent(ran):
-                self._show_call(ran)
+            case CallEndEvent(outcome):
+                self._show_call(outcome)
             case LoadEvent(names):
                 self.screen.note("found", ", ".join(names))
             case RetryEvent(_, reason, wait):
@@ -177,11 +179,11 @@ class Chat:
             case ThoughtEvent() | StepEndEvent():
                 pass
 
-    def _show_call(self, ran: CallOutcome) -> None:
-        """What a search found is told by what it loads; everything else by its result."""
-        label = "error" if ran.result.is_error else "result"
-        if label == "error" or not ran.is_discovery:
-            self.screen.note(label, _shorten(ran.result.text))
+    def _show_call(self, outcome: CallOutcome) -> None:
+        # A search is shown by the tools it loads: see LoadEvent.
+        label = "error" if outcome.result.is_error else "result"
+        if label == "error" or not outcome.is_discovery:
+            self.screen.note(label, _shorten(outcome.result.text))
 
     def _finish_run(self, run: Run) -> None:
         self._spent += run.usage
@@ -190,38 +192,41 @@ class Chat:
 
     async def _run_command(self, text: str) -> None:
         name, _, rest = text.partition(" ")
-        handle = await self.box.session(self.session)
+        session = await self.box.session(self.session)
         match name:
             case "/tools":
-                self._show_tools(handle)
+                self._show_tools(session)
             case "/why":
-                self._explain_tool(handle, rest.strip())
+                self._explain_tool(session, rest.strip())
             case "/tokens":
-                self._show_tokens(handle)
+                self._show_tokens(session)
             case _:
                 self.screen.note("commands", _HELP)
 
-    def _show_tools(self, handle: Session) -> None:
-        shown = handle.view(target_of(self.model))
-        names = tuple(dict.fromkeys(shown.names.values()))
-        waiting = len(self.box.catalog) - sum(name in self.box.catalog for name in names)
-        self.screen.note("tools", f"{', '.join(names) or 'none'} · {waiting} more can be found")
+    def _show_tools(self, session: Session) -> None:
+        current = session.view(target_of(self.model))
+        names = tuple(dict.fromkeys(current.names.values()))
+        deferred = len(self.box.catalog) - sum(name in self.box.catalog for name in names)
+        self.screen.note("tools", f"{', '.join(names) or 'none'} · {deferred} more can be found")
 
-    def _explain_tool(self, handle: Session, name: str) -> None:
-        text = handle.why(name).sentence if name else "Name a tool: /why NAME"
+    def _explain_tool(self, session: Session, name: str) -> None:
+        text = session.why(name).sentence if name else "Name a tool: /why NAME"
         self.screen.note("why", text)
 
-    def _show_tokens(self, handle: Session) -> None:
-        by = default_counter()
-        shown = handle.view(target_of(self.model))
-        seen = count_json(shown.tools, by=by) + by.count(shown.instructions)
-        whole = view(named("everything"), self.box.catalog, SessionState(""), target=shown.target)
-        everything = count_json(whole.tools, by=by)
+    def _show_tokens(self, session: Session) -> None:
+        counter = default_counter()
+        current = session.view(target_of(self.model))
+        in_view = count_json(current.tools, by=counter) + counter.count(current.instructions)
+        all_tools = view(
+            get_profile("everything"), self.box.catalog, SessionState(""), target=current.target
+        )
+        everything = count_json(all_tools.tools, by=counter)
         spent = self._spent
         self.screen.note(
             "tokens",
-            f"in view {seen}, all {len(self.box.catalog)} tools {everything} ({by.name}) · used "
-            f"{spent.input_tokens} in ({spent.cached_tokens} cached), {spent.output_tokens} out",
+            f"in view {in_view}, all {len(self.box.catalog)} tools {everything} ({counter.name})"
+            f" · used {spent.input_tokens} in ({spent.cached_tokens} cached),"
+            f" {spent.output_tokens} out",
         )
 
 

@@ -1,4 +1,4 @@
-"""`toolscout check`: is every server reachable, and what would its tools cost."""
+"""`toolscout check`: whether every server can be used, and what its tools cost."""
 
 from __future__ import annotations
 
@@ -20,32 +20,30 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
     """
-    from ..gateway.operations.doctor import EXIT_CODES, CheckReport, check_servers
+    from ..gateway.operations.doctor import EXIT_CODES, check_servers
     from ..gateway.setup import Setup
 
-    found: CheckReport = asyncio.run(
-        check_servers(Setup.read(path, overrides={"profile": profile}))
-    )
+    report = asyncio.run(check_servers(Setup.read(path, overrides={"profile": profile})))
     if is_json:
-        print_json(found.row())
-        return EXIT_CODES[found.verdict]
+        print_json(report.row())
+        return EXIT_CODES[report.verdict]
     rows = [
         (s.server, s.status, str(s.tools), str(len(s.held or {})), s.protocol, s.reason or s.place)
-        for s in found.servers
+        for s in report.servers
     ]
     print_table(("server", "status", "tools", "held", "protocol", "where or why"), rows)
-    for server in found.servers:
+    for server in report.servers:
         for tool, why in (server.held or {}).items():
             print_line(f"{server.server}: {tool} is held back: {why}", style="yellow")
         for problem in server.problems:
             print_line(f"{server.server}: {problem}", style="yellow")
-    for warning in found.warnings:
+    for warning in report.warnings:
         print_line(warning, style="yellow")
     print_line(
-        f"{found.tools} tools cost {found.tokens_everything:,} tokens; a client is shown"
-        f" {found.tokens_shown:,}. Saved so far: {found.tokens_saved:,}."
+        f"{report.tools} tools cost {report.tokens_everything:,} tokens; a client is shown"
+        f" {report.tokens_shown:,}. Saved so far: {report.tokens_saved:,}."
     )
     print_line(
-        found.verdict, style={"ready": "green", "degraded": "yellow"}.get(found.verdict, "red")
+        report.verdict, style={"ready": "green", "degraded": "yellow"}.get(report.verdict, "red")
     )
-    return EXIT_CODES[found.verdict]
+    return EXIT_CODES[report.verdict]

@@ -1,4 +1,4 @@
-"""`toolscout completion`: the script that makes a shell complete commands and options."""
+"""`toolscout completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def command(shell: str) -> None:
     fish:  toolscout completion fish | source         in config.fish
     """
     root = click.get_current_context().find_root()
-    maker = get_completion_class(shell)
-    assert maker is not None
-    click.echo(maker(root.command, {}, "toolscout", "_TOOLSCOUT_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(root.command, {}, "toolscout", "_TOOLSCOUT_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""The option that names the gateway's servers, alike in every command that reads them."""
+"""The `--config` option of all commands that read a gateway's configuration."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .output import Decorated
 
 
 def servers_option(*, is_required: bool) -> Callable[[Decorated], Decorated]:
-    """`--config FILE`, handed over as `path`."""
+    """`--config FILE`, passed to the command as `path`."""
     return click.option(
         "--config",
         "path",

@@ -1,4 +1,4 @@
-"""`toolscout demo`: the scripted conversations of the example site, offline, and their costs."""
+"""`toolscout demo`: plays the example conversations offline and counts their tokens."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..errors import ConfigError
 from ..tokens import TokenCounter, default_counter
 from .output import json_option, print_json, print_line, print_table
 
+# The folder is called `cms`; under that name it could hide an installed package.
 _PACKAGE = "toolscout_cms"
 _MAX_CHARACTERS = 110
 
@@ -33,18 +34,20 @@ def command(*, is_json: bool) -> None:
     beside a request that has all 45 definitions and all rules.
     """
     demo = load_example_site("demo")
-    by = default_counter()
+    counter = default_counter()
     with TemporaryDirectory() as folder:
-        watch = _ignore_event if is_json else _ConversationPrinter().show
-        accounts = asyncio.run(demo.play(Path(folder), by=by, watch=watch))
+        on_event = _ignore_event if is_json else _ConversationPrinter().show
+        costs = asyncio.run(demo.play(Path(folder), by=counter, on_event=on_event))
     if is_json:
-        print_json({"counter": by.name, "conversations": [_cost_row(a, demo) for a in accounts]})
+        print_json(
+            {"counter": counter.name, "conversations": [_cost_row(cost, demo) for cost in costs]}
+        )
     else:
-        _print_costs(accounts, demo, by)
+        _print_costs(costs, demo, counter)
 
 
 def load_example_site(module: str = "cms") -> ModuleType:
-    """A module of the example site: beside the installed package, or in a checkout."""
+    """Import a module of the example site, from the installed package or a checkout."""
     package = Path(__file__).parents[1]
     for folder in (package / "examples" / "cms", package.parents[1] / "examples" / "cms"):
         if (folder / "demo.py").is_file():
@@ -56,7 +59,7 @@ def load_example_site(module: str = "cms") -> ModuleType:
 
 
 def _import_folder(folder: Path) -> None:
-    """Import a folder as a package under a name of ours, wherever it lies."""
+    """Import a folder as a package with a fixed name, wherever it is."""
     if _PACKAGE in sys.modules:
         return
     spec = util.spec_from_file_location(
@@ -68,26 +71,27 @@ def _import_folder(folder: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def _ignore_event(_conversation: Any, _happening: StreamEvent | None) -> None:
-    """Only the figures are wanted."""
+def _ignore_event(_conversation: Any, _event: StreamEvent | None) -> None:
+    """Print nothing: JSON output has only the figures."""
 
 
 class _ConversationPrinter:
-    """Tells each step: what the model saw, then what it did."""
+    """Prints each step: what the model saw, then what it did."""
 
     def __init__(self) -> None:
+        # Calls end before their step does, but are printed below it.
         self._lines: list[tuple[str, str]] = []
 
-    def show(self, conversation: Any, happening: StreamEvent | None) -> None:
-        match happening:
+    def show(self, conversation: Any, event: StreamEvent | None) -> None:
+        match event:
             case None:
                 print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")
                 print_line(f"user       {conversation.message}")
-            case CallEndEvent(ran):
-                label = "search" if ran.is_discovery else "call"
-                self._lines.append((f"{label:<8} {ran.call.name} {ran.call.arguments}", ""))
-                if not ran.is_discovery:
-                    self._lines.append((f"{'result':<8} {ran.result.text}", "dim"))
+            case CallEndEvent(outcome):
+                label = "search" if outcome.is_discovery else "call"
+                self._lines.append((f"{label:<8} {outcome.call.name} {outcome.call.arguments}", ""))
+                if not outcome.is_discovery:
+                    self._lines.append((f"{'result':<8} {outcome.result.text}", "dim"))
             case LoadEvent(names):
                 self._lines.append((f"{'loaded':<8} {', '.join(names)}", "green"))
             case StepEndEvent(step):
@@ -98,15 +102,15 @@ class _ConversationPrinter:
                 pass
 
     def _print_step(self, step: RunStep) -> None:
-        seen = f"{len(step.active)} in view: {', '.join(step.active)}"
-        print_line(_shorten(f"step {step.number + 1:<5} {seen}"), style="cyan")
+        in_view = f"{len(step.active)} in view: {', '.join(step.active)}"
+        print_line(_shorten(f"step {step.number + 1:<5} {in_view}"), style="cyan")
         for line, style in self._lines:
             print_line(_shorten(f"  {line}"), style=style)
         self._lines.clear()
 
 
-def _print_costs(accounts: Sequence[Any], demo: ModuleType, by: TokenCounter) -> None:
-    rows = [_table_cells(account, demo) for account in accounts]
+def _print_costs(costs: Sequence[Any], demo: ModuleType, counter: TokenCounter) -> None:
+    rows = [_table_cells(cost, demo) for cost in costs]
     print_line("")
     print_table(
         (
@@ -121,7 +125,7 @@ def _print_costs(accounts: Sequence[Any], demo: ModuleType, by: TokenCounter) ->
             "design E",
         ),
         rows,
-        title=f"Tokens of tools, instructions and rules in a request ({by.name})",
+        title=f"Tokens of tools, instructions and rules in a request ({counter.name})",
     )
     print_line(
         "saved: of the last request; over all: of all requests, where everything-loaded is not "
@@ -129,8 +133,8 @@ def _print_costs(accounts: Sequence[Any], demo: ModuleType, by: TokenCounter) ->
     )
 
 
-def _table_cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
-    row = _cost_row(account, demo)
+def _table_cells(cost: Any, demo: ModuleType) -> tuple[str, ...]:
+    row = _cost_row(cost, demo)
     expected = row["expected"]
     return (
         row["kind"],
@@ -141,19 +145,19 @@ def _table_cells(account: Any, demo: ModuleType) -> tuple[str, ...]:
     )
 
 
-def _cost_row(account: Any, demo: ModuleType) -> dict[str, Any]:
-    totals = [weight.total for weight in account.weights]
+def _cost_row(cost: Any, demo: ModuleType) -> dict[str, Any]:
+    totals = [request.total for request in cost.requests]
     return {
-        "kind": account.kind,
+        "kind": cost.kind,
         "requests": len(totals),
-        "searches": account.searches,
+        "searches": cost.searches,
         "first": totals[0],
         "last": totals[-1],
         "each": totals,
-        "everything": account.everything,
-        "saved": round(account.last, 4),
-        "saved_over_all": round(account.overall, 4),
-        "expected": demo.EXPECTED.get(account.kind),
+        "everything": cost.everything,
+        "saved": round(cost.last, 4),
+        "saved_over_all": round(cost.overall, 4),
+        "expected": demo.EXPECTED.get(cost.kind),
     }
 
 

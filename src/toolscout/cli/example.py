@@ -1,4 +1,4 @@
-"""The embedded example of the gateway: a content system and two small servers, all local."""
+"""The built-in example of the gateway: a content management system and two small servers."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SERVERS = ("cms", "clock", "text")
 
 
 def write_example_config(folder: Path) -> Path:
-    """Write the configuration of the example into a folder, and give its path."""
+    """Write the configuration of the example into a folder and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    run = ["-m", "toolscout.cli.example"]
+    module = ["-m", "toolscout.cli.example"]
     entries = {
-        name: {"command": sys.executable, "args": [*run, name, str(folder / "site")]}
+        name: {"command": sys.executable, "args": [*module, name, str(folder / "site")]}
         for name in SERVERS
     }
     path = folder / "mcp.json"

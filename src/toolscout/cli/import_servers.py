@@ -1,13 +1,16 @@
-"""`toolscout import`: take over the servers of other clients."""
+"""`toolscout import`: import the servers of other MCP clients."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .output import json_option, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from ..gateway.imports.importer import ImportPlan
 
 _ACTION_TEXTS = {
     "add": "add",
@@ -42,7 +45,6 @@ def command(
     """
     from ..gateway.imports.clients import CLIENTS, find_client
     from ..gateway.imports.importer import (
-        ImportPlan,
         apply_import,
         plan_import,
         point_client,
@@ -50,22 +52,22 @@ def command(
     )
 
     chosen = [find_client(name) for name in clients] or list(CLIENTS)
-    found: ImportPlan = plan_import(chosen, target, home=Path.home(), folder=Path.cwd())
+    plan = plan_import(chosen, target, home=Path.home(), folder=Path.cwd())
     backups: list[str] = []
-    files = sorted({(s.client, s.path) for s in found.steps if s.action != "own"})
+    files = sorted({(s.client, s.path) for s in plan.steps if s.action != "own"})
     files = files if is_pointed else []
+    # Rendered once before anything is written: a file that cannot be changed is reported while
+    # nothing has been changed.
     for name, path in files:
-        render_client_config(
-            find_client(name), path, target
-        )  # whatever cannot be done is told before anything is
-    if is_applied and found.additions:
-        backups.append(str(apply_import(found) or ""))
+        render_client_config(find_client(name), path, target)
+    if is_applied and plan.additions:
+        backups.append(str(apply_import(plan) or ""))
     if is_applied:
         backups += [
             str(point_client(find_client(name), path, target) or "") for name, path in files
         ]
     if is_json:
-        row = _plan_to_dict(found, backups=[b for b in backups if b], is_applied=is_applied)
+        row = _plan_to_dict(plan, backups=[b for b in backups if b], is_applied=is_applied)
         print_json({**row, "pointed": [str(path) for _, path in files]})
         return
     print_table(
@@ -80,18 +82,18 @@ def command(
                 " ".join(s.variables),
                 str(s.path),
             )
-            for s in found.steps
+            for s in plan.steps
         ],
     )
-    for problem in found.problems:
+    for problem in plan.problems:
         print_line(problem, style="yellow")
-    _print_summary(found, target, backups, is_applied=is_applied)
+    _print_summary(plan, target, backups, is_applied=is_applied)
     for name, path in files:
         done = "points" if is_applied else "would point, with --apply,"
         print_line(f"{name}: {path} {done} at the gateway.")
 
 
-def _plan_to_dict(found: Any, *, backups: list[str], is_applied: bool) -> dict[str, Any]:
+def _plan_to_dict(plan: ImportPlan, *, backups: list[str], is_applied: bool) -> dict[str, Any]:
     steps = [
         {
             "client": s.client,
@@ -102,25 +104,25 @@ def _plan_to_dict(found: Any, *, backups: list[str], is_applied: bool) -> dict[s
             "place": s.place,
             "needs": list(s.variables),
         }
-        for s in found.steps
+        for s in plan.steps
     ]
     return {
-        "target": str(found.target),
+        "target": str(plan.target),
         "is_applied": is_applied,
         "steps": steps,
-        "problems": list(found.problems),
+        "problems": list(plan.problems),
         "backups": backups,
     }
 
 
-def _print_summary(found: Any, target: Path, backups: list[str], *, is_applied: bool) -> None:
-    if not found.additions:
+def _print_summary(plan: ImportPlan, target: Path, backups: list[str], *, is_applied: bool) -> None:
+    if not plan.additions:
         print_line("Nothing to add.")
     elif is_applied:
-        print_line(f"{len(found.additions)} servers added to {target}.", style="green")
+        print_line(f"{len(plan.additions)} servers added to {target}.", style="green")
     else:
         print_line(
-            f"{len(found.additions)} servers would be added to {target}: run again with --apply."
+            f"{len(plan.additions)} servers would be added to {target}: run again with --apply."
         )
     for backup in backups:
         if backup:

@@ -1,4 +1,4 @@
-"""`toolscout login`: agree in a browser, once, that the gateway may use a server."""
+"""`toolscout login`: log in to a server with OAuth, in a browser."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
     from ..sources.mcp.oauth_tokens import GrantStore
 
     setup = Setup.read(path)
-    wanted = _find_login_server(setup, server)
+    target = _find_login_server(setup, server)
     grants = GrantStore.of(setup.config)
     if forget:
-        was_there = grants.forget(wanted.url)
+        was_there = grants.forget(target.url)
         print_line(
-            f"Logged out of {wanted.name}." if was_there else f"No login for {wanted.name} is kept."
+            f"Logged out of {target.name}." if was_there else f"No login for {target.name} is kept."
         )
         return
-    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)  # what fails is told below
+    # log_in() raises with the reason; the SDK's own log lines would only repeat it.
+    logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
-    def show(url: str) -> None:
-        click.echo(f"Agree here that Toolscout may use {wanted.name}:\n{url}")
+    def show_url(url: str) -> None:
+        click.echo(f"Agree here that Toolscout may use {target.name}:\n{url}")
         if not no_browser:
             webbrowser.open(url)
 
-    grants.save(asyncio.run(log_in(wanted, show=show)))
-    print_line(f"Logged in to {wanted.name}.", style="green")
+    grants.save(asyncio.run(log_in(target, show_url=show_url)))
+    print_line(f"Logged in to {target.name}.", style="green")
 
 
 def _find_login_server(setup: Setup, name: str) -> Server:
-    """The server of that name, if one can log in to it."""
+    """The server with this name; raises if it cannot be logged in to."""
     servers = {s.name: s for s in setup.document.servers}
     if name not in servers:
         known = ", ".join(s.name for s in servers.values() if s.url) or "none"

@@ -1,4 +1,4 @@
-"""What is printed: tables for a reader, lines for a pipe, JSON for a script."""
+"""Output of commands: tables on a terminal, tab-separated lines in a pipe, or JSON."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    # Only what is printed for a person needs it: a gateway starts without.
+    # Rich is imported where it is used: a gateway must start without loading it.
     from rich.console import Console
     from rich.progress import Progress
 
 ProgressReporter = Callable[[str, int, int], None]
-"""Told what is being done, and how many of how many are done."""
+"""Gets a label, the number of finished items and the total."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def json_option(function: Decorated) -> Decorated:
-    """`--json`: everything as JSON, errors too."""
+    """`--json`: print everything as JSON, including errors."""
     return click.option("--json", "is_json", is_flag=True, help="Print JSON.")(function)
 
 
 def is_terminal() -> bool:
-    """Whether a person reads the output, rather than a pipe or a file."""
+    """Whether the output is a terminal, rather than a pipe or a file."""
     from rich.console import Console
 
     return Console().is_terminal
 
 
 def print_json(value: object, *, is_line: bool = False) -> None:
-    """Print a value for a script; one of many goes on a line of its own."""
+    """Print a value as JSON, on one line if it is one of many."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if is_line else 2))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print rows as a table on a terminal, as lines with tabs between otherwise."""
+    """Print rows as a table on a terminal, else as tab-separated lines."""
     if not is_terminal():
         for row in rows:
             click.echo("\t".join(" ".join(cell.split()) for cell in row))
@@ -57,12 +57,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
 
 
 def print_line(text: str, *, style: str = "") -> None:
-    """Print a line for a reader."""
+    """Print a line of plain text."""
     _console().print(text, style=style or None)
 
 
 def print_note(text: str) -> None:
-    """Print a remark on the output: dim on a terminal, else a comment that scripts can skip."""
+    """Print a remark: dim on a terminal, else as a `#` comment that scripts can skip."""
     if is_terminal():
         print_line(text, style="dim")
     else:
@@ -70,7 +70,7 @@ def print_note(text: str) -> None:
 
 
 def warn(text: str) -> None:
-    """Tell something that is worth knowing, beside the output; as JSON where that is asked for."""
+    """Print a warning to stderr, as JSON if the command has `--json`."""
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("is_json"):
         click.echo(json.dumps({"warning": {"message": text}}, ensure_ascii=False), err=True)
@@ -79,7 +79,8 @@ def warn(text: str) -> None:
 
 
 def _console(*, is_error: bool = False) -> Console:
-    """A console that prints text as it is: no markup, no emoji codes, no guessed colours."""
+    """A console that prints text as it is."""
+    # Tool descriptions are untrusted: `[red]` or `:smile:` in them must not be interpreted.
     from rich.console import Console
 
     return Console(stderr=is_error, soft_wrap=True, markup=False, emoji=False, highlight=False)
@@ -88,7 +89,7 @@ def _console(*, is_error: bool = False) -> Console:
 def print_error(
     code: str, message: str, *, hint: str = "", position: int | None = None, is_json: bool = False
 ) -> None:
-    """Tell on stderr what went wrong and what to do next."""
+    """Print an error and its hint to stderr."""
     if is_json:
         error: dict[str, Any] = {"code": code, "message": message, "hint": hint}
         if position is not None:
@@ -104,7 +105,8 @@ def print_error(
 
 @contextmanager
 def progress() -> Generator[ProgressReporter]:
-    """A bar on stderr for work that takes a while, if somebody is there to see it."""
+    """A progress bar on stderr if it is a terminal, else nothing."""
+    # On stderr, so that the output of a command can be piped while the bar is shown.
     if not sys.stderr.isatty():
         yield lambda _label, _done, _total: None
         return

@@ -1,4 +1,4 @@
-"""`toolscout pins`: what servers offered, what was approved, and what changed since."""
+"""`toolscout pins`: list, compare, approve and revoke the tools that servers offer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from ..errors import ConfigError
 from .output import Decorated, json_option, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from ..gateway.upstream.pins import PinLedger, PinStore
+    from ..gateway.upstream.pin_store import PinStore
+    from ..gateway.upstream.pins import PinLedger
 
 
 def config_option(function: Decorated) -> Decorated:
-    """`--config`: whose pins, where the gateway's own file says where its state is."""
+    """`--config FILE`, for a gateway whose configuration sets `home`."""
     return click.option(
         "--config",
         "path",
@@ -29,8 +30,9 @@ def config_option(function: Decorated) -> Decorated:
 
 
 def _open_pins(path: Path | None) -> PinStore:
-    from ..gateway.upstream.pins import PinStore
+    from ..gateway.upstream.pin_store import PinStore
 
+    # Only TOML has a [settings] table, and so a `home`.
     is_toml = path is not None and path.suffix == ".toml"
     return PinStore(Config.read(path if is_toml else None).state_folder / "pins")
 
@@ -52,9 +54,9 @@ def _require_pins(server: str, pins: PinStore) -> None:
 
 
 def _name_ledgers(ledgers: Iterable[PinLedger]) -> Callable[[PinLedger], str]:
-    """Servers by name; where several have it, each by the label that tells it apart."""
-    times = Counter(ledger.server for ledger in ledgers)
-    return lambda ledger: ledger.label if times[ledger.server] > 1 else ledger.server
+    """Names for printing: the server's name, or its label if several servers share the name."""
+    counts = Counter(ledger.server for ledger in ledgers)
+    return lambda ledger: ledger.label if counts[ledger.server] > 1 else ledger.server
 
 
 @click.group(name="pins")
@@ -85,9 +87,9 @@ def list_pins(*, path: Path | None, server: str | None, only_held: bool, is_json
     if is_json:
         print_json(rows)
         return
-    # Where a server is, only tells those of one name apart.
-    is_needed = any(name(ledger) != ledger.server for ledger in ledgers)
-    columns = ("server", "tool", "standing", "note", *(("place",) if is_needed else ()))
+    # The place is only needed to tell servers of the same name apart.
+    shows_place = any(name(ledger) != ledger.server for ledger in ledgers)
+    columns = ("server", "tool", "standing", "note", *(("place",) if shows_place else ()))
     print_table(columns, [tuple(row[column] for column in columns) for row in rows])
 
 
@@ -158,11 +160,12 @@ def _change_pins(
     path: Path | None,
     server: str,
     tools: tuple[str, ...],
-    move: Callable[[PinLedger], PinLedger],
-    done: str,
+    change: Callable[[PinLedger], PinLedger],
+    verb: str,
 ) -> None:
     pins = _open_pins(path)
     _require_pins(server, pins)
+    # Read and written under the lock, so that a running gateway cannot write in between.
     with pins.write_lock(server):
         before = pins.ledger(server)
         unknown = [t for t in tools if t not in before.pins]
@@ -171,7 +174,7 @@ def _change_pins(
                 f"Server {server!r} has no pin for {', '.join(unknown)}.",
                 hint=f"See them all: toolscout pins list {server}",
             )
-        after = move(before)
+        after = change(before)
         pins.save(after)
     changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
-    print_line(f"{server}: {done} {', '.join(changed) or 'nothing'}.")
+    print_line(f"{server}: {verb} {', '.join(changed) or 'nothing'}.")

@@ -1,4 +1,4 @@
-"""A conversation with the catalog: a query a line, until `:quit` or the end of input."""
+"""Interactive search: one query per line, until `:quit` or the end of input."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from .catalog_options import nearest_names
 from .output import print_error, print_line
 
 PROMPT = "search> "
+# One of them in German: queries may be in any language.
 DEMO = ("mail the invoice to Ann", "brauche ich morgen einen Regenschirm?", "server:cms +page")
 HELP = """\
 Type what you need, in any language. Also:
@@ -26,30 +27,31 @@ Type what you need, in any language. Also:
 SearchCallback = Callable[[Sequence[str]], Results]
 
 
-def run_repl(catalog: Catalog, ask: SearchCallback, *, first: Sequence[str] = ()) -> None:
-    """Answer lines until there are no more; with nothing to read, show a few searches."""
-    is_person = sys.stdin.isatty()
-    if is_person:
+def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] = ()) -> None:
+    """Answer lines until the input ends; if it is empty, run a few demo searches."""
+    is_interactive = sys.stdin.isatty()
+    if is_interactive:
         print_line(f"{len(catalog)} tools. Say what you need; :help tells more, :quit leaves.")
-    asked = 0
-    for line in _read_lines(first, is_person=is_person):
+    count = 0
+    for line in _read_lines(first, is_interactive=is_interactive):
         if line in (":quit", ":q", ":exit"):
             return
-        asked += 1
-        _run_line(catalog, ask, line)
-    if not asked and not is_person:
+        count += 1
+        _run_line(catalog, search, line)
+    # Without any input, as in a container or CI, the command still shows what it does.
+    if not count and not is_interactive:
         for query in DEMO:
             print_line(f"{PROMPT}{query}", style="bold")
-            _run_line(catalog, ask, query)
+            _run_line(catalog, search, query)
 
 
-def _read_lines(first: Sequence[str], *, is_person: bool) -> Iterator[str]:
+def _read_lines(first: Sequence[str], *, is_interactive: bool) -> Iterator[str]:
     yield from first
-    if is_person:
+    if is_interactive:
         _enable_history()
     while True:
         try:
-            line = (input(PROMPT) if is_person else input()).strip()
+            line = (input(PROMPT) if is_interactive else input()).strip()
         except (EOFError, KeyboardInterrupt):
             return
         if line:
@@ -57,15 +59,15 @@ def _read_lines(first: Sequence[str], *, is_person: bool) -> Iterator[str]:
 
 
 def _enable_history() -> None:
-    """Arrow keys and history, where the system has them."""
+    """Enable arrow keys and history if the platform has readline."""
     with suppress(ImportError):
         import_module("readline")
 
 
-def _run_line(catalog: Catalog, ask: SearchCallback, line: str) -> None:
+def _run_line(catalog: Catalog, search: SearchCallback, line: str) -> None:
     if not line.startswith(":"):
         try:
-            ask([line])
+            search([line])
         except ToolscoutError as error:
             print_error(error.code, str(error))
         return

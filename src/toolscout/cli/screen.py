@@ -1,4 +1,4 @@
-"""Where a conversation is read from and shown: a terminal in colour, or plain lines."""
+"""Input and output of a chat: a terminal in colour, or plain lines."""
 
 from __future__ import annotations
 
@@ -23,30 +23,28 @@ class Screen(Protocol):
         ...
 
     def say(self, text: str) -> None:
-        """A piece of what the model says."""
+        """Show more text of the model."""
         ...
 
     def note(self, label: str, text: str) -> None:
-        """A line about what happens."""
+        """Show a labelled line."""
         ...
 
 
 class LineReader:
-    """Lines of a file, read by a thread of their own so that the program goes on meanwhile.
+    """Reads lines of a file in a thread, without blocking the event loop."""
 
-    The thread dies with the program: nobody has to press Enter for it to end. A line that nobody
-    waited for to the end is the next one that is asked for.
-    """
-
+    # A daemon thread rather than `to_thread`: the program must be able to end while it waits for
+    # input. If the caller is cancelled, the pending line is the result of the next call.
     def __init__(self, source: TextIO) -> None:
         self._source = source
-        self._coming: asyncio.Future[str] | None = None
+        self._pending: asyncio.Future[str] | None = None
 
     async def read_line(self) -> str | None:
-        """The next line without its end; None at the end of the file."""
-        line = self._coming = self._coming or self._start_reading()
+        """The next line without its line break; None at the end of the file."""
+        line = self._pending = self._pending or self._start_reading()
         await asyncio.wait([line])
-        self._coming = None
+        self._pending = None
         text = line.result()
         return text.rstrip("\r\n") if text else None
 
@@ -56,29 +54,29 @@ class LineReader:
 
         def read() -> None:
             try:
-                settle = partial(line.set_result, self._source.readline())
-            except Exception as error:  # noqa: BLE001 - raised where the line is waited for
-                settle = partial(line.set_exception, _input_error(error))
-            with suppress(RuntimeError):  # the program has ended meanwhile
-                loop.call_soon_threadsafe(settle)
+                resolve = partial(line.set_result, self._source.readline())
+            except Exception as error:  # noqa: BLE001 - raised in read_line
+                resolve = partial(line.set_exception, _input_error(error))
+            with suppress(RuntimeError):  # the event loop has been closed
+                loop.call_soon_threadsafe(resolve)
 
         Thread(target=read, daemon=True).start()
         return line
 
 
 def _input_error(error: Exception) -> ToolscoutError:
-    is_code = isinstance(error, UnicodeDecodeError)
-    hint = f"Give it as text in {error.encoding.upper()}." if is_code else ""
+    is_encoding = isinstance(error, UnicodeDecodeError)
+    hint = f"Give it as text in {error.encoding.upper()}." if is_encoding else ""
     return ToolscoutError(f"The input cannot be read: {error}.", hint=hint)
 
 
 class PlainScreen:
-    """One line per thing, each with its label: for pipes, logs and tests."""
+    """One labelled line per event: for pipes, logs and tests."""
 
     def __init__(self, source: TextIO, target: TextIO) -> None:
         self._lines = LineReader(source)
         self._target = target
-        self._said: list[str] = []
+        self._pending_text: list[str] = []
 
     async def read(self) -> str | None:
         """The next line."""
@@ -86,18 +84,19 @@ class PlainScreen:
         return await self._lines.read_line()
 
     def say(self, text: str) -> None:
-        """Gather words until something else is to be shown."""
-        self._said.append(text)
+        """Collect text until something else is shown."""
+        self._pending_text.append(text)
 
     def note(self, label: str, text: str) -> None:
-        """A labelled line; further lines of the text are indented."""
+        """Print a labelled line; further lines of the text are indented."""
         self._flush()
         self._write(label, text)
 
     def _flush(self) -> None:
-        if text := "".join(self._said).strip():
+        # Text streams in small pieces; without a terminal each would become a line of its own.
+        if text := "".join(self._pending_text).strip():
             self._write("assistant", text)
-        self._said.clear()
+        self._pending_text.clear()
 
     def _write(self, label: str, text: str) -> None:
         indented = text.replace("\n", "\n  ")
@@ -115,7 +114,7 @@ _STYLES = {
 
 
 class ColourScreen:
-    """A terminal: words appear as they come, and what happens beside them is in colour."""
+    """A terminal: text appears as it streams, and events are in colour."""
 
     def __init__(self, source: TextIO, console: Console) -> None:
         self._lines = LineReader(source)
@@ -123,18 +122,18 @@ class ColourScreen:
         self._is_open = False
 
     async def read(self) -> str | None:
-        """The next line, after a prompt."""
+        """The next line, read after a prompt."""
         self._end_line()
         self._console.print(Text("› ", style="bold blue"), end="")
         return await self._lines.read_line()
 
     def say(self, text: str) -> None:
-        """Show words at once."""
+        """Print text at once."""
         self._is_open = True
         self._console.out(text, end="", highlight=False)
 
     def note(self, label: str, text: str) -> None:
-        """A line in the colour of its label."""
+        """Print a line in the colour of its label."""
         self._end_line()
         self._console.print(Text(f"{label} ", style=_STYLES.get(label, "dim")) + Text(text))
 
@@ -145,7 +144,7 @@ class ColourScreen:
 
 
 def open_screen() -> Screen:
-    """Colour where a person sits at a terminal, plain lines elsewhere."""
+    """Colour on a terminal, plain lines elsewhere."""
     if sys.stdin.isatty() and sys.stdout.isatty():
         return ColourScreen(sys.stdin, Console())
     return PlainScreen(sys.stdin, sys.stdout)

@@ -1,4 +1,4 @@
-"""`toolscout search`: one search, or many in a row."""
+"""`toolscout search`: one search from the arguments, or an interactive session."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .output import json_option, print_json, print_line, print_note, print_table
 from .repl import run_repl
 
 EXIT_NOT_ANSWERED = 1
-LOW_CONFIDENCE = 0.2
+LOW_CONFIDENCE = 0.2  # below it, the output suggests that no tool may fit
 
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """What a search was asked for."""
+    """The options of a search."""
 
     query: tuple[str, ...]
     paths: tuple[Path, ...]
@@ -46,12 +46,12 @@ class SearchOptions:
 
     @property
     def reads_lines(self) -> bool:
-        """Whether queries are read line by line."""
+        """Whether queries are read from the input, line by line."""
         return self.interactive or not self.queries
 
     @property
     def queries(self) -> list[str]:
-        """The queries: all words of the command line are one, and each `--also` is another."""
+        """All words of the command line as one query, and each `--also` as another."""
         return [*([" ".join(self.query)] if self.query else []), *self.also]
 
 
@@ -89,54 +89,57 @@ class SearchOptions:
 @click.option("--explain", is_flag=True, help="Show how the query was read and why tools fit.")
 @click.option("--interactive", "-i", is_flag=True, help="Ask again and again; the default.")
 @json_option
-def command(**given: Any) -> int:
+def command(**options: Any) -> int:
     """Find the tools that fit QUERY.
 
     Words in any language, or a form of the query language: select:a,b · +required · -excluded ·
     server:name · category:name · /pattern/. Without QUERY, queries are read line by line.
     """
-    return _run_search(SearchOptions(**given))
+    return _run_search(SearchOptions(**options))
 
 
-def _run_search(asked: SearchOptions) -> int:
-    read = parse_all(_unwrap_single(asked.queries), mode=asked.mode)  # a mistake is told at once
-    catalog = load_and_warn(asked.paths)
-    allow = tool_filter(catalog, asked.servers, asked.tools)
+def _run_search(options: SearchOptions) -> int:
+    # Parsed first, so that a mistake in the query is reported before the catalog is loaded.
+    parsed = parse_all(_unwrap_single(options.queries), mode=options.mode)
+    catalog = load_and_warn(options.paths)
+    allow = tool_filter(catalog, options.servers, options.tools)
     with open_engine(
-        catalog, embedder=asked.embedder, no_cache=asked.no_cache, cut=asked.cut
+        catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut
     ) as engine:
 
         def search_and_print(texts: Sequence[str]) -> Results:
-            wanted = _unwrap_single(texts)
-            results = engine.search(wanted, limit=asked.limit, allow=allow, mode=asked.mode)
-            _print_answer(results, wanted, asked)
+            queries = _unwrap_single(texts)
+            results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
+            _print_answer(results, queries, options)
             return results
 
         has_vectors = engine.embedders and not engine.status.problem
-        if has_vectors and (asked.reads_lines or any(query.words for query in read)):
-            engine.search("warm up", limit=1)  # loading the encoder is no part of `took_ms`
-        if asked.reads_lines:
-            run_repl(catalog, search_and_print, first=asked.queries)
+        if has_vectors and (options.reads_lines or any(query.words for query in parsed)):
+            engine.search("warm up", limit=1)  # `took_ms` must not include loading the encoder
+        if options.reads_lines:
+            run_repl(catalog, search_and_print, first=options.queries)
             return 0
-        return 0 if search_and_print(asked.queries).answered else EXIT_NOT_ANSWERED
+        return 0 if search_and_print(options.queries).answered else EXIT_NOT_ANSWERED
 
 
 def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:
     return texts[0] if len(texts) == 1 else texts
 
 
-def _print_answer(results: Results, wanted: str | Sequence[str], asked: SearchOptions) -> None:
-    read = [q.render() for q in parse_all(wanted, mode=asked.mode)] if asked.explain else []
-    if asked.is_json:
-        found = results_to_dict(results, explain=asked.explain, read=read)
-        print_json(found, is_line=asked.reads_lines)
+def _print_answer(results: Results, queries: str | Sequence[str], options: SearchOptions) -> None:
+    read_as: list[str] = []
+    if options.explain:
+        read_as = [query.render() for query in parse_all(queries, mode=options.mode)]
+    if options.is_json:
+        row = results_to_dict(results, explain=options.explain, read_as=read_as)
+        print_json(row, is_line=options.reads_lines)
     else:
-        print_results(results, explain=asked.explain, read=read, cut=asked.cut)
+        print_results(results, explain=options.explain, read_as=read_as, cut=options.cut)
 
 
-def results_to_dict(results: Results, *, explain: bool, read: Sequence[str]) -> dict[str, Any]:
-    """The answer in the form that scripts rely on."""
-    found: dict[str, Any] = {
+def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) -> dict[str, Any]:
+    """The results as JSON; scripts rely on these keys."""
+    row: dict[str, Any] = {
         "query": results.query,
         "confidence": results.confidence,
         "answered": results.answered,
@@ -145,14 +148,14 @@ def results_to_dict(results: Results, *, explain: bool, read: Sequence[str]) -> 
         "near": list(results.near),
         "notes": list(results.notes),
     }
-    return found | {"read_as": list(read)} if explain else found
+    return row | {"read_as": list(read_as)} if explain else row
 
 
 def print_results(
-    results: Results, *, explain: bool, read: Sequence[str], cut: float = 0.0
+    results: Results, *, explain: bool, read_as: Sequence[str], cut: float = 0.0
 ) -> None:
-    """The answer for a reader."""
-    for text in read:
+    """Print the results as a table with notes."""
+    for text in read_as:
         print_note(f"read as: {text}")
     if results.hits:
         columns = ("tool", "score", "what it does", "why")
@@ -184,7 +187,7 @@ def _table_row(hit: Hit) -> tuple[str, ...]:
 
 
 def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "name": hit.name,
         "score": hit.score,
         "why": [str(reason) for reason in hit.why],
@@ -193,8 +196,8 @@ def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
         "category": hit.tool.category,
     }
     if explain:
-        found["reasons"] = [
+        row["reasons"] = [
             {"arm": r.arm, "field": r.field, "words": list(r.words), "score": r.score}
             for r in hit.why
         ]
-    return found
+    return row

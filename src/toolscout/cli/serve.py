@@ -1,4 +1,4 @@
-"""`toolscout serve`: the gateway, over stdio or HTTP."""
+"""`toolscout serve`: run the gateway over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..gateway.setup import Setup
 
 DEFAULT_PORT = 8765
-_LAST_PORT = 65_535
+_MAX_PORT = 65_535
 _WELCOME = """\
 Toolscout serves {servers} at {url}{path}
 
@@ -40,25 +40,25 @@ _TRY_EXAMPLE = (
 
 
 class Address(click.ParamType[tuple[str, int]]):
-    """HOST:PORT, either of which may be left out."""
+    """HOST:PORT, with either part optional."""
 
     name = "HOST:PORT"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, int]:
-        """Read an address."""
+        """Parse an address."""
         if isinstance(value, tuple):
             return value  # pyright: ignore[reportUnknownVariableType] -- converted before
-        host, found, port = str(value).rpartition(":")
-        if not found:
+        host, colon, port = str(value).rpartition(":")
+        if not colon:  # only a host, or only a port
             host, port = (port, "") if not port.isdigit() else ("", port)
         try:
             number = int(port or DEFAULT_PORT)
         except ValueError:
             self.fail(f"{value!r} is not HOST:PORT.", param, ctx)
-        if not 0 <= number <= _LAST_PORT:
-            self.fail(f"{number} is not a port: they end at {_LAST_PORT}.", param, ctx)
+        if not 0 <= number <= _MAX_PORT:
+            self.fail(f"{number} is not a port: they end at {_MAX_PORT}.", param, ctx)
         return host.strip("[]") or "127.0.0.1", number
 
 
@@ -121,16 +121,17 @@ def command(
         config = Config.read(home=str(home))
         path = write_example_config(home)
     with _pause_gc():
-        serving = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
+        runner = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
     if is_stdio:
-        serving.serve_stdio()
+        runner.serve_stdio()
     else:
-        serving.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+        runner.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
 
 
 @contextmanager
 def _pause_gc() -> Generator[None]:
-    """Keep the garbage collector out of the imports: all that they make stays for good."""
+    # Imports create many objects that live as long as the process. Collecting while they are made
+    # finds nothing, and freeze() keeps later collections from looking at them again.
     gc.disable()
     try:
         yield
@@ -151,6 +152,7 @@ class GatewayRunner:
         config: Config | None,
         is_verbose: bool = False,
     ) -> None:
+        # Imported here: FastMCP is slow to import, and other commands do not need it.
         from ..gateway import gateway, server
         from ..gateway.client import auth
         from ..telemetry.logs import log_event
@@ -160,6 +162,7 @@ class GatewayRunner:
         self._overrides = overrides
         self._config = config
         setup = self.read_setup()
+        # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
@@ -168,23 +171,25 @@ class GatewayRunner:
         )
 
     def read_setup(self) -> Setup:
-        """The configuration as it is now."""
+        """Read the configuration as it is now."""
         from ..gateway.setup import Setup
 
         return Setup.read(self._path, overrides=self._overrides, config=self._config)
 
     def serve_stdio(self) -> None:
-        """Serve one client, until it goes."""
-        asyncio.run(self._server.serve_stdio(self._gateway, again=self.read_setup))
+        """Serve one client until it disconnects."""
+        asyncio.run(self._server.serve_stdio(self._gateway, read_setup=self.read_setup))
 
     def serve_http(self, host: str, port: int) -> None:
-        """Serve many, until stopped, having said how to connect."""
+        """Print how to connect, and serve clients until stopped."""
         self._auth.check_exposure(host, self._gateway.setup.settings.auth)
         listener = self._server.bind_socket(host, port)
-        shown = f"[{host}]" if ":" in host else host
+        url_host = f"[{host}]" if ":" in host else host
         names = ", ".join(s.name for s in self._gateway.setup.document.servers)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
-        url = f"http://{shown}:{listener.getsockname()[1]}"
+        url = f"http://{url_host}:{listener.getsockname()[1]}"
         sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
         with suppress(KeyboardInterrupt):
-            asyncio.run(self._server.serve_http(self._gateway, listener, again=self.read_setup))
+            asyncio.run(
+                self._server.serve_http(self._gateway, listener, read_setup=self.read_setup)
+            )

@@ -1,4 +1,4 @@
-"""`toolscout tokens`: what tools cost in the context, whole and under each profile."""
+"""`toolscout tokens`: counts what tools cost in the context, in full and by profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..config import Config
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import EVERYTHING, get_profile, profile_names
 from ..errors import ConfigError
-from ..evals.caching import Bill
+from ..evals.cache_costs import Bill
 from ..evals.conversation import read_conversation
 from ..evals.costs import CostEstimator
 from ..evals.replay import compare_surfaces
@@ -52,40 +52,44 @@ def command(
     everything that the model then reads: tools, instructions, searches and replies. The saving is
     that of the first request. Searches here go by words alone.
     """
+    # Without an embedder: the counts need the size of the replies, not the best hits.
     engine = Engine(load_and_warn(paths))
-    by = get_counter(Config.read().counter)
-    scale = CostEstimator(engine=engine, counter=by, target=model)
-    everything = scale.full_catalog_tokens()
+    counter = get_counter(Config.read().counter)
+    estimator = CostEstimator(engine=engine, counter=counter, target=model)
+    everything = estimator.full_catalog_tokens()
     report: dict[str, Any] = {
-        "counter": by.name,
-        "is_exact": by.is_exact,
+        "counter": counter.name,
+        "is_exact": counter.is_exact,
         "tools": len(engine.catalog),
         "everything": everything,
-        "profiles": _count_profiles(scale, _select_profiles(chosen), everything),
+        "profiles": _count_profiles(estimator, _select_profiles(chosen), everything),
     }
     if conversation is not None:
         steps = read_conversation(_read_text(conversation))
-        told = get_profile(chosen) if chosen else get_profile(Config.read().profile)
-        bills = compare_surfaces(steps, target=model, engine=engine, profile=told, by=by)
+        profile = get_profile(chosen) if chosen else get_profile(Config.read().profile)
+        bills = compare_surfaces(
+            steps, target=model, engine=engine, profile=profile, counter=counter
+        )
         report["conversation"] = {surface: _bill_row(bill) for surface, bill in bills.items()}
     print_json(report) if is_json else _print_report(report)
     return 0
 
 
 def _select_profiles(name: str | None) -> list[Profile]:
-    wanted = [name] if name else [n for n in profile_names() if n != EVERYTHING.name]
-    return [get_profile(n) for n in wanted]
+    # `everything` is the baseline that the others are compared with.
+    names = [name] if name else [n for n in profile_names() if n != EVERYTHING.name]
+    return [get_profile(n) for n in names]
 
 
 def _count_profiles(
-    scale: CostEstimator, profiles: list[Profile], everything: int
+    estimator: CostEstimator, profiles: list[Profile], everything: int
 ) -> dict[str, Any]:
     rows: dict[str, Any] = {}
     with progress() as step:
-        for done, wanted in enumerate(profiles):
+        for done, profile in enumerate(profiles):
             step("profiles", done, len(profiles))
-            cost = scale.cost(wanted)
-            rows[wanted.name] = {
+            cost = estimator.cost(profile)
+            rows[profile.name] = {
                 "start": cost.start,
                 "after_1": cost.after_1,
                 "after_5": cost.after_5,
@@ -115,8 +119,8 @@ def _bill_row(bill: Bill) -> dict[str, Any]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    how = "counted with" if report["is_exact"] else "an estimate, not a count:"
-    print_line(f"{report['tools']} tools, {how} {report['counter']}")
+    method = "counted with" if report["is_exact"] else "an estimate, not a count:"
+    print_line(f"{report['tools']} tools, {method} {report['counter']}")
     rows = [("everything loaded", f"{report['everything']:,}", "", "", "")]
     rows += [
         (name, f"{r['start']:,}", f"{r['after_1']:,}", f"{r['after_5']:,}", f"{r['saved']:.1%}")

@@ -1,1 +1,1 @@
-"""What the model sees now."""
+"""What a model sees: profiles, views, sessions and discovery tools."""

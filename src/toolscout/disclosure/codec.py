@@ -1,4 +1,4 @@
-"""Definitions as they are kept with a session: packed small, since a hosted search is sent all."""
+"""Encode tool definitions compactly for storage with a session."""
 
 from __future__ import annotations
 
@@ -8,29 +8,32 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
+from ..catalog.sanitization import compact_json
 from ..catalog.schema import Schema
 from ..catalog.tool import Annotations, Tool
 
 
 def pack_tools(tools: Iterable[Tool]) -> str:
-    """What a view shows of some tools, as one text; the rest is looked up when they are called."""
+    """The parts of some tools that a view shows, as one text."""
     rows = [_tool_row(tool) for tool in tools]
     if not rows:
         return ""
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    # A model's half of a surrogate pair can be no part of a definition that goes out as UTF-8.
-    return base64.b85encode(zlib.compress(text.encode("utf-8", "replace"))).decode()
+    # A hosted search is sent the whole catalog, and all of it is stored: 33 kB for 117 tools, 1 MB
+    # for 5,248 (docs/decisions/sessions.md). JSON carries base 85 without escapes. "replace"
+    # stands for lone surrogates, which UTF-8 cannot encode.
+    data = compact_json(rows).encode("utf-8", "replace")
+    return base64.b85encode(zlib.compress(data)).decode()
 
 
 def unpack_tools(text: str) -> tuple[Tool, ...]:
-    """The tools again, in their order; a ValueError where the text is not of this kind."""
+    """The tools in a packed text, in order; raises ValueError for any other text."""
     if not text:
         return ()
     try:
         rows = json.loads(zlib.decompress(base64.b85decode(text)))
         return tuple(tool_from_row(row) for row in rows)
     except (zlib.error, KeyError, TypeError) as error:
-        raise ValueError(f"these are no packed definitions ({error})") from error
+        raise ValueError(f"not packed definitions ({error})") from error
 
 
 def tool_from_row(row: dict[str, Any]) -> Tool:

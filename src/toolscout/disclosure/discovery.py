@@ -1,4 +1,4 @@
-"""What a call of a discovery tool does: a new session, an answer, and nothing else."""
+"""Answer calls of discovery tools: pure functions from a session to a reply and a new session."""
 
 from __future__ import annotations
 
@@ -12,34 +12,30 @@ from ..catalog.tool import Tool
 from ..errors import ToolscoutError, UnknownTool
 from ..events import Event
 from ..search.engine import Allow, Engine
-from .metatools import Metatool, Role, role_for_name
-from .name_resolution import nearest_names, resolve_name
-from .profile import Profile
+from .profile import Metatool, Profile, Role, role_for_name
 from .reply import ToolSearchResult, json_result, render_side_notes
+from .resolution import resolve_name, unknown_tool_message
 from .scope import Scope
 from .search_arguments import invalid_arguments, read_object, read_search_arguments, read_tool_names
 from .session_state import SessionState
 from .snapshot import record_delivery
 from .tool_search import find_tools, overflow_names
 
-UNKNOWN_TOOL_PREFIX = "There is no tool "
-"""How an answer begins that knows no tool of a name."""
-
-LIST_FULL_HEADING = "Your tool list is full. Run with {bridge}:"
-"""The line above the definitions of found tools that a provider's list has no room for."""
+LIST_FULL_HEADING = "Your tool list is full. Run with {dispatcher}:"
+"""The line above the definitions of found tools that do not fit in a provider's list."""
 
 RulesLookup = Callable[[Sequence[Tool]], str]
-"""Gives the rules of use that go with some tools."""
+"""Returns the rules of use for some tools."""
 
 
 def no_rules(_: Sequence[Tool]) -> str:
-    """No rules go with any tool."""
+    """No rules."""
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class InnerCall:
-    """The call that a `call_tool` stands for: it is authorised, validated and logged as itself."""
+    """The call inside a `call_tool`: it is authorised, validated and logged under its own name."""
 
     name: str
     arguments: Mapping[str, Any]
@@ -47,7 +43,7 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a discovery tool did. With `call` set, that call is to be run and answers instead."""
+    """The outcome of a discovery tool; if `call` is set, run that call and return its result."""
 
     session: SessionState
     result: Result
@@ -59,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryCall:
-    """One call of a discovery tool, with all it may know."""
+    """One call of a discovery tool, with everything needed to answer it."""
 
     profile: Profile
     tool: Metatool
@@ -70,19 +66,20 @@ class DiscoveryCall:
 
     @property
     def session(self) -> SessionState:
-        """The session as it is before the call."""
+        """The session before the call."""
         return self.scope.session
 
     def answer(self, result: Result) -> Outcome:
-        """An outcome that only says something."""
+        """An outcome that leaves the session unchanged."""
         return Outcome(session=self.session, result=result)
 
 
 def role_of(profile: Profile, name: str, catalog: Catalog) -> Role | None:
-    """What a name does as a discovery tool; other designs' spellings count if no tool has them."""
+    """The role of a discovery tool by its name here, or by its name in another design."""
     for candidate in profile.metatools:
         if candidate.name == name:
             return candidate.role
+    # A real tool called `list_tools` wins over the spelling of another design.
     role = None if name in catalog else role_for_name(name)
     return role if role is not None and _tool_for(profile, role) else None
 
@@ -102,7 +99,7 @@ def discover(
     allow: Allow | None = None,
     rules: RulesLookup = no_rules,
 ) -> Outcome:
-    """Answer a call of a discovery tool; whatever is wrong with it is said in the answer."""
+    """Answer a call of a discovery tool; errors become replies and are never raised."""
     role = role_of(profile, name, catalog)
     tool = _tool_for(profile, role) if role else None
     scope = Scope.of(profile.policy, catalog, session, allow)
@@ -110,59 +107,58 @@ def discover(
         known = ", ".join(m.name for m in profile.metatools)
         text = f"{name} is not a discovery tool of the profile {profile.name}; they are: {known}."
         return Outcome(session=session, result=Result.error(text))
-    ask = DiscoveryCall(
+    call = DiscoveryCall(
         profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
     )
     try:
-        outcome = _ROLE_ACTIONS[role](ask)
+        outcome = _ROLE_ACTIONS[role](call)
     except ToolscoutError as error:
-        return ask.answer(profile.render_error(error))
+        return call.answer(profile.render_error(error))
     loaded = [t for n in outcome.loaded if (t := scope.get(n)) is not None]
-    outcome = (
-        replace(outcome, session=record_delivery(outcome.session, loaded)) if loaded else outcome
-    )
-    return _add_overflow_definitions(ask, outcome, [*loaded, *outcome.found])
+    if loaded:
+        outcome = replace(outcome, session=record_delivery(outcome.session, loaded))
+    tools = [*loaded, *outcome.found]
+    return _add_overflow_definitions(call, outcome, tools) if tools else outcome
 
 
 def _add_overflow_definitions(
-    ask: DiscoveryCall, outcome: Outcome, tools: Sequence[Tool]
+    call: DiscoveryCall, outcome: Outcome, tools: Sequence[Tool]
 ) -> Outcome:
-    """The outcome that also says how to run what the provider's list has no room for."""
-    over = overflow_names(ask.profile, replace(ask.scope, session=outcome.session))
-    full = {t.name: t for t in tools if t.name in over}
-    bridge = ask.profile.dispatcher()
-    if not full or bridge is None:
+    """Add how to run tools that do not fit in the provider's list, and their definitions."""
+    overflow = overflow_names(call.profile, replace(call.scope, session=outcome.session))
+    unlisted = {t.name: t for t in tools if t.name in overflow}
+    dispatcher = call.profile.dispatcher()
+    if not unlisted or dispatcher is None:
         return outcome
-    text = (
-        f"{LIST_FULL_HEADING.format(bridge=bridge.name)}\n{ask.profile.describe([*full.values()])}"
-    )
+    heading = LIST_FULL_HEADING.format(dispatcher=dispatcher.name)
+    text = f"{heading}\n{call.profile.describe([*unlisted.values()])}"
     result = replace(outcome.result, content=(*outcome.result.content, Content(text=text)))
     return replace(outcome, result=result)
 
 
-def _search(ask: DiscoveryCall) -> Outcome:
-    asked = read_search_arguments(ask.profile, ask.tool, ask.arguments)
-    if not ask.scope.catalog:
-        return ask.answer(Result.error("No tools are connected now, so there is nothing to find."))
-    finding = find_tools(ask.profile, asked, ask.scope, ask.engine)
-    session = finding.session
-    found = replace(
-        finding.found, rules=ask.rules(finding.found.tools) if finding.found.tools else ""
-    )
+def _search(call: DiscoveryCall) -> Outcome:
+    arguments = read_search_arguments(call.profile, call.tool, call.arguments)
+    if not call.scope.catalog:
+        return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
+    search = find_tools(call.profile, arguments, call.scope, call.engine)
+    rules = call.rules(search.found.tools) if search.found.tools else ""
+    found = replace(search.found, rules=rules)
     return Outcome(
-        session=session,
-        result=_render_reply(ask.profile, found),
+        session=search.session,
+        result=_render_reply(call.profile, found),
         loaded=found.loaded,
         found=found.tools,
-        events=_search_events(session, found),
+        events=_search_events(search.session, found),
     )
 
 
 def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
-    """The reply; where the model is shown tools instead of it, with words that go beside them."""
+    """The profile's reply, with side notes as a second block for a native answer."""
+    # For a native answer the provider replaces the first block by the tools. Rules, unmatched
+    # queries and news would be lost in it, so they go into a block of their own.
     result = profile.reply(found)
-    words = render_side_notes(found) if found.is_native_answer else ""
-    return replace(result, content=(*result.content, Content(text=words))) if words else result
+    notes = render_side_notes(found) if found.is_native_answer else ""
+    return replace(result, content=(*result.content, Content(text=notes))) if notes else result
 
 
 def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Event, ...]:
@@ -174,97 +170,91 @@ def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Even
     return (search, Event("load", session.id, {"names": found.loaded}))
 
 
-def _load(ask: DiscoveryCall) -> Outcome:
-    """Load by name; say what was added, what was there, what does not exist."""
-    names = read_tool_names(ask.tool, ask.arguments)
-    server = ask.arguments.get("server")
+def _load(call: DiscoveryCall) -> Outcome:
+    """Load by name; report added, already available, missing and ambiguous names."""
+    names = read_tool_names(call.tool, call.arguments)
+    server = call.arguments.get("server")
     added: list[str] = []
     already: list[str] = []
-    apart: list[str] = []
+    ambiguous: list[str] = []
     missing: list[str] = []
     for name in names:
-        tools = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
+        tools = resolve_name(name, call.scope, aliases=call.profile.aliases)
         if isinstance(server, str) and server:
             tools = tuple(t for t in tools if t.server == server)
         if not tools:
             missing.append(name)
         elif len(tools) > 1:
-            apart += [t.name for t in tools]
+            ambiguous += [t.name for t in tools]
         for tool in tools:
-            seen = tool.name in added or ask.scope.visibility(tool).in_view
-            (already if seen else added).append(tool.name)
+            is_known = tool.name in added or call.scope.visibility(tool).in_view
+            (already if is_known else added).append(tool.name)
     lines = _format_groups(
         ("Added", added),
         ("Already available", already),
         ("Not found", missing),
-        ("On several servers, added under their full names", apart),
+        ("On several servers, added under their full names", ambiguous),
     )
-    session = ask.session.load(*added, at_most=ask.profile.limits.loaded)
+    session = call.session.load(*added, at_most=call.profile.limits.loaded)
     event = (Event("load", session.id, {"names": tuple(added)}),) if added else ()
     return Outcome(session=session, result=Result.of(lines), loaded=tuple(added), events=event)
 
 
-def _unload(ask: DiscoveryCall) -> Outcome:
-    """Unload by name; discovery tools and pinned ones stay."""
-    names = read_tool_names(ask.tool, ask.arguments)
+def _unload(call: DiscoveryCall) -> Outcome:
+    """Unload by name; discovery tools and pinned tools stay."""
+    names = read_tool_names(call.tool, call.arguments)
     removed: list[str] = []
-    kept: list[str] = []
+    not_loaded: list[str] = []
     for name in names:
-        tools = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
-        loaded = [t.name for t in tools if t.name in ask.scope.loaded]
-        loaded = loaded or ([name] if name in ask.scope.loaded else [])
+        tools = resolve_name(name, call.scope, aliases=call.profile.aliases)
+        loaded = [t.name for t in tools if call.scope.is_loaded(t.name)]
+        # A loaded tool whose server is gone resolves to nothing, but its name can be unloaded.
+        loaded = loaded or ([name] if call.scope.is_loaded(name) else [])
         removed += loaded
-        kept += [] if loaded else [name]
-    lines = _format_groups(("Removed", removed), ("Not loaded, so nothing to remove", kept))
-    session = ask.session.unload(*removed)
+        not_loaded += [] if loaded else [name]
+    lines = _format_groups(("Removed", removed), ("Not loaded, so nothing to remove", not_loaded))
+    session = call.session.unload(*removed)
     event = (Event("unload", session.id, {"names": tuple(removed)}),) if removed else ()
     return Outcome(session=session, result=Result.of(lines), events=event)
 
 
-def _list(ask: DiscoveryCall) -> Outcome:
-    """Every name there is, in order."""
-    own = [m.name for m in ask.profile.metatools if m.shown] if ask.profile.lists_itself else []
-    names = sorted({*own, *(t.name for t in ask.scope.tools)})
-    return ask.answer(json_result({"total": len(names), "tools": names}, indent=2))
+def _list(call: DiscoveryCall) -> Outcome:
+    """Every name there is, sorted."""
+    own = (
+        [m.name for m in call.profile.metatools if m.surfaces] if call.profile.lists_itself else []
+    )
+    names = sorted({*own, *(t.name for t in call.scope.tools)})
+    return call.answer(json_result({"total": len(names), "tools": names}, indent=2))
 
 
-def _describe(ask: DiscoveryCall) -> Outcome:
-    """The whole definitions of some tools, and the nearest names of those that do not exist."""
-    names = read_tool_names(ask.tool, ask.arguments)
+def _describe(call: DiscoveryCall) -> Outcome:
+    """The complete definitions of some tools, and the nearest names for unknown ones."""
+    names = read_tool_names(call.tool, call.arguments)
     tools: dict[str, Tool] = {}
     missing: list[str] = []
     for name in names:
-        found = resolve_name(name, ask.scope, aliases=ask.profile.aliases)
+        found = resolve_name(name, call.scope, aliases=call.profile.aliases)
         tools |= {t.name: t for t in found}
         if not found:
-            missing.append(unknown_tool_message(ask.profile, name, ask.scope, ask.engine))
-    session = ask.session.load(*tools, at_most=ask.profile.limits.loaded)
-    text = "\n\n".join([*([ask.profile.describe([*tools.values()])] if tools else []), *missing])
+            missing.append(unknown_tool_message(call.profile, name, call.scope, call.engine))
+    # The model has the schemas now, so the tools count as loaded and calls are not refused.
+    session = call.session.load(*tools, at_most=call.profile.limits.loaded)
+    text = "\n\n".join([*([call.profile.describe([*tools.values()])] if tools else []), *missing])
     result = Result.of(text) if tools else Result.error(text, code=UnknownTool.code)
     return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
 
 
-def _call(ask: DiscoveryCall) -> Outcome:
-    """Hand over the inner call."""
-    name, arguments = ask.arguments.get("name"), ask.arguments.get("arguments", {})
+def _call(call: DiscoveryCall) -> Outcome:
+    """Return the inner call for the caller to run."""
+    name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
     if not isinstance(name, str) or not name.strip():
-        raise invalid_arguments(ask.tool, "name must be the name of a tool")
-    beside = {k: v for k, v in ask.arguments.items() if k not in ("name", "arguments")}
+        raise invalid_arguments(call.tool, "name must be the name of a tool")
+    beside = {k: v for k, v in call.arguments.items() if k not in ("name", "arguments")}
     if beside and arguments:
-        raise invalid_arguments(ask.tool, f"{', '.join(beside)} must stand inside arguments")
-    # Some models write the inner arguments beside the name; none is lost by that.
-    inner = InnerCall(name.strip(), read_object(ask.tool, beside or arguments))
-    return replace(ask.answer(Result.of("")), call=inner)
-
-
-def unknown_tool_message(profile: Profile, name: str, scope: Scope, engine: Engine) -> str:
-    """Says that there is no such tool, with the nearest names and the way to find others."""
-    near = nearest_names(name, scope, engine)
-    also = f" Nearest names: {', '.join(near)}." if near else ""
-    # Where everything is in view, no search is.
-    is_whole = scope.is_small and profile.surface != "dispatch"
-    look = " Look for others with a search." if profile.tool_for("search") and not is_whole else ""
-    return f"{UNKNOWN_TOOL_PREFIX}{name[:100]!r}.{also}{look}"
+        raise invalid_arguments(call.tool, f"{', '.join(beside)} must stand inside arguments")
+    # Some models write the inner arguments beside the name. They are taken from there.
+    inner = InnerCall(name.strip(), read_object(call.tool, beside or arguments))
+    return replace(call.answer(Result.of("")), call=inner)
 
 
 def _format_groups(*groups: tuple[str, list[str]]) -> str:

@@ -1,7 +1,7 @@
-"""Calls and their results, read out of a conversation in any provider's form.
+"""Read tool calls and their results from a conversation in any provider's format.
 
-Only what a protocol marks as a call or as the result of one is read; what anybody merely says is
-not. A result counts only for a call that was made.
+Only what a protocol marks as a call or a result counts, never plain text. A result counts only
+for a call that was made.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, cast
 
 @dataclass(frozen=True, slots=True)
 class ToolExchange:
-    """One call and what came back: `text`, `value` where it was JSON, `references` to tools.
+    """One call and its result: `text`, `value` if it was JSON, and `references` to tools.
 
-    With `defines` the provider took the definitions of tools from the answer.
+    With `defines` the provider loaded tool definitions from the result.
     """
 
     name: str
@@ -44,30 +44,31 @@ class _ResultBlock:
 
 
 def tool_exchanges(messages: Iterable[object]) -> tuple[ToolExchange, ...]:
-    """Every call of a conversation, in order, each with its result if there is one.
+    """Every call of a conversation in order, with its result if there is one.
 
     Messages may be those of OpenAI Chat Completions and Responses, Anthropic, Gemini and MCP,
-    even mixed, as plain dictionaries or as the objects of the official SDKs.
+    even mixed, as plain dictionaries or as objects of the official SDKs.
     """
-    found: list[tuple[str, ToolExchange]] = []
-    for piece in _flatten_blocks(messages):
-        match _parse_block(piece):
+    exchanges: list[tuple[str, ToolExchange]] = []
+    for block in _flatten_blocks(messages):
+        match _parse_block(block):
             case _CallBlock(key, name, arguments):
-                found.append((key, ToolExchange(name, _parse_arguments(arguments))))
-            case _ResultBlock() as answer:
-                _attach_result(found, answer)
+                exchanges.append((key, ToolExchange(name, _parse_arguments(arguments))))
+            case _ResultBlock() as result:
+                _attach_result(exchanges, result)
             case None:
                 pass
-    return tuple(exchange for _, exchange in found)
+    return tuple(exchange for _, exchange in exchanges)
 
 
-def _attach_result(found: list[tuple[str, ToolExchange]], answer: _ResultBlock) -> None:
-    """Give an answer to its call: by its id, or, where there is none, by the tool's name."""
-    for index, (key, exchange) in enumerate(found):
-        matches = key == answer.key if answer.key else exchange.name == answer.name
+def _attach_result(exchanges: list[tuple[str, ToolExchange]], result: _ResultBlock) -> None:
+    """Attach a result to its call, by id, or by the tool's name where there is no id."""
+    # The first unanswered call wins: services without ids answer calls in order.
+    for index, (key, exchange) in enumerate(exchanges):
+        matches = key == result.key if result.key else exchange.name == result.name
         if matches and not exchange.is_answered:
-            answered = _add_payload(exchange, answer.payload)
-            found[index] = (key, replace(answered, defines=answer.defines))
+            answered = _add_payload(exchange, result.payload)
+            exchanges[index] = (key, replace(answered, defines=result.defines))
             return
 
 
@@ -83,36 +84,41 @@ def _add_payload(exchange: ToolExchange, payload: object) -> ToolExchange:
 
 
 def _json_value(payload: object, text: str) -> Mapping[str, Any] | None:
-    """What a result says as JSON: where a protocol has a place for it, else as its whole text."""
-    row = _as_mapping(payload)
+    """The JSON of a result: from the field a protocol has for it, else from the whole text."""
+    # MCP writes `structuredContent`, its Python SDK `structured_content`; Gemini responses have
+    # `result` or `output`.
+    row = as_mapping(payload)
     for field in ("structuredContent", "structured_content", "result", "output"):
-        if inner := _as_mapping(row.get(field)):
+        if inner := as_mapping(row.get(field)):
             return inner
     return _decode_object(text) or row or None
 
 
 def _flatten_blocks(messages: Iterable[object]) -> Iterator[dict[str, Any]]:
-    """Messages and the blocks inside them, flat; a user's blocks can answer but never call."""
+    """Messages and the blocks inside them, flattened."""
     for message in messages:
         whole = _dump_block(message)
         yield whole
         for field in ("content", "parts", "tool_calls"):
-            for part in _as_list(whole.get(field)):
-                piece = _dump_block(part)
-                if whole.get("role") != "user" or not isinstance(_parse_block(piece), _CallBlock):
-                    yield piece
+            for part in as_list(whole.get(field)):
+                block = _dump_block(part)
+                # Users return results but never call: a pasted transcript must load nothing.
+                if whole.get("role") != "user" or not isinstance(_parse_block(block), _CallBlock):
+                    yield block
 
 
-def _parse_block(piece: dict[str, Any]) -> _CallBlock | _ResultBlock | None:
-    match piece:
+def _parse_block(block: dict[str, Any]) -> _CallBlock | _ResultBlock | None:
+    # In order: Anthropic, Chat Completions, Responses (two), Gemini's REST form, Gemini's SDK form
+    # and the old function_call of Chat Completions, MCP.
+    match block:
         case {"type": "tool_use" | "server_tool_use", "id": key, "name": str(name)}:
-            return _CallBlock(str(key), name, piece.get("input"))
+            return _CallBlock(str(key), name, block.get("input"))
         case {"id": key, "function": {"name": str(name)} as function}:
             return _CallBlock(str(key), name, function.get("arguments"))
         case {"type": "function_call", "call_id": key, "name": str(name)}:
-            return _CallBlock(str(key), name, piece.get("arguments"))
+            return _CallBlock(str(key), name, block.get("arguments"))
         case {"type": "tool_search_call"}:
-            return _CallBlock(_call_id(piece), "tool_search", piece.get("arguments"))
+            return _CallBlock(_call_id(block), "tool_search", block.get("arguments"))
         case {"functionCall": {"name": str(name)} as call}:
             return _CallBlock(str(call.get("id") or ""), name, call.get("args"))
         case {"function_call": {"name": str(name)} as call}:
@@ -122,57 +128,58 @@ def _parse_block(piece: dict[str, Any]) -> _CallBlock | _ResultBlock | None:
         case {"method": "tools/call", "id": key, "params": {"name": str(name)} as params}:
             return _CallBlock(f"rpc:{key}", name, params.get("arguments"))
         case _:
-            return _parse_result(piece)
+            return _parse_result(block)
 
 
-def _parse_result(piece: dict[str, Any]) -> _ResultBlock | None:
-    match piece:
+def _parse_result(block: dict[str, Any]) -> _ResultBlock | None:
+    match block:
         case {"type": "tool_result" | "tool_search_tool_result", "tool_use_id": key}:
-            return _ResultBlock(str(key), piece.get("content"))
+            return _ResultBlock(str(key), block.get("content"))
         case {"role": "tool", "tool_call_id": key}:
-            return _ResultBlock(str(key), piece.get("content"))
+            return _ResultBlock(str(key), block.get("content"))
         case {"role": "function", "name": str(name), "content": payload}:
             return _ResultBlock("", payload, name)
         case {"type": "function_call_output", "call_id": key}:
-            return _ResultBlock(str(key), piece.get("output"))
+            return _ResultBlock(str(key), block.get("output"))
         case {"type": "tool_search_output", "tools": tools}:
-            return _ResultBlock(_call_id(piece), {"tools": tools}, "tool_search", defines=True)
+            return _ResultBlock(_call_id(block), {"tools": tools}, "tool_search", defines=True)
         case {"functionResponse": reply} | {"function_response": reply}:
-            answer = _as_mapping(reply)
+            response = as_mapping(reply)
             return _ResultBlock(
-                str(answer.get("id") or ""), answer.get("response"), str(answer.get("name"))
+                str(response.get("id") or ""), response.get("response"), str(response.get("name"))
             )
+        # JSON-RPC ids are small numbers that could equal another provider's id, hence the prefix.
         case {"id": key, "result": result}:
             return _ResultBlock(f"rpc:{key}", result)
         case _:
             return None
 
 
-def _call_id(piece: dict[str, Any]) -> str:
-    """Hosted searches carry no id of the call; then the name tells."""
-    return str(piece.get("call_id") or "")
+def _call_id(block: dict[str, Any]) -> str:
+    """The id of a search call; empty for a hosted search, which is matched by name."""
+    return str(block.get("call_id") or "")
 
 
 def _texts(payload: object) -> Iterator[str]:
     if isinstance(payload, str):
         yield payload
-    for block in _as_list(payload):
+    for block in as_list(payload):
         text = _dump_block(block).get("text")
         if isinstance(text, str):
             yield text
     for field in ("content", "result", "output"):
-        inner = _as_mapping(payload).get(field)
+        inner = as_mapping(payload).get(field)
         if isinstance(inner, str | list):
             yield from _texts(cast("object", inner))
 
 
 def _references(payload: object) -> Iterator[str]:
-    """The tools that a native search points to."""
-    row = _as_mapping(payload)
+    """The tools that a native search refers to."""
+    row = as_mapping(payload)
     for block in (
-        *_as_list(payload),
-        *_as_list(row.get("content")),
-        *_as_list(row.get("tool_references")),
+        *as_list(payload),
+        *as_list(row.get("content")),
+        *as_list(row.get("tool_references")),
     ):
         match _dump_block(block):
             case {"type": "tool_reference", "tool_name": str(name)}:
@@ -182,19 +189,22 @@ def _references(payload: object) -> Iterator[str]:
 
 
 def _dump_block(value: object) -> dict[str, Any]:
+    # The objects of all official SDKs are pydantic models.
     dump = getattr(value, "model_dump", None)
-    return _as_mapping(dump(mode="json", exclude_none=True) if callable(dump) else value)
+    return as_mapping(dump(mode="json", exclude_none=True) if callable(dump) else value)
 
 
 def _parse_arguments(value: object) -> dict[str, Any]:
-    return (_decode_object(value) or {}) if isinstance(value, str) else _as_mapping(value)
+    return (_decode_object(value) or {}) if isinstance(value, str) else as_mapping(value)
 
 
-def _as_mapping(value: object) -> dict[str, Any]:
+def as_mapping(value: object) -> dict[str, Any]:
+    """The value if it is a mapping, else an empty dictionary."""
     return dict(cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else {}
 
 
-def _as_list(value: object) -> list[object]:
+def as_list(value: object) -> list[object]:
+    """The value if it is a list or a tuple, else an empty list."""
     return [*cast("Iterable[object]", value)] if isinstance(value, list | tuple) else []
 
 

@@ -1,4 +1,4 @@
-"""What a hosted search is offered: every tool it may find, each in a place that it keeps."""
+"""Namespaces for the tools of a hosted search; a namespace never changes once it was sent."""
 
 from __future__ import annotations
 
@@ -8,45 +8,46 @@ from ..catalog.names import wire_name
 from ..catalog.tool import Tool
 from .surface import Mechanism
 
+# Anthropic documents 10,000 deferred tools as the limit of its tool search.
 MAX_HOSTED_TOOLS = 10_000
-"""The most tools a hosted search takes."""
+"""The largest number of tools that a hosted search accepts."""
 
 
 def tool_group(tool: Tool) -> str:
-    """What a tool belongs to."""
+    """The category of a tool, else its server."""
     return tool.category or tool.server
 
 
 def assign_namespaces(
-    name: Mechanism, tools: Sequence[Tool], *, taken: Iterable[str]
+    mechanism: Mechanism, tools: Sequence[Tool], *, used: Iterable[str]
 ) -> list[tuple[Tool, str]]:
-    """Tools that come together, in the order they are sent in, with the namespace of each.
-
-    OpenAI has namespaces: those of one time sorted, then what belongs to none. A namespace that
-    was sent stays as it is, so tools that join its group later get a further one.
-    """
-    if name != "openai_hosted":
+    """Tools that arrive together, in the order to send them, each with its namespace."""
+    # Only OpenAI's hosted search has namespaces.
+    if mechanism != "openai_hosted":
         return [(tool, "") for tool in tools]
-    spaces = _namespace_names({tool_group(t) for t in tools if tool_group(t)}, {*taken})
-    last = len(spaces)
-    places = {g: i for i, g in enumerate(spaces)}
-    ordered = sorted(tools, key=lambda t: places.get(tool_group(t), last))
-    return [(tool, spaces.get(tool_group(tool), "")) for tool in ordered]
+    # Definitions that the search has put into the conversation come from the list. So a namespace
+    # stays as it was sent, and tools that join its group later get another one, such as `crm_2`
+    # (docs/decisions/surfaces.md).
+    namespaces = _namespace_names({tool_group(t) for t in tools if tool_group(t)}, {*used})
+    last = len(namespaces)
+    positions = {group: i for i, group in enumerate(namespaces)}
+    ordered = sorted(tools, key=lambda t: positions.get(tool_group(t), last))
+    return [(tool, namespaces.get(tool_group(tool), "")) for tool in ordered]
 
 
-def namespace_description(tool: Tool, space: str) -> str:
-    """What a namespace with this tool in it is for."""
-    further = "Tools" if space == wire_name(tool_group(tool)) else "Further tools"
-    return f"{further} of {tool_group(tool)}."
+def namespace_description(tool: Tool, namespace: str) -> str:
+    """The description of a namespace that holds this tool."""
+    start = "Tools" if namespace == wire_name(tool_group(tool)) else "Further tools"
+    return f"{start} of {tool_group(tool)}."
 
 
-def _namespace_names(groups: Iterable[str], taken: set[str]) -> Mapping[str, str]:
-    """A namespace for each group, sorted by group, under names that were not sent before."""
-    spaces: dict[str, str] = {}
-    for name in sorted(groups):
-        space, number = wire_name(name), 2
-        while space in taken:
-            space, number = wire_name(f"{name}_{number}"), number + 1
-        taken.add(space)
-        spaces[name] = space
-    return spaces
+def _namespace_names(groups: Iterable[str], used: set[str]) -> Mapping[str, str]:
+    """An unused namespace for each group, sorted by group."""
+    namespaces: dict[str, str] = {}
+    for group in sorted(groups):
+        name, number = wire_name(group), 2
+        while name in used:
+            name, number = wire_name(f"{group}_{number}"), number + 1
+        used.add(name)
+        namespaces[group] = name
+    return namespaces

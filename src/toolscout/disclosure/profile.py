@@ -1,45 +1,148 @@
-"""A profile: the few choices that make one way of disclosing tools, as one frozen value."""
+"""A profile: the choices that make up one way to disclose tools, with its discovery tools."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ..catalog.names import normalise_name
+from ..catalog.schema import Schema
+from ..catalog.tool import Annotations, Tool
 from .matcher import LoadRule, Matcher, load_nothing
-from .metatools import CALL_TOOL, Metatool, Role
 from .prompts import PromptRenderer, no_prompt
 from .reply import DefinitionRenderer, ErrorRenderer, ReplyRenderer, describe_full, plain_error
 from .scope import Policy
 from .surface import Surface, SurfaceChoice
 
+Role = Literal["search", "load", "unload", "list", "describe", "call"]
+"""What a discovery tool does, whatever a profile calls it."""
+
+ALL_SURFACES: tuple[Surface, ...] = ("load", "dispatch", "native")
+"""Every surface but `direct`, which shows all tools and needs no discovery."""
+
+# Names from the default profile and the published designs. A model that knows one of them from
+# elsewhere, or from an older transcript, is understood in every profile.
+_ROLE_BY_NAME: Mapping[str, Role] = {
+    "tool_search": "search",
+    "search_tools": "search",
+    "add_tool": "load",
+    "load_tools": "load",
+    "remove_tool": "unload",
+    "unload_tools": "unload",
+    "show_all_tools": "list",
+    "list_tools": "list",
+    "describe_tools": "describe",
+    "call_tool": "call",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Metatool:
+    """A discovery tool of a profile: its role, its definition, and the surfaces that show it.
+
+    Without surfaces it is in no list, but a call of it is answered.
+    """
+
+    role: Role
+    tool: Tool
+    surfaces: tuple[Surface, ...] = ALL_SURFACES
+
+    @property
+    def name(self) -> str:
+        """The name the model calls it by."""
+        return self.tool.name
+
+
+def metatool(
+    role: Role,
+    name: str,
+    description: str,
+    parameters: Mapping[str, Any],
+    *,
+    surfaces: tuple[Surface, ...] = ALL_SURFACES,
+    title: str = "",
+) -> Metatool:
+    """Define a discovery tool; it is never deferred."""
+    # Load, unload and call change the session or the world, so they carry no hints.
+    is_read_only = role in ("search", "list", "describe")
+    tool = Tool(
+        name=name,
+        title=title,
+        description=description,
+        parameters=Schema.of(parameters),
+        defer="never",
+        annotations=Annotations(read_only=True, idempotent=True) if is_read_only else None,
+    )
+    return Metatool(role, tool, surfaces)
+
+
+def object_schema(
+    *required: str, closed: bool = False, **properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A JSON Schema for an object with these properties."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: dict(value) for name, value in properties.items()},
+    }
+    if required:
+        schema["required"] = [*required]
+    if closed:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def role_for_name(name: str) -> Role | None:
+    """The role of a name that any design uses for a discovery tool, in any case style."""
+    return _ROLE_BY_NAME.get(normalise_name(name))
+
+
+CALL_TOOL = metatool(
+    "call",
+    "call_tool",
+    "Runs a tool that tool_search found. If the arguments do not fit, the answer shows the schema.",
+    object_schema(
+        "name",
+        "arguments",
+        name={"type": "string", "description": "The tool's exact name."},
+        arguments={"type": "object", "description": "Its arguments, as its schema says."},
+    ),
+    surfaces=("dispatch",),
+)
+"""Runs tools that are not in the tool list: on dispatch, and where a provider's list is full."""
+
 Hiding = Literal["omit", "stub", "prompt"]
-"""How a waiting tool is hidden: left out, its schema hollowed out, or only not described."""
+"""How a deferred tool is hidden: omitted, listed with a stub schema, or only not described."""
 
 OnEmpty = Literal["all", "browse", "none", "error"]
-"""What a search for nothing gives: everything, the first few, nothing, or an error."""
+"""What an empty query returns: everything, the first few tools, nothing, or an error."""
 
 OnUnloaded = Literal["execute", "reject", "load"]
-"""What a call of a waiting tool does: run, be refused with its schema, or load it and say so."""
+"""What a call of a deferred tool does: run, be refused with the schema, or load the tool."""
 
 HintPart = Literal["categories", "names", "message"]
+"""A part of the hint for a search without a match."""
 
-_EVERYTHING_WAITS = Policy()
+_DEFER_ALL = Policy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisclosureLimits:
-    """How many: hits by default and at most, loaded tools, names in a hint; None is no limit."""
+    """How many hits by default, at most and at least, loaded tools, and names in a hint.
+
+    None means no limit; 0 loaded tools also means no limit.
+    """
 
     hits: int | None = 5
-    most: int | None = 50
-    least: int = 1
+    max_hits: int | None = 50
+    min_hits: int = 1
     loaded: int = 0
     names: int = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintTemplate:
-    """What is said when nothing matched: which parts, and the sentence (`{query}` is the query)."""
+    """What a search without a match replies: which parts, and a message with `{query}` in it."""
 
     parts: tuple[HintPart, ...] = ("message",)
     message: str = ""
@@ -47,18 +150,18 @@ class HintTemplate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeSearch:
-    """How the provider's own tool search is used where a profile's surface is `native`.
+    """How to use the provider's own tool search where the surface is `native`.
 
-    `by` is whose ranking finds tools: ours through the provider's client-executed search, or the
-    provider's. `variant` is Anthropic's kind of hosted search. `most` is how many hits of ours are
-    loaded, since the model sees no others. A model that has neither falls back to our own
-    discovery tools, or, with `everything`, gets all definitions.
+    `by` says whose ranking finds tools: ours, through the provider's client-executed search, or
+    the provider's. `variant` is Anthropic's kind of hosted search. `max_loaded` is how many of
+    our hits are loaded, since the model sees no others. For a model without native search,
+    `fallback` chooses our own discovery tools, or all definitions.
     """
 
     by: Literal["us", "provider"] = "us"
     variant: Literal["bm25", "regex"] = "bm25"
     fallback: Literal["ours", "everything"] = "ours"
-    most: int = 3
+    max_loaded: int = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +173,7 @@ class Profile:
     metatools: tuple[Metatool, ...]
     matcher: Matcher
     reply: ReplyRenderer
-    policy: Policy = _EVERYTHING_WAITS
+    policy: Policy = _DEFER_ALL
     hiding: Hiding = "omit"
     loading: LoadRule = load_nothing
     prompt: PromptRenderer = no_prompt
@@ -82,7 +185,7 @@ class Profile:
     surface: SurfaceChoice = "load"
     native: NativeSearch = NativeSearch()
     roster_tokens: int = 0
-    searches_waiting_only: bool = False
+    searches_deferred_only: bool = False
     lists_itself: bool = True
     describe: DefinitionRenderer = describe_full
     render_error: ErrorRenderer = plain_error
@@ -94,13 +197,14 @@ class Profile:
     clears_on_compaction: bool = False
 
     def tool_for(self, role: Role) -> Metatool | None:
-        """The discovery tool that plays a role here."""
+        """The discovery tool with this role."""
         return next((m for m in self.metatools if m.role == role), None)
 
     def dispatcher(self) -> Metatool | None:
-        """What runs a tool that is not in the list, where something can be found at all."""
+        """The tool that runs tools outside the list; None if the profile has no discovery."""
+        # Any profile can meet a provider whose list is full, so all get `call_tool` as a fallback.
         return self.tool_for("call") or (CALL_TOOL if self.metatools else None)
 
     def metatools_on(self, surface: Surface) -> tuple[Metatool, ...]:
         """The discovery tools that a surface shows."""
-        return tuple(m for m in self.metatools if surface in m.shown)
+        return tuple(m for m in self.metatools if surface in m.surfaces)

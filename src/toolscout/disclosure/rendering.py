@@ -1,4 +1,4 @@
-"""Writing definitions in a provider's form: names and schemas made to fit, limits kept."""
+"""Render tool definitions in a provider's format, with names and schemas that it accepts."""
 
 from __future__ import annotations
 
@@ -19,51 +19,52 @@ _NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedTool:
-    """One definition as a provider takes it."""
+    """One definition in a provider's format."""
 
     value: dict[str, Any]
     tool: Tool
     is_search: bool = False
     is_deferred: bool = False
     is_late: bool = False
-    space: str = ""
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderedToolList:
-    """All definitions of a view, and the real name behind each sent one."""
+    """All definitions of a view, and the catalog name behind each wire name."""
 
-    written: tuple[RenderedTool, ...]
+    tools: tuple[RenderedTool, ...]
     names: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRenderer:
-    """Writes for one target; `stub_hint` stands in for a hidden schema."""
+    """Renders definitions for one target; `stub_hint` replaces a hidden schema."""
 
     target: Target
     search: str = ""
     stub_hint: str = ""
 
     def render(self, entries: Sequence[ToolEntry]) -> RenderedToolList:
-        """Write every entry."""
+        """Render every entry."""
         provider = self.target.provider
         names: dict[str, str] = {}
-        written: list[RenderedTool] = []
-        room = self._strict_tool_limit()
+        tools: list[RenderedTool] = []
+        # The first tools get strict schemas until the provider's limit is used up.
+        strict_left = self._strict_tool_limit()
         for entry in entries:
             name = _unique_wire_name(provider, entry.tool.name, names)
             names[name] = entry.tool.name
-            one, was_strict = self._render_entry(entry, name, may_be_strict=room > 0)
-            room -= was_strict
-            written.append(one)
-        return RenderedToolList(tuple(written), names)
+            tool, is_strict = self._render_entry(entry, name, may_be_strict=strict_left > 0)
+            strict_left -= is_strict
+            tools.append(tool)
+        return RenderedToolList(tuple(tools), names)
 
     def _strict_tool_limit(self) -> int:
         strict = self.target.provider.strict
         if strict is None or not self.target.is_strict:
             return 0
-        return strict.most_tools or _NO_LIMIT
+        return strict.max_tools or _NO_LIMIT
 
     def _render_entry(
         self, entry: ToolEntry, name: str, *, may_be_strict: bool
@@ -72,35 +73,39 @@ class ToolRenderer:
         schema = (
             self._stub_schema(name) if entry.state == "stub" else _fit_parameters(tool, provider)
         )
-        tight = None
+        strict_schema = None
         if may_be_strict and provider.strict is not None and entry.state != "stub":
-            tight = tighten_schema(schema, provider.strict)
+            strict_schema = tighten_schema(schema, provider.strict)
+        is_strict = strict_schema is not None
         definition = Definition(
             name=name,
             description=tool.description,
-            schema=schema if tight is None else tight,
+            schema=schema if strict_schema is None else strict_schema,
             title=tool.title,
             output=tool.output,
             annotations=tool.annotations,
-            is_strict=tight is not None,
+            is_strict=is_strict,
             is_deferred=entry.state == "deferred",
         )
-        written = RenderedTool(
+        rendered = RenderedTool(
             value=provider.define(definition),
             tool=tool,
             is_search=entry.is_search,
             is_deferred=definition.is_deferred,
             is_late=entry.is_late,
-            space=entry.space,
+            namespace=entry.namespace,
         )
-        return written, tight is not None
+        return rendered, is_strict
 
     def _stub_schema(self, name: str) -> dict[str, Any]:
-        """An open schema that says, if the profile wants it said, where the real one is."""
+        """An open schema whose description may say how to get the real one."""
         stub: dict[str, Any] = {"type": "object"}
         if self.stub_hint:
-            said = self.stub_hint.replace("{search}", self.search).replace("{name}", name)
-            stub["description"] = said
+            # `replace`, not `format`: the text of a profile may contain braces.
+            hint = self.stub_hint.replace("{search}", self.search).replace("{name}", name)
+            stub["description"] = hint
+        # Open: the provider lets any arguments through, and the call is checked against the real
+        # schema.
         return {**stub, "additionalProperties": True}
 
 
@@ -109,10 +114,12 @@ def _fit_parameters(tool: Tool, provider: Provider) -> dict[str, Any]:
 
 
 def _unique_wire_name(provider: Provider, name: str, taken: dict[str, str]) -> str:
-    """The sent name; one that another tool of the view already has gets a hash."""
-    sent = provider.to_wire_name(name)
-    mark = digest(name)
-    while sent in taken:
-        sent = provider.to_wire_name(f"{name[:40]}_{mark}")
-        mark = digest(name, mark)
-    return sent
+    """The wire name of a tool, with a hash if another tool of the view has the same one."""
+    wire_name = provider.to_wire_name(name)
+    suffix = digest(name)
+    # A catalog can hold both `a.b` and the wire name of `a.b`. Forty characters leave room for
+    # the hash below every provider's limit.
+    while wire_name in taken:
+        wire_name = provider.to_wire_name(f"{name[:40]}_{suffix}")
+        suffix = digest(name, suffix)
+    return wire_name

@@ -1,4 +1,4 @@
-"""What a search found, as a value, and the default reply that a model reads."""
+"""The result of a tool search, and the default reply that a model reads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from ..catalog.names import wire_name
 from ..catalog.result import Content, Result
+from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
 from ..catalog.tool_text import first_sentence, outline
 from ..errors import ToolscoutError
@@ -19,7 +20,7 @@ from .surface import Surface
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoMatchHint:
-    """What may help a model whose search found nothing; each part only where a profile gives it."""
+    """Help for a model whose search found nothing; the profile chooses the parts."""
 
     categories: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
@@ -29,13 +30,12 @@ class NoMatchHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSearchResult:
-    """The outcome of one search.
+    """The result of one search.
 
-    `tools` are best first; of them `loaded` came into view by this search and `already` were in
-    view before. `missing` was asked for by name and does not exist; `unmet` are the queries of
-    several that found nothing; `after` is the catalog as it stands now that things are loaded;
-    `news` tells what changed in it since the model was last told. `beyond` has no room in the
-    provider's list, which takes only so many.
+    `tools` are best first; of them `loaded` were loaded by this search and `already` were in view
+    before. `missing` were requested by name and do not exist; `unmatched` are the queries of
+    several that found nothing; `overflow` has no room in the provider's list; `after` is the
+    scope once tools are loaded; `news` says what changed in the catalog since the last report.
     """
 
     queries: tuple[str, ...]
@@ -43,70 +43,69 @@ class ToolSearchResult:
     loaded: tuple[str, ...] = ()
     already: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    unmet: tuple[str, ...] = ()
+    unmatched: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
     is_fuzzy: bool = False
     rules: str = ""
     surface: Surface = "load"
-    beyond: frozenset[str] = frozenset()
+    overflow: frozenset[str] = frozenset()
     after: Scope | None = None
     hint: NoMatchHint = NoMatchHint()
     news: str = ""
 
     @property
     def query(self) -> str:
-        """What was asked, as it was asked."""
+        """The queries as the model wrote them."""
         return "\n".join(self.queries)
 
     @property
     def is_native_answer(self) -> bool:
-        """Whether the provider shows the model the tools themselves in place of the reply."""
+        """Whether the provider shows the model the loaded tools instead of the reply."""
         return self.surface == "native" and bool(self.loaded)
 
     @property
     def total_deferred(self) -> int:
-        """How many tools still wait."""
+        """How many tools are still deferred."""
         return len(self.after.tools_out_of_view) if self.after else 0
 
 
 def render_side_notes(found: ToolSearchResult) -> str:
-    """What has to be said besides the tools themselves, where a provider shows only those.
+    """The text beside the tools, for providers that show the model only the tools.
 
-    That is what was not found, how the search went, the rules of use, and what is new.
+    It covers unmatched queries, unknown names, notes of the search, rules of use and news.
     """
-    parts = [f"Nothing fits {', '.join(map(repr, found.unmet))}." if found.unmet else ""]
+    parts = [f"Nothing fits {', '.join(map(repr, found.unmatched))}." if found.unmatched else ""]
     parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
     return "\n".join(p for p in (*parts, *found.notes, found.rules, found.news) if p)
 
 
 ReplyRenderer = Callable[[ToolSearchResult], Result]
-"""Says what was found."""
+"""Writes the reply to a search."""
 
 DefinitionRenderer = Callable[[Sequence[Tool]], str]
-"""Writes out the definitions of tools."""
+"""Writes the definitions of tools."""
 
 ErrorRenderer = Callable[[ToolscoutError], Result]
-"""Says what is wrong with a call of a discovery tool."""
+"""Writes the reply to a failed call of a discovery tool."""
 
 
 def plain_error(error: ToolscoutError) -> Result:
-    """The error in words, and its code for programs."""
+    """The error message, and its code for programs."""
     return Result.error(str(error), code=error.code)
 
 
 def json_result(value: dict[str, Any], *, indent: int | None = None) -> Result:
-    """A JSON answer: as text for the model, compact for programs."""
-    compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """A JSON reply, as text for the model and compact for programs."""
+    compact = compact_json(value)
     text = json.dumps(value, ensure_ascii=False, indent=indent) if indent else compact
     return Result(content=(Content(text=text),), structured=compact)
 
 
 def text_result(text: str, details: dict[str, Any]) -> Result:
-    """A plain text answer for the model, with the same facts as JSON for programs."""
-    facts = json.dumps(details, ensure_ascii=False, separators=(",", ":"))
-    return Result(content=(Content(text=text),), structured=facts)
+    """A plain text reply for the model, with the same facts as JSON for programs."""
+    return Result(content=(Content(text=text),), structured=compact_json(details))
 
 
 _LINE_CHARS = 90
@@ -114,37 +113,41 @@ _NOTE_CHARS = 60
 
 
 def describe_full(tools: Sequence[Tool]) -> str:
-    """Name, description and the whole schema as JSON, one tool after another."""
+    """Name, description and the complete schema as JSON, one tool after another."""
     return "\n\n".join(f"{t.name}: {t.description}\n{t.parameters.text}" for t in tools)
 
 
 def describe_compact(tools: Sequence[Tool]) -> str:
-    """The same with a line a parameter instead of JSON."""
+    """Name, description and one line for each parameter instead of JSON."""
     return "\n\n".join(f"{t.name}: {t.description}\n{_outline(t)}" for t in tools)
 
 
 def signature_line(tool: Tool, *, name: str = "") -> str:
-    """A tool in one line: what it must be given, how much it may be given, and what it does."""
+    """A tool in one line: required arguments, the number of optional ones, and what it does."""
+    # Types and optional names would double the cost of a line and save no lookup: arguments are
+    # checked, and an error carries the schema (docs/decisions/replies.md).
     parameters = tool.parameters.top_level()
-    needed = [p.name for p in parameters if p.required]
-    left = len(parameters) - len(needed)
-    taken = ", ".join([*needed, *([f"+{left} optional"] if left else [])])
-    said = first_sentence(tool.description, cap=_LINE_CHARS)
-    return f"{name or tool.name}({taken}): {said}"
+    required = [p.name for p in parameters if p.required]
+    optional = len(parameters) - len(required)
+    arguments = ", ".join([*required, *([f"+{optional} optional"] if optional else [])])
+    summary = first_sentence(tool.description, cap=_LINE_CHARS)
+    return f"{name or tool.name}({arguments}): {summary}"
 
 
 def _outline(tool: Tool) -> str:
     return outline(tool.parameters, note_cap=_NOTE_CHARS) or "(no arguments)"
 
 
+# A session can be rebuilt from its messages alone (rebuild.py), which reads these lines back.
+# Changing one breaks the transcripts that older versions wrote.
 LOADED_LINE = "Loaded: "
-"""How the line begins that names what came into view."""
+"""The start of the line that names loaded tools."""
 
 ALREADY_LINE = "Already in your tool list: "
-"""How the line begins that names what was in view before."""
+"""The start of the line that names tools that were in view before."""
 
 RUN_HEADING = "Run with call_tool:"
-"""The line above the definitions of what is run through the dispatcher."""
+"""The line above the definitions of tools to run through the dispatcher."""
 
 WEAK_HEADING = "Nothing fits well; the nearest are these. If none of them does it, say so:"
 """The line above hits that are likely wrong."""
@@ -152,27 +155,31 @@ WEAK_HEADING = "Nothing fits well; the nearest are these. If none of them does i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultReply:
-    """Says in few tokens what was found; `describe` writes the definition of the best hit.
+    """A reply in few tokens; `describe` writes the definition of the best hit.
 
-    The definition is given only where nothing else delivers it: a loaded tool arrives with its
-    schema in the next request.
+    The definition is part of the reply only where nothing else delivers it: a loaded tool arrives
+    with its schema in the next request.
     """
 
     describe: DefinitionRenderer = describe_full
+    # Eight near names cost 60 tokens and turn half of the misses into one short lookup by exact
+    # name (docs/decisions/replies.md).
     near: int = 8
 
     def __call__(self, found: ToolSearchResult) -> Result:
-        """The answer as plain text."""
-        said = self._render_tools(found) if found.tools else self._no_match_text(found)
+        """The reply as plain text."""
+        text = self._render_tools(found) if found.tools else self._no_match_text(found)
         names = [n for n in found.near if n not in found.missing][: self.near]
         near = f"Near: {', '.join(_name_formatter(found)(n) for n in names)}" if names else ""
-        more = "" if found.is_native_answer else render_side_notes(found)
-        return Result.of("\n".join(p for p in (said, near, more) if p))
+        # For a native answer the notes are a content block of their own (see discovery.py): the
+        # provider puts the tools in place of this text.
+        notes = "" if found.is_native_answer else render_side_notes(found)
+        return Result.of("\n".join(p for p in (text, near, notes) if p))
 
     def _render_tools(self, found: ToolSearchResult) -> str:
-        """What is ready, with its definition where that is needed, and what else there is."""
+        """The callable tools, with definitions where needed, then the other hits."""
         if found.confidence < MIN_CONFIDENCE and not found.loaded:
-            # A weak hit fits no better for having been shown before.
+            # A weak hit fits no better because it was shown before.
             return "\n".join([WEAK_HEADING, *_signature_lines(found, found.tools)])
         ready = [t for t in found.tools if t.name in (*found.loaded, *found.already)]
         others = [t for t in found.tools if t not in ready]
@@ -180,13 +187,15 @@ class DefaultReply:
 
     def _ready_lines(self, found: ToolSearchResult, ready: list[Tool]) -> list[str]:
         if found.surface == "dispatch":
+            # The best hit always comes with its definition, even if an earlier reply had it.
+            # Other hits that were described before are only named.
             new = [t for t in ready if t.name in found.loaded or t is found.tools[0]]
             old = [t.name for t in ready if t not in new]
-            seen = [f"Shown before: {', '.join(old)}"] if old else []
-            return [*([f"{RUN_HEADING}\n{self.describe(new)}"] if new else []), *seen]
+            repeated = [f"Shown before: {', '.join(old)}"] if old else []
+            return [*([f"{RUN_HEADING}\n{self.describe(new)}"] if new else []), *repeated]
         name = _name_formatter(found)
-        new = [name(n) for n in found.loaded if n not in found.beyond]
-        listed = [t.name for t in ready if t.name not in found.beyond]
+        new = [name(n) for n in found.loaded if n not in found.overflow]
+        listed = [t.name for t in ready if t.name not in found.overflow]
         old = [name(n) for n in listed if n not in found.loaded]
         return [
             *(
@@ -217,5 +226,6 @@ def _signature_lines(found: ToolSearchResult, tools: Sequence[Tool]) -> list[str
 
 
 def _name_formatter(found: ToolSearchResult) -> Callable[[str], str]:
-    """Names as the model sees them in its list, or as they are where it only passes them on."""
+    """How to write names: as in the model's tool list, or unchanged on dispatch."""
+    # On dispatch a name is only an argument of `call_tool`, so the catalog's own name will do.
     return str if found.surface == "dispatch" else wire_name

@@ -1,4 +1,4 @@
-"""What one caller may see, and which of it is in view: one chain of rules, with reasons."""
+"""Which tools a caller may use and which of them are in view, with a reason for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .session_state import SessionState
 from .snapshot import read_snapshot
 
 DeferRule = Literal["none", "listed", "served", "all"]
-"""What waits when nothing more special is said: no tool, those listed, those of a server, all."""
+"""Which tools are deferred by default: none, the listed ones, those of servers, or all."""
 
 VisibilityReason = Literal[
     "discovery",
@@ -38,14 +38,15 @@ VisibilityReason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSelector:
-    """A set of tools told by their names, their servers or their categories."""
+    """A set of tools, selected by name, server or category."""
 
     names: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
     def covers(self, tool: Tool) -> bool:
-        """Whether the tool is meant, by any of the three."""
+        """Whether the name, the server or the category of the tool is selected."""
+        # Most selectors are empty. One test up front keeps a pass over 100,000 tools fast.
         return bool(self.names or self.servers or self.categories) and (
             tool.name in self.names
             or tool.local_name in self.names
@@ -54,6 +55,7 @@ class ToolSelector:
         )
 
 
+# Each reason with whether it puts the tool in view, and the end of the sentence that explains it.
 _REASONS: Mapping[VisibilityReason, tuple[bool, str]] = {
     "discovery": (True, "is in view: discovery tools always are."),
     "elsewhere": (False, "is not in the list here; a call of it is answered all the same."),
@@ -75,7 +77,7 @@ _REASONS: Mapping[VisibilityReason, tuple[bool, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """Where a tool stands, and the reason: as a value, and as a sentence."""
+    """Whether a tool is in view, and why: as a value and as a sentence."""
 
     name: str
     reason: VisibilityReason
@@ -96,13 +98,13 @@ class Visibility:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The rules by which tools wait or are in view.
+    """The rules that decide which tools are deferred.
 
-    The first that applies decides: a discovery tool is in view; so is a tool that asks never to
-    be deferred; a pinned one; a loaded one; a tool that asks to be deferred waits; then `rule`.
-    A catalog of fewer than `threshold` tools has nothing waiting; with `share`, its definitions
-    must also fit in that part of the model's context window. With `counts_search` the search
-    tool is one of the counted.
+    The first rule that applies decides: discovery tools are in view, then tools that must never
+    be deferred, pinned tools and loaded tools; tools that ask to be deferred are; then `rule`.
+    A catalog of fewer than `threshold` tools is shown whole; with `share`, its definitions must
+    also fit in that part of the model's context window. With `counts_search` the search tool
+    counts towards the threshold.
     """
 
     rule: DeferRule = "all"
@@ -115,18 +117,22 @@ class Policy:
     counts_search: bool = False
 
     def is_small(self, count: int, tokens: Callable[[], int]) -> bool:
-        """Whether a catalog of so many tools goes straight into view."""
+        """Whether a catalog of so many tools is shown whole."""
         if count + self.counts_search >= self.threshold:
             return False
+        # `tokens` is a function because counting is slow and most catalogs fail the first test.
         return self.share is None or tokens() <= self.share * self.window_tokens
 
     def visibility(
         self, tool: Tool, *, is_loaded: bool = False, is_small: bool = False
     ) -> Visibility:
-        """Where a catalog tool stands now."""
+        """The visibility of a catalog tool by these rules alone."""
         return Visibility(tool.name, self._reason(tool, is_loaded=is_loaded, is_small=is_small))
 
     def _reason(self, tool: Tool, *, is_loaded: bool, is_small: bool) -> VisibilityReason:
+        # The order is the documented chain (docs/profiles.md). Loaded comes before marked, so that
+        # a tool which asks to be deferred can be loaded. Pinned comes before loaded, so that the
+        # reason given is the one that lasts.
         if tool.defer == "never":
             return "never_defer"
         if self.pinned.covers(tool):
@@ -146,15 +152,16 @@ class Policy:
 
 
 def is_allowed(tool: Tool, allow: Allow | None) -> bool:
-    """Whether a rule, or a collection of names, lets a caller have a tool."""
+    """Whether an allow rule, or a collection of allowed names, permits a tool."""
     if allow is None:
         return True
     return allow(tool) if callable(allow) else tool.name in allow
 
 
+# No slots: cached properties need the instance dictionary.
 @dataclass(frozen=True)
 class Scope:
-    """A catalog as one conversation may see it; what is costly is worked out once, when asked."""
+    """A catalog as one conversation may see it; expensive parts are computed once, on demand."""
 
     policy: Policy
     catalog: Catalog
@@ -175,12 +182,12 @@ class Scope:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """Every allowed tool, in the order of arrival."""
+        """Every allowed tool, in catalog order."""
         return tuple(t for t in self.catalog if is_allowed(t, self.allow))
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether everything is in view: as it was decided before, else by the policy."""
+        """Whether everything is in view: as the last view decided, else by the policy."""
         if self.was_small is not None:
             return self.was_small
         return is_small_catalog(self.policy, self.catalog, self.allow)
@@ -192,42 +199,52 @@ class Scope:
 
     @cached_property
     def deferrable_tools(self) -> tuple[Tool, ...]:
-        """The allowed tools that wait, or would if they were not loaded."""
+        """The allowed tools that are deferred, or would be if they were not loaded."""
         small = self.is_small
         return tuple(t for t in self.tools if not self.policy.visibility(t, is_small=small))
 
     def get(self, name: str) -> Tool | None:
-        """The tool of exactly this name, if the caller may have it."""
+        """The tool with exactly this name, if the caller may use it."""
         tool = self.catalog.get(name)
         return tool if tool is not None and is_allowed(tool, self.allow) else None
 
+    def is_loaded(self, name: str) -> bool:
+        """Whether this conversation has loaded a tool of this name, in the catalog or not."""
+        return name in self._session_loads
+
     def visibility(self, tool: Tool) -> Visibility:
-        """Where a tool stands in this conversation; what was shown at the start stays in view."""
-        loaded = tool.name in self.loaded
-        standing = self.policy.visibility(tool, is_loaded=loaded, is_small=self.is_small)
-        if standing or tool.name not in self.permanent_names:
-            return standing
+        """The visibility of a tool in this conversation."""
+        by_policy = self.policy.visibility(
+            tool, is_loaded=self.is_loaded(tool.name), is_small=self.is_small
+        )
+        # A tool that was sent at the start stays in the list, so that the cached prefix holds.
+        # It is in view even if the policy would defer it today.
+        if by_policy or tool.name not in self.permanent_names:
+            return by_policy
         return Visibility(tool.name, "shown")
 
     @cached_property
-    def loaded(self) -> frozenset[str]:
-        """The names this conversation has loaded."""
+    def _session_loads(self) -> frozenset[str]:
         return frozenset(self.session.loaded)
 
 
 def is_small_catalog(policy: Policy, catalog: Catalog, allow: Allow | None) -> bool:
-    """Whether the allowed part of a catalog goes straight into view."""
-    few: list[Tool] = []
+    """Whether the allowed part of a catalog is shown whole."""
+    allowed: list[Tool] = []
     for tool in catalog:
         if is_allowed(tool, allow):
-            few.append(tool)
-            if len(few) >= policy.threshold:
+            allowed.append(tool)
+            # Stop early: a catalog of 100,000 tools is large after the first few.
+            if len(allowed) >= policy.threshold:
                 return False
-    return policy.is_small(len(few), lambda: count_definition_tokens(few, by=default_counter()))
+    return policy.is_small(
+        len(allowed), lambda: count_definition_tokens(allowed, counter=default_counter())
+    )
 
 
-def count_definition_tokens(tools: Iterable[Tool], *, by: TokenCounter) -> int:
-    """The tokens of whole definitions, as plain JSON."""
+def count_definition_tokens(tools: Iterable[Tool], *, counter: TokenCounter) -> int:
+    """The tokens of complete definitions, written as plain JSON."""
     return sum(
-        by.count(f"{t.name}{t.description}") + count_json(t.parameters.value, by=by) for t in tools
+        counter.count(f"{t.name}{t.description}") + count_json(t.parameters.value, by=counter)
+        for t in tools
     )

@@ -1,4 +1,4 @@
-"""Reading what a model wrote into a discovery tool's arguments, kindly or strictly."""
+"""Read the arguments that a model wrote for a discovery tool."""
 
 from __future__ import annotations
 
@@ -10,47 +10,49 @@ from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 
-from ..catalog.sanitization import replace_json_surrogates
+from ..catalog.sanitization import compact_json, decode_json
 from ..errors import InvalidArguments
-from .metatools import Metatool
-from .profile import Profile
+from .profile import Metatool, Profile
 
+# Models sometimes paste whole documents into a query. Longer ones are refused with advice.
 MAX_QUERY_CHARS = 10_000
 MAX_QUERIES_PER_CALL = 16
+# The designs call the limit by different names. Every profile understands both.
 _LIMIT_ARGUMENTS = ("limit", "max_results")
 NAME_ARGUMENTS = ("names", "tool_names", "name", "tool_name")
-"""What models call the argument that names tools."""
+"""The argument names that models use for a list of tool names."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchArguments:
-    """What a search is for: one query or several, as written, and how many hits are wanted."""
+    """The arguments of a search: one query or several, as written, and the number of hits."""
 
     queries: tuple[str, ...]
     limit: int | None
 
     @property
     def is_empty(self) -> bool:
-        """Nothing was asked."""
+        """Whether there is no query, or only blank ones."""
         return not any(q.strip() for q in self.queries)
 
 
-def invalid_arguments(tool: Metatool, why: str) -> InvalidArguments:
-    """A refusal that shows what the tool takes."""
+def invalid_arguments(tool: Metatool, reason: str) -> InvalidArguments:
+    """An error that shows the schema of the tool."""
     return InvalidArguments(
-        f"{tool.name}: {why}.", hint=f"It takes: {_compact_json(tool.tool.parameters.value)}"
+        f"{tool.name}: {reason}.", hint=f"It takes: {compact_json(tool.tool.parameters.value)}"
     )
 
 
 def read_search_arguments(
     profile: Profile, tool: Metatool, arguments: Mapping[str, Any]
 ) -> SearchArguments:
-    """The queries and the limit, by the profile's strictness."""
-    given = {k: v for k, v in arguments.items() if v is not None}
-    limit = _read_limit(profile, tool, given)
+    """The queries and the limit; strict profiles also validate the rest by the schema."""
+    # Models write null for arguments they leave out.
+    values = {k: v for k, v in arguments.items() if v is not None}
+    limit = _read_limit(profile, tool, values)
     if profile.is_strict:
-        _validate(tool, {k: v for k, v in given.items() if k not in _LIMIT_ARGUMENTS})
-    queries = _read_queries(given.get("query"))
+        _validate(tool, {k: v for k, v in values.items() if k not in _LIMIT_ARGUMENTS})
+    queries = _read_queries(values.get("query"))
     if sum(map(len, queries)) > MAX_QUERY_CHARS:
         raise invalid_arguments(
             tool, f"a query of over {MAX_QUERY_CHARS} characters; a few words are enough"
@@ -59,7 +61,7 @@ def read_search_arguments(
 
 
 def read_tool_names(tool: Metatool, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of tools in the arguments: a list, or a single one; others are skipped."""
+    """The tool names in the arguments, a list or a single name; other values are skipped."""
     for key in NAME_ARGUMENTS:
         value: object = arguments.get(key)
         if isinstance(value, str):
@@ -68,14 +70,14 @@ def read_tool_names(tool: Metatool, arguments: Mapping[str, Any]) -> tuple[str, 
             names = tuple(n.strip() for n in cast("list[object]", value) if isinstance(n, str))
             if any(names):
                 return tuple(n for n in names if n)
-    wanted = next(iter(tool.tool.parameters.top_level()), None)
+    first = next(iter(tool.tool.parameters.top_level()), None)
     raise invalid_arguments(
-        tool, f"{wanted.name if wanted else 'names'} is required: a list of tool names"
+        tool, f"{first.name if first else 'names'} is required: a list of tool names"
     )
 
 
 def read_object(tool: Metatool, value: object) -> dict[str, Any]:
-    """An object, also one that was written as JSON text."""
+    """An object, or the JSON text of one: models often quote nested arguments."""
     if isinstance(value, str):
         try:
             value = decode_json(value) if value.strip() else {}
@@ -90,23 +92,6 @@ def read_object(tool: Metatool, value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def decode_json(text: str) -> object:
-    """What JSON text of a model says, in characters that can be sent on.
-
-    NaN and numbers beyond all bounds are none in JSON, and no tool takes them.
-    """
-    return json.loads(
-        replace_json_surrogates(text), parse_constant=_parse_finite, parse_float=_parse_finite
-    )
-
-
-def _parse_finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} is not a number in JSON")
-    return value
-
-
 def _read_queries(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(_parse_list(value))
@@ -117,7 +102,8 @@ def _read_queries(value: object) -> tuple[str, ...]:
 
 
 def _parse_list(text: str) -> list[str]:
-    """A list that was written as JSON text, else the text as the only member."""
+    """The members of a list in JSON text; any other text is a list of itself."""
+    # `["` and not `[`: a regular expression may begin with a character class.
     if text.lstrip().startswith('["'):
         try:
             value: object = json.loads(text)
@@ -130,35 +116,33 @@ def _parse_list(text: str) -> list[str]:
     return [text]
 
 
-def _read_limit(profile: Profile, tool: Metatool, given: Mapping[str, Any]) -> int | None:
+def _read_limit(profile: Profile, tool: Metatool, values: Mapping[str, Any]) -> int | None:
     limits = profile.limits
-    value: object = next((given[key] for key in _LIMIT_ARGUMENTS if key in given), None)
-    wanted = _read_number(value)
-    if wanted is None and value is not None and profile.is_strict:
+    value: object = next((values[key] for key in _LIMIT_ARGUMENTS if key in values), None)
+    number = _read_number(value)
+    if number is None and value is not None and profile.is_strict:
         raise invalid_arguments(tool, "the limit must be a number")
-    if wanted is None:
+    if number is None:
         return limits.hits
-    wanted = max(limits.least, int(wanted))
-    return wanted if limits.most is None else min(wanted, limits.most)
+    limit = max(limits.min_hits, int(number))
+    return limit if limits.max_hits is None else min(limit, limits.max_hits)
 
 
 def _read_number(value: object) -> float | None:
     if isinstance(value, str) and value.strip().isdecimal():
         return int(value)
+    # bool is a subclass of int in Python, but true is not a limit.
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return value
 
 
-def _validate(tool: Metatool, given: Mapping[str, Any]) -> None:
+def _validate(tool: Metatool, values: Mapping[str, Any]) -> None:
     schema = tool.tool.parameters.value
     validator: Any = Draft202012Validator(schema)
-    error = next(validator.iter_errors(dict(given)), None)
+    error = next(validator.iter_errors(dict(values)), None)
     if error is not None:
-        where = ".".join(str(part) for part in error.absolute_path)
-        said = error.message if len(error.message) < 200 else f"{error.message[:200]}…"
-        raise invalid_arguments(tool, f"{where}: {said}" if where else said)
-
-
-def _compact_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        path = ".".join(str(part) for part in error.absolute_path)
+        # jsonschema quotes the whole value, which may be long.
+        message = error.message if len(error.message) < 200 else f"{error.message[:200]}…"
+        raise invalid_arguments(tool, f"{path}: {message}" if path else message)

@@ -1,8 +1,8 @@
-"""What the model has been sent, kept with the session, so that later views can only append.
+"""Snapshots of what a model was sent, stored with the session, so that later views only append.
 
-A provider caches a prefix, and a changed byte early on costs all that follows. So the tools of a
-view keep the definitions and the order they were first sent with, also when their server is
-gone or has changed them; they leave only when they are unloaded or no longer allowed.
+Providers cache a prefix, and one changed byte early on costs everything after it. So the tools of
+a view keep the definitions and the order they were first sent with, even when their server is
+gone or has changed them. They leave only when they are unloaded or no longer allowed.
 """
 
 from __future__ import annotations
@@ -16,124 +16,132 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
 from .codec import pack_tools, tool_from_row, unpack_tools
 from .session_state import SessionState
 from .surface import CLIENT_MECHANISMS, REFERENCE_MECHANISMS
 
+# Sections of a stored session. Their names are part of the format on disk.
 VIEW_SECTION = "view"
 DEFINITIONS_SECTION = "definitions"
 REFERENCES_SECTION = "referred"
 DEFINED_SECTION = "defined"
 
 Arrival = Literal["start", "late", "loaded", "carried", "offered", "added"]
-"""How a tool came into the list: at the start, later by a rule, by an answer that brought it, by
-itself because it was loaded in another way or over a compaction; or deferred to a hosted search,
-with its first list or later."""
+"""How a tool came into the list.
+
+`start`: in the first list. `late`: later, by the policy. `loaded`: by an answer that delivered
+it. `carried`: in full, because it was loaded without an answer or the answer was compacted away.
+`offered`, `added`: deferred to a hosted search, with its first list or later.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class SentTool:
-    """One tool that was sent: how it came, and the namespace that it stands in, if any."""
+    """One tool that was sent: its arrival, and its namespace if it has one."""
 
     name: str
-    came: Arrival
-    space: str = ""
+    arrival: Arrival
+    namespace: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViewSnapshot:
-    """All that was sent, in the order it came; `packed` has the definitions.
+    """All tools that were sent, in order of arrival; `packed` holds their definitions.
 
-    `seen` is the catalog that the model was last told of, `scanned` the one last looked through
-    for tools that rules put in view. `grew_at` is how many tools stood there when a catalog that
-    was small at first grew: the discovery tools come behind these. `room` is how many tools the
-    provider's list takes besides the discovery tools.
+    `reported_catalog` is the fingerprint of the catalog that the model last got news of,
+    `scanned_catalog` of the one last searched for tools that the policy puts in view. `grew_at`
+    is the number of tools in the list when a small catalog outgrew it: the discovery tools follow
+    these. `capacity` is how many tools fit in the provider's list besides the discovery tools.
     """
 
-    shown: tuple[SentTool, ...] = ()
+    sent: tuple[SentTool, ...] = ()
     packed: str = ""
     is_direct: bool = False
     mechanism: str = ""
     surface: str = ""
-    seen: str = ""
-    scanned: str = ""
+    reported_catalog: str = ""
+    scanned_catalog: str = ""
     grew_at: int | None = None
-    room: int | None = None
+    capacity: int | None = None
 
     @property
     def permanent_names(self) -> frozenset[str]:
         """The names that are in view whatever is loaded."""
-        return frozenset(s.name for s in self.shown if s.came in ("start", "late"))
+        return frozenset(s.name for s in self.sent if s.arrival in ("start", "late"))
 
     @cached_property
     def tools(self) -> Mapping[str, Tool]:
-        """The definitions that names were sent with; none where they cannot be read."""
+        """The definitions as they were sent, by name; none if they cannot be read."""
         try:
             return {tool.name: tool for tool in unpack_tools(self.packed)}
         except ValueError:
             return {}
 
     def get(self, name: str) -> Tool | None:
-        """The definition that a name was sent with."""
-        return self.tools.get(name) if any(s.name == name for s in self.shown) else None
+        """The definition that was sent under a name."""
+        # The cheap test first: unpacking the definitions is slow.
+        return self.tools.get(name) if any(s.name == name for s in self.sent) else None
 
-    def with_tools(self, shown: tuple[SentTool, ...], new: Iterable[Tool] = ()) -> ViewSnapshot:
-        """The same with these tools in it, of which some are new."""
-        fresh = {tool.name: tool for tool in new}
-        if not fresh and shown == self.shown:
+    def with_tools(self, sent: tuple[SentTool, ...], new: Iterable[Tool] = ()) -> ViewSnapshot:
+        """The snapshot with these tools; `new` are the definitions it does not have yet."""
+        added = {tool.name: tool for tool in new}
+        # Most views change nothing. They must not unpack and pack up to a megabyte.
+        if not added and sent == self.sent:
             return self
-        if not fresh and [s.name for s in shown] == [s.name for s in self.shown]:
-            return replace(self, shown=shown)
-        tools = {**self.tools, **fresh}
-        return replace(self, shown=shown, packed=pack_tools(tools[s.name] for s in shown))
+        if not added and [s.name for s in sent] == [s.name for s in self.sent]:
+            return replace(self, sent=sent)
+        tools = {**self.tools, **added}
+        return replace(self, sent=sent, packed=pack_tools(tools[s.name] for s in sent))
 
     def names_awaiting_search(self, session: SessionState) -> frozenset[str]:
-        """What rules put in view while the list had to stay as it was: a search has yet to bring
-        it, where the provider takes found tools from the answer."""
+        """Tools that the policy put in view late and that no answer has delivered yet."""
+        # A client mechanism keeps late tools out of the cached prefix, so a search delivers them.
         if self.mechanism not in CLIENT_MECHANISMS:
             return frozenset()
-        late = (s.name for s in self.shown if s.came == "late")
+        late = (s.name for s in self.sent if s.arrival == "late")
         return frozenset(late).difference(session.loaded)
 
     def overflow_names(self, session: SessionState) -> frozenset[str]:
-        """What has no room in the provider's list, when all that was sent or loaded is in it."""
+        """Tools that do not fit in the provider's list, after all that was sent or loaded."""
         loaded = dict.fromkeys(session.loaded)
-        listed = [s.name for s in self.shown if s.came in ("start", "late") or s.name in loaded]
-        return frozenset([*dict.fromkeys((*listed, *loaded))][self.room :])
+        listed = [s.name for s in self.sent if s.arrival in ("start", "late") or s.name in loaded]
+        return frozenset([*dict.fromkeys((*listed, *loaded))][self.capacity :])
 
 
 def read_snapshot(session: SessionState) -> ViewSnapshot | None:
-    """What a session has been sent; None before its first view."""
+    """The snapshot of a session's last view; None before its first."""
     text = session.sections.get(VIEW_SECTION)
     if text is None:
         return None
     try:
         row = _SnapshotRow.model_validate_json(text)
-        found = _build_snapshot(row, session.sections.get(DEFINITIONS_SECTION, ""))
+        snapshot = _build_snapshot(row, session.sections.get(DEFINITIONS_SECTION, ""))
     except ValueError:
-        # Nothing here is worth failing for: the next view makes a new one from the catalog.
+        # A damaged snapshot is no reason to fail: the next view makes one from the catalog.
         return None
-    return found
+    return snapshot
 
 
 def write_snapshot(session: SessionState, snapshot: ViewSnapshot) -> SessionState:
-    """Keep a snapshot; the same one changes nothing."""
+    """Store a snapshot in the session; an unchanged one returns the same session."""
     row = {
-        "names": [s.name for s in snapshot.shown],
+        "names": [s.name for s in snapshot.sent],
+        # Run-length encoded: a hosted search has thousands of tools with the same arrival.
         "runs": [
             (*place, len([*run]))
-            for place, run in groupby(snapshot.shown, key=lambda s: (s.came, s.space))
+            for place, run in groupby(snapshot.sent, key=lambda s: (s.arrival, s.namespace))
         ],
         "direct": snapshot.is_direct,
         "mechanism": snapshot.mechanism,
         "surface": snapshot.surface,
-        "seen": snapshot.seen,
-        "scanned": snapshot.scanned,
+        "seen": snapshot.reported_catalog,
+        "scanned": snapshot.scanned_catalog,
         "grew_at": snapshot.grew_at,
-        "room": snapshot.room,
+        "room": snapshot.capacity,
     }
-    text = json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = compact_json(row, sort_keys=True)
     for name, now in ((VIEW_SECTION, text), (DEFINITIONS_SECTION, snapshot.packed)):
         if session.sections.get(name, "") != now:
             session = session.with_section(name, now)
@@ -141,49 +149,51 @@ def write_snapshot(session: SessionState, snapshot: ViewSnapshot) -> SessionStat
 
 
 def carry_loaded_tools(session: SessionState) -> SessionState:
-    """After a compaction, which took with it what had brought the tools, show them by themselves.
+    """Keep loaded tools callable after a compaction removed the answers that delivered them.
 
-    Where the provider searches, they wait for its search as they did before. What its list has no
-    room for waits to be found again. Where answers refer to the list it stays as it is, and the
-    view's `restore_references` refers to them again; to what rules put in view later as well.
+    With a hosted search nothing changes: it finds them again. With references the list stays, and
+    the view's `restore_references` refers to the tools again. Else they join the list in full, up
+    to its capacity; the rest is unloaded and can be found again.
     """
     session = session.without_section(REFERENCES_SECTION).without_section(DEFINED_SECTION)
     snapshot = read_snapshot(session)
     if snapshot is None or snapshot.mechanism not in CLIENT_MECHANISMS:
         return session
     if snapshot.mechanism in REFERENCE_MECHANISMS:
-        unsent = snapshot.names_awaiting_search(session)
-        return session.load(*(s.name for s in snapshot.shown if s.name in unsent))
-    # What comes into the list now goes behind what is in it, whenever it was found.
-    shown = tuple(map(_as_permanent, sorted(snapshot.shown, key=lambda s: _as_permanent(s) != s)))
-    full = shown[: snapshot.room]
-    over = (s.name for s in shown[len(full) :] if s.came == "carried")
-    return write_snapshot(session.unload(*over), snapshot.with_tools(full))
+        # The restored references must also cover what the policy put in view late.
+        undelivered = snapshot.names_awaiting_search(session)
+        return session.load(*(s.name for s in snapshot.sent if s.name in undelivered))
+    # Tools that now join the list follow those that are in it, whenever they were found. The
+    # sort is stable and puts False first, so the cached prefix holds.
+    sent = tuple(map(_as_permanent, sorted(snapshot.sent, key=lambda s: _as_permanent(s) != s)))
+    fitting = sent[: snapshot.capacity]
+    overflow = (s.name for s in sent[len(fitting) :] if s.arrival == "carried")
+    return write_snapshot(session.unload(*overflow), snapshot.with_tools(fitting))
 
 
 def record_delivery(session: SessionState, tools: Iterable[Tool]) -> SessionState:
-    """Remember that an answer brings tools to the model where its provider takes them from it."""
+    """Record that an answer delivers tools, where the provider loads them from answers."""
     snapshot = read_snapshot(session)
     if snapshot is None or snapshot.mechanism not in CLIENT_MECHANISMS:
         return session
-    there = {s.name for s in snapshot.shown}
-    new = [t for t in tools if t.name not in there]
-    shown = (*snapshot.shown, *(SentTool(t.name, "loaded") for t in new))
-    return write_snapshot(session, snapshot.with_tools(shown, new)) if new else session
+    present = {s.name for s in snapshot.sent}
+    new = [t for t in tools if t.name not in present]
+    sent = (*snapshot.sent, *(SentTool(t.name, "loaded") for t in new))
+    return write_snapshot(session, snapshot.with_tools(sent, new)) if new else session
 
 
 def record_references(session: SessionState, names: Iterable[str]) -> SessionState:
-    """Remember that messages refer to tools, where they are all that is left of a conversation."""
+    """Record that messages refer to tools, for a session rebuilt from its messages."""
     return _write_names(session, REFERENCES_SECTION, names)
 
 
 def record_definitions(session: SessionState, names: Iterable[str]) -> SessionState:
-    """Remember that messages define tools, where they are all that is left of a conversation."""
+    """Record that messages define tools, for a session rebuilt from its messages."""
     return _write_names(session, DEFINED_SECTION, names)
 
 
 def arrival_lookup(session: SessionState, mechanism: str) -> Callable[[str], Arrival]:
-    """How a loaded tool comes that was not sent yet: by messages that bring it, or by itself."""
+    """The arrival of loaded tools that no view has sent: delivered by messages, or carried."""
     names = frozenset[str]()
     if mechanism in CLIENT_MECHANISMS:
         names = _read_names(
@@ -193,14 +203,16 @@ def arrival_lookup(session: SessionState, mechanism: str) -> Callable[[str], Arr
 
 
 def switch_mechanism(snapshot: ViewSnapshot, loaded: Iterable[str]) -> ViewSnapshot:
-    """The same for another mechanism, which knows nothing of what was found or offered before."""
-    kept = frozenset(loaded)
-    stays = (s for s in snapshot.shown if s.came not in ("offered", "added") or s.name in kept)
-    return snapshot.with_tools(tuple(replace(_as_permanent(s), space="") for s in stays))
+    """The snapshot for another mechanism."""
+    # The new mechanism does not know what was delivered or offered before. Loaded tools are
+    # listed in full, and tools that were only offered leave.
+    names = frozenset(loaded)
+    stays = (s for s in snapshot.sent if s.arrival not in ("offered", "added") or s.name in names)
+    return snapshot.with_tools(tuple(replace(_as_permanent(s), namespace="") for s in stays))
 
 
 def _write_names(session: SessionState, section: str, names: Iterable[str]) -> SessionState:
-    text = json.dumps([*dict.fromkeys(names)], ensure_ascii=False, separators=(",", ":"))
+    text = compact_json([*dict.fromkeys(names)])
     return session.with_section(section, text) if text != "[]" else session
 
 
@@ -211,45 +223,49 @@ def _read_names(session: SessionState, section: str) -> frozenset[str]:
         return frozenset()
 
 
-def _as_permanent(shown: SentTool) -> SentTool:
-    match shown.came:
+def _as_permanent(sent: SentTool) -> SentTool:
+    """The tool as one that the list shows in full from now on."""
+    match sent.arrival:
         case "loaded" | "offered" | "added":
-            return replace(shown, came="carried")
+            return replace(sent, arrival="carried")
         case "late":
-            return replace(shown, came="start")
+            return replace(sent, arrival="start")
         case "start" | "carried":
-            return shown
+            return sent
 
 
 def _build_snapshot(row: _SnapshotRow, packed: str) -> ViewSnapshot:
     places: list[tuple[Arrival, str]] = [
-        (came, space) for came, space, count in row.runs for _ in range(count)
+        (arrival, namespace) for arrival, namespace, count in row.runs for _ in range(count)
     ]
-    shown = tuple(SentTool(n, *place) for n, place in zip(row.names, places, strict=True))
+    sent = tuple(SentTool(n, *place) for n, place in zip(row.names, places, strict=True))
     if row.shown:
-        # Sessions of the first form have each definition beside its name.
+        # The first format stored each definition beside its name.
         packed = pack_tools(tool_from_row(entry.tool) for entry in row.shown)
-        shown = tuple(SentTool(entry.tool["name"], entry.came) for entry in row.shown)
+        sent = tuple(SentTool(entry.tool["name"], entry.came) for entry in row.shown)
     return ViewSnapshot(
-        shown=shown,
+        sent=sent,
         packed=packed,
         is_direct=row.direct,
         mechanism=row.mechanism,
         surface=row.surface,
-        seen=row.seen,
-        scanned=row.scanned,
+        reported_catalog=row.seen,
+        scanned_catalog=row.scanned,
+        # `metatools_at` is the name of `grew_at` in the first format, with 0 for None.
         grew_at=row.metatools_at or row.grew_at,
-        room=row.room,
+        capacity=row.room,
     )
 
 
 class _LegacyEntry(BaseModel):
+    """A tool in the first format."""
+
     tool: dict[str, Any]
     came: Literal["start", "late", "loaded", "carried"]
 
 
 class _SnapshotRow(BaseModel):
-    """The JSON form, checked where it comes in; `shown` and `metatools_at` are of the first."""
+    """The stored JSON, validated on reading; `shown` and `metatools_at` are the first format."""
 
     model_config = ConfigDict(strict=True)
 

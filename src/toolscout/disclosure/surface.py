@@ -1,27 +1,29 @@
-"""How a found tool becomes callable."""
+"""Surfaces: the ways in which a found tool becomes callable."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 SurfaceChoice = Literal["auto", "load", "dispatch", "native"]
-"""What a profile asks for: `auto` lets the figures for the provider decide."""
+"""The surface a profile asks for; `auto` takes the cheapest one that the model supports."""
 
 Surface = Literal["direct", "load", "dispatch", "native"]
-"""What a view really is.
+"""The surface a view has.
 
-`direct`: everything is in view, nothing needs finding. `load`: found tools join the tool list.
-`dispatch`: the list never changes, found tools are run through `call_tool`. `native`: the
-provider defers and loads, by its own search or by ours.
+`direct`: everything is in view, there is nothing to find. `load`: found tools join the tool
+list. `dispatch`: the list never changes, found tools run through `call_tool`. `native`: the
+provider defers and loads tools, found by its own search or by ours.
 """
 
 Mechanism = Literal[
     "", "anthropic_bm25", "anthropic_regex", "anthropic_client", "openai_hosted", "openai_client"
 ]
-"""What of a provider's own finds or loads tools; empty means our discovery tools alone."""
+"""The provider feature that finds or loads tools; empty means our discovery tools alone."""
 
+# Anthropic loads `tool_reference` blocks from the result of our search, OpenAI the definitions in
+# a `tool_search_output`.
 CLIENT_MECHANISMS = frozenset({"anthropic_client", "openai_client"})
-"""The mechanisms by which a provider takes tools from an answer of ours."""
+"""Mechanisms where we answer the search and the provider loads the tools in our answer."""
 
 REFERENCE_MECHANISMS = frozenset({"anthropic_client"})
-"""Those of them whose answers refer to definitions that stand in the list and wait there."""
+"""Client mechanisms whose answers refer to definitions that are deferred in the tool list."""

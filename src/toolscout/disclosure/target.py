@@ -1,4 +1,4 @@
-"""Whom a view is for: a provider, a model, and the way its requests travel."""
+"""The target of a view: a provider, a model, and the transport of its requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .providers import PROVIDERS, get_provider
 from .providers.provider import Provider
 
 Transport = Literal["direct", "azure", "vertex", "bedrock", "gateway"]
-"""Straight to the provider, through a cloud that serves its models, or through a gateway."""
+"""How requests reach the provider: directly, through a cloud platform, or through a gateway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +33,14 @@ class Target:
                 hint="Give a provider, a provider and a model, or a model: 'anthropic'.",
             )
         name, _, model = text.partition(":")
-        if not model and name not in PROVIDERS and (maker := _provider_for_model(name)):
-            name, model = maker, name
+        if not model and name not in PROVIDERS and (provider := _provider_for_model(name)):
+            name, model = provider, name
+        # Gateways such as OpenRouter write model ids with a slash: `openai/gpt-5.4`.
         transport: Transport = "gateway" if "/" in model else "direct"
         return cls(provider=get_provider(name), model=model, transport=transport)
 
 
+# OpenAI models use the Responses API, where they have native tool search.
 _PROVIDER_BY_PREFIX = (
     ("claude-", "anthropic"),
     ("gpt-", "openai-responses"),
@@ -50,5 +52,5 @@ _PROVIDER_BY_PREFIX = (
 
 
 def _provider_for_model(model: str) -> str:
-    """Who makes a model, told by its id; a gateway's id names no maker we may speak to."""
-    return next((name for start, name in _PROVIDER_BY_PREFIX if model.startswith(start)), "")
+    """The provider of a model by its id; empty for unknown ids and those of gateways."""
+    return next((name for prefix, name in _PROVIDER_BY_PREFIX if model.startswith(prefix)), "")

@@ -1,4 +1,4 @@
-"""Exactly what the model sees now, in the form its provider takes."""
+"""Views: the tools and instructions that a model gets now, in its provider's format."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.catalog import Catalog
+from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
 from ..search.engine import Allow
 from ..tokens import default_counter
-from .name_resolution import resolve_name
 from .namespaces import MAX_HOSTED_TOOLS
 from .native import (
     arrange_tools,
@@ -24,6 +24,7 @@ from .native import (
 from .profile import Profile
 from .prompts import Prompt, PromptContext
 from .rendering import ToolRenderer
+from .resolution import resolve_name
 from .roster import build_roster
 from .scope import Scope, Visibility, is_allowed, is_small_catalog
 from .session_state import SessionState
@@ -41,41 +42,45 @@ from .tool_list import (
     update_snapshot,
 )
 
+# Over recorded conversations dispatch is billed least with every provider's prices. A test
+# recomputes the figures (docs/decisions/surfaces.md).
 AUTO_SURFACE: Surface = "dispatch"
-"""What `auto` means where a model has no native search: over recorded conversations it is billed
-least with every provider's prices (docs/decisions/surfaces.md has the figures)."""
+"""The surface that `auto` takes for a model without native search."""
 
 
 def plan_view(
     profile: Profile, target: Target, scope: Scope, before: ViewSnapshot | None
 ) -> ViewPlan:
-    """The way of this view; a model without native search falls back as the profile says."""
+    """Choose surface and mechanism; without native search the profile names the fallback."""
     if not profile.metatools:
         return ViewPlan("direct", is_whole=True)
     if scope.is_small and profile.surface != "dispatch":
         return ViewPlan("direct")
     if profile.surface in ("auto", "native"):
-        was = before.mechanism if before else ""
-        name = choose_mechanism(target, profile.native, tools=len(scope.tools), before=was)
-        if name:
-            return ViewPlan("native", name, is_hosted(name))
+        previous = before.mechanism if before else ""
+        mechanism = choose_mechanism(
+            target, profile.native, tools=len(scope.tools), previous=previous
+        )
+        if mechanism:
+            return ViewPlan("native", mechanism, is_hosted(mechanism))
         if profile.surface == "native" and profile.native.fallback == "everything":
             return ViewPlan("direct", is_whole=True)
     match profile.surface:
         case "load" | "dispatch":
             return ViewPlan(profile.surface)
         case "auto" | "native":
+            # Without a tool to call through, dispatch would find tools that nothing can run.
             return ViewPlan(AUTO_SURFACE if profile.tool_for("call") else "load")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What goes into a request: tools and instructions, ready for the provider's SDK.
+    """Tools and instructions for a request, ready for the provider's SDK.
 
-    `text` is the tool list as JSON, the same bytes for the same state. `names` gives the real
-    name behind each name in it. `force` is the tool that the model must call now, if the profile
-    says so, `search` what it looks for tools with. `session` has what was shown fixed in it: keep
-    it, so that the next view can only append.
+    `text` is the tool list as JSON, the same bytes for the same state. `names` maps each name in
+    it to the catalog name. `force` is the tool that the model must call now, if any, and `search`
+    is the name of the search. `session` records what was sent: keep it, so that the next view
+    only appends.
     """
 
     text: str
@@ -92,45 +97,48 @@ class View:
 
     @property
     def tools(self) -> list[Any]:
-        """The tool list, decoded afresh; every SDK has a type of its own for what is in it."""
+        """The tool list, decoded on each access; the item types differ between SDKs."""
         return json.loads(self.text)
 
     @property
     def prefix(self) -> str:
-        """What a provider caches of it: the tools that are really in its context, then the text."""
-        kept = [
+        """The part that a provider caches: tools in its context, then the instructions."""
+        # Deferred definitions are outside the context until they are loaded. Of a namespace only
+        # its name and description are inside.
+        visible = [
             {k: v for k, v in tool.items() if tool.get("type") != "namespace" or k != "tools"}
             for tool in self.tools
             if not tool.get("defer_loading")
         ]
-        return f"{_compact_json(kept)[:-1]}\n{self.instructions}"
+        # Without the closing bracket, so that a list that grew begins with the one before it.
+        return f"{compact_json(visible)[:-1]}\n{self.instructions}"
 
     def real_name(self, name: str) -> str:
-        """The real name of a tool that the model called."""
+        """The catalog name of a tool that the model called."""
         return self.names.get(name, name)
 
     def native_answer(self, tools: Sequence[Tool]) -> str:
-        """Found tools in the form that this provider loads them from; empty where it has none."""
-        sheet = ToolRenderer(target=self.target).render([ToolEntry(t) for t in tools])
-        return native_answer(self.mechanism, sheet.written)
+        """Found tools in the format that this provider loads; empty if it has none."""
+        rendered = ToolRenderer(target=self.target).render([ToolEntry(t) for t in tools])
+        return native_answer(self.mechanism, rendered.tools)
 
     def references_to_restore(self, names: Iterable[str]) -> SyntheticSearch | None:
-        """What refers again to the loaded tools that wait in the list, but for these names."""
+        """A search that refers to the loaded, deferred tools, except these names."""
         if self.mechanism not in REFERENCE_MECHANISMS:
             return None
-        there, loaded = {*names}, {*self.session.loaded}
-        waiting = [tool["name"] for tool in self.tools if tool.get("defer_loading")]
-        again = [n for n in waiting if n not in there and self.real_name(n) in loaded]
-        return SyntheticSearch(self.search, tuple(again)) if again else None
+        present, loaded = {*names}, {*self.session.loaded}
+        deferred = [tool["name"] for tool in self.tools if tool.get("defer_loading")]
+        lost = [n for n in deferred if n not in present and self.real_name(n) in loaded]
+        return SyntheticSearch(self.search, tuple(lost)) if lost else None
 
     def restore_references(self, messages: Sequence[Any]) -> list[Any]:
-        """The messages that a compaction left, with what brings back the tools they no longer do.
+        """The messages left by a compaction, with references to loaded tools restored.
 
-        That is a search and its answer behind the first message, in the provider's form; nothing
-        where the tool list has all that is loaded, or the messages still refer to it.
+        A search and its answer are inserted after the first message, in the provider's format.
+        Messages that still refer to all loaded tools, or need not, stay as they are.
         """
-        again = self.references_to_restore(tool_references(messages))
-        return insert_search(messages, again) if again else [*messages]
+        search = self.references_to_restore(tool_references(messages))
+        return insert_search(messages, search) if search else [*messages]
 
 
 def view(
@@ -142,7 +150,7 @@ def view(
     allow: Allow | None = None,
     extras: Sequence[Tool] = (),
 ) -> View:
-    """What the model of a conversation sees now.
+    """Build the view for the model of a conversation.
 
     `extras` are tools that features add; they are always in view and must stay the same for a
     conversation.
@@ -154,30 +162,30 @@ def view(
         profile, target, scope, before, len(extras)
     )
     scope = replace(scope, was_small=is_direct)
-    way = plan_view(profile, target, scope, before)
-    room = tool_capacity(profile, way, most=target.provider.most_tools, extras=len(extras))
-    snapshot = update_snapshot(profile, scope, before, way, room=room)
-    session = _fix_roster(profile, scope, way, write_snapshot(session, snapshot))
+    plan = plan_view(profile, target, scope, before)
+    capacity = tool_capacity(profile, plan, max_tools=target.provider.max_tools, extras=len(extras))
+    snapshot = update_snapshot(profile, scope, before, plan, capacity=capacity)
+    session = _fix_roster(profile, scope, plan, write_snapshot(session, snapshot))
+    # From here on the scope is that of the new view: tools it just put in view are in view.
     scope = replace(scope, session=session, permanent_names=snapshot.permanent_names)
-    line = build_tool_list(profile, scope, snapshot, way, extras)
-    search = search_name(way.mechanism, _own_search_name(profile, target))
-    sheet = ToolRenderer(target=target, search=search, stub_hint=profile.stub_hint).render(
-        line.entries
-    )
-    tools = arrange_tools(way.mechanism, sheet.written, search_at=line.search_at)
-    prompt = _render_prompt(profile, scope, way, extras, search)
+    tool_list = build_tool_list(profile, scope, snapshot, plan, extras)
+    search = search_name(plan.mechanism, _own_search_name(profile, target))
+    renderer = ToolRenderer(target=target, search=search, stub_hint=profile.stub_hint)
+    rendered = renderer.render(tool_list.entries)
+    tools = arrange_tools(plan.mechanism, rendered.tools, search_at=tool_list.search_at)
+    prompt = _render_prompt(profile, scope, plan, extras, search)
     return View(
-        text=_compact_json(target.provider.wrap(tools)),
+        text=compact_json(target.provider.wrap(tools)),
         instructions=prompt.instructions,
         session=session,
         target=target,
-        surface=way.surface,
-        mechanism=way.mechanism,
-        names=sheet.names,
+        surface=plan.surface,
+        mechanism=plan.mechanism,
+        names=rendered.names,
         slots=prompt.slots,
-        force=search if _is_forced(profile, session, way) else None,
+        force=search if _is_forced(profile, session, plan) else None,
         search=search,
-        notes=_overflow_notes(profile, target, scope, way, line),
+        notes=_overflow_notes(profile, target, scope, plan, tool_list),
     )
 
 
@@ -189,12 +197,12 @@ def why(
     catalog: Catalog,
     allow: Allow | None = None,
 ) -> Visibility:
-    """Where a tool stands in a conversation, and the reason as a value and as a sentence."""
+    """Whether a tool is in view in a conversation, and why."""
     metatool = next((m for m in profile.metatools if m.name == name), None)
     if metatool is not None:
         before = read_snapshot(session)
         surface = before.surface if before else ""
-        is_listed = surface in metatool.shown if surface else bool(metatool.shown)
+        is_listed = surface in metatool.surfaces if surface else bool(metatool.surfaces)
         return Visibility(name, "discovery" if is_listed else "elsewhere")
     scope = Scope.of(profile.policy, catalog, session, allow)
     tool = next(iter(resolve_name(name, scope, aliases=profile.aliases)), None)
@@ -208,60 +216,67 @@ def why(
 
 
 def _is_small(profile: Profile, scope: Scope, before: ViewSnapshot | None) -> bool:
-    """Whether everything is in view: decided at the start, and never again once it was not."""
+    """Whether the catalog is small enough to be shown whole."""
+    # Once tools are hidden they stay hidden, even if the catalog shrinks: showing all of them
+    # later would change the list that the provider has cached.
     if profile.surface == "dispatch" or (before is not None and not before.is_direct):
         return False
     return is_small_catalog(profile.policy, scope.catalog, scope.allow)
 
 
 def _fix_roster(
-    profile: Profile, scope: Scope, way: ViewPlan, session: SessionState
+    profile: Profile, scope: Scope, plan: ViewPlan, session: SessionState
 ) -> SessionState:
     """Fix the roster when the conversation first needs one."""
-    if not profile.roster_tokens or way.surface == "direct" or session.roster is not None:
+    if not profile.roster_tokens or plan.surface == "direct" or session.roster is not None:
         return session
-    listed = build_roster(scope.tools, budget_tokens=profile.roster_tokens, by=default_counter())
-    return session.with_roster(listed.text, listed.known)
+    roster = build_roster(
+        scope.tools, budget_tokens=profile.roster_tokens, counter=default_counter()
+    )
+    return session.with_roster(roster.text, roster.known)
 
 
 def _fits(
     profile: Profile, target: Target, scope: Scope, before: ViewSnapshot | None, extras: int
 ) -> bool:
-    """Whether a provider's list has room for everything, and for discovery tools if it grows."""
-    most = target.provider.most_tools
-    if most is None:
+    """Whether a provider's list has room for everything, and later for the discovery tools."""
+    max_tools = target.provider.max_tools
+    if max_tools is None:
         return True
-    names = {s.name for s in before.shown} if before else set[str]()
+    # Tools that were sent keep their place even when their server is gone, so they count.
+    names = {s.name for s in before.sent} if before else set[str]()
     names.update(t.name for t in scope.tools)
-    return len(names) + extras + len(profile.metatools) <= most
+    return len(names) + extras + len(profile.metatools) <= max_tools
 
 
 def _overflow_notes(
-    profile: Profile, target: Target, scope: Scope, way: ViewPlan, line: ToolList
+    profile: Profile, target: Target, scope: Scope, plan: ViewPlan, tool_list: ToolList
 ) -> tuple[str, ...]:
-    """What had to give."""
+    """Notes about tools that did not fit."""
     notes: list[str] = []
-    if line.left_out:
-        bridge = overflow_tool(profile, way)
-        how = f"; they are run through {bridge.name}" if bridge else ""
-        limit = f"{target.provider.name} takes {target.provider.most_tools} tools"
-        notes.append(f"{limit}: {line.left_out} were left out{how}.")
-    if way.is_hosted and (unoffered := len(scope.tools) - len(line.entries)) > 0:
+    if tool_list.left_out:
+        dispatcher = overflow_tool(profile, plan)
+        how = f"; they are run through {dispatcher.name}" if dispatcher else ""
+        limit = f"{target.provider.name} takes {target.provider.max_tools} tools"
+        notes.append(f"{limit}: {tool_list.left_out} were left out{how}.")
+    if plan.is_hosted and (unoffered := len(scope.tools) - len(tool_list.entries)) > 0:
         notes.append(f"A hosted search takes {MAX_HOSTED_TOOLS} tools: {unoffered} were left out.")
     return tuple(notes)
 
 
 def _render_prompt(
-    profile: Profile, scope: Scope, way: ViewPlan, extras: Sequence[Tool], search: str
+    profile: Profile, scope: Scope, plan: ViewPlan, extras: Sequence[Tool], search: str
 ) -> Prompt:
-    if way.surface == "direct" and profile.metatools:
+    if plan.surface == "direct" and profile.metatools:
         return Prompt()
-    own = (*(m.tool for m in profile.metatools_on(way.surface)), *extras)
-    roster_text = scope.session.roster or ""
-    stage = PromptContext(
-        own=own, scope=scope, roster=roster_text, surface=way.surface, search=search
+    context = PromptContext(
+        own=(*(m.tool for m in profile.metatools_on(plan.surface)), *extras),
+        scope=scope,
+        roster=scope.session.roster or "",
+        surface=plan.surface,
+        search=search,
     )
-    return profile.prompt(stage)
+    return profile.prompt(context)
 
 
 def _own_search_name(profile: Profile, target: Target) -> str:
@@ -269,12 +284,8 @@ def _own_search_name(profile: Profile, target: Target) -> str:
     return target.provider.to_wire_name(search.name) if search else ""
 
 
-def _is_forced(profile: Profile, session: SessionState, way: ViewPlan) -> bool:
-    """Whether the model must search now: the profile insists, none was seen, and one is there."""
-    is_fresh = not session.searches and not session.loaded
-    is_there = any(m.role == "search" for m in profile.metatools_on(way.surface))
-    return profile.forces_search and is_fresh and is_there and can_be_forced(way.mechanism)
-
-
-def _compact_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+def _is_forced(profile: Profile, session: SessionState, plan: ViewPlan) -> bool:
+    """Whether the model must search now, because the profile insists and it has not yet."""
+    is_first = not session.searches and not session.loaded
+    has_search = any(m.role == "search" for m in profile.metatools_on(plan.surface))
+    return profile.forces_search and is_first and has_search and can_be_forced(plan.mechanism)

@@ -1,1 +1,1 @@
-"""How well search does: labelled queries, figures with intervals, and knowing when to abstain."""
+"""Evaluation: search quality on labelled queries, and the cost of conversations."""

@@ -1,4 +1,4 @@
-"""One run over a catalog and its labelled queries: figures, latency, and when to abstain."""
+"""Benchmark of search on labelled queries: ranking metrics, latency and abstention."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from .dataset import LabelledQuery, NegativeQuery
 from .metrics import ndcg, percentile, recall, reciprocal_rank
 
 BenchProgress = Callable[[str, int, int], None]
-"""Told what is being done, and how many of how many are done."""
+"""Gets a label, the number of finished items and the total."""
 
 DEPTH = 10
 TOP_HITS = 5
 FIGURES = ("recall@1", "recall@5", "recall@10", "ndcg@10", "mrr")
-_WARM_UP = 3
+# Run before timing starts, so that loading an encoder does not count as latency.
+_WARM_UP_QUERIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class QueryScore:
-    """One query, answered: its figures by name, how sure the answer was, and how long it took."""
+    """One query: its metrics by name, the confidence of the answer, and its latency."""
 
     id: str
     figures: dict[str, float]
@@ -37,13 +38,13 @@ class QueryScore:
     took_ms: float
 
     def row(self) -> dict[str, Any]:
-        """The same as a row of JSON Lines."""
+        """The score as a row of JSON Lines."""
         return {"id": self.id, **self.figures, "confidence": self.confidence, "ms": self.took_ms}
 
 
 @dataclass(frozen=True, slots=True)
 class Abstention:
-    """How well confidence tells queries that some tool fits from queries that none does."""
+    """How well confidence separates queries with a fitting tool from queries without one."""
 
     auroc: float
     false_at_90: float
@@ -51,7 +52,7 @@ class Abstention:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """What one run measured."""
+    """The measurements of one run."""
 
     tools: int
     scored: tuple[QueryScore, ...]
@@ -61,16 +62,16 @@ class BenchReport:
     without_relevant: Abstention | None = None
 
     def mean(self, figure: str) -> float:
-        """The mean of one figure over all queries."""
+        """The mean of one metric over all queries."""
         return fmean(s.figures[figure] for s in self.scored) if self.scored else 0.0
 
     @property
     def reliability(self) -> Reliability:
-        """Confidence against whether one of the first hits was right."""
+        """Confidence against whether one of the top hits was right."""
         return reliability([(s.confidence, s.is_right) for s in self.scored])
 
     def summary(self) -> dict[str, Any]:
-        """The figures under the names that scripts rely on."""
+        """All figures as JSON; scripts rely on these keys."""
         times = [s.took_ms for s in self.scored]
         figures: dict[str, Any] = {"tools": self.tools, "queries": len(self.scored)}
         figures |= {name: round(self.mean(name), 4) for name in FIGURES}
@@ -81,11 +82,11 @@ class BenchReport:
             "rss_mb": round(self.rss_mb, 1),
         }
         for name in ("abstain", "without_relevant"):
-            found: Abstention | None = getattr(self, name)
-            if found is not None:
+            abstention: Abstention | None = getattr(self, name)
+            if abstention is not None:
                 figures[name] = {
-                    "auroc": round(found.auroc, 4),
-                    "false_at_90": round(found.false_at_90, 4),
+                    "auroc": round(abstention.auroc, 4),
+                    "false_at_90": round(abstention.false_at_90, 4),
                 }
         return figures
 
@@ -97,8 +98,8 @@ def score_queries(
     progress: BenchProgress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[QueryScore, ...]:
-    """Search for every query over the whole catalog; the first few once before, untimed."""
-    for item in queries[:_WARM_UP]:
+    """Search for every query over the whole catalog, after a warm-up."""
+    for item in queries[:_WARM_UP_QUERIES]:
         _search(engine, item.query)
     scored: list[QueryScore] = []
     for done, item in enumerate(queries, start=1):
@@ -114,12 +115,12 @@ def score_queries(
 
 
 def ranking_metrics(ranked: Sequence[str], item: LabelledQuery) -> dict[str, float]:
-    """All figures of one ranked answer; a name that comes twice counts once."""
+    """All metrics of one ranked answer; a repeated name counts once."""
     names = list(dict.fromkeys(ranked))
-    found = {f"recall@{at}": recall(names, item.groups, at=at) for at in (1, 5, 10)}
-    found["ndcg@10"] = ndcg(names, item.groups)
-    found["mrr"] = reciprocal_rank(names, item.groups)
-    return found
+    metrics = {f"recall@{at}": recall(names, item.groups, at=at) for at in (1, 5, 10)}
+    metrics["ndcg@10"] = ndcg(names, item.groups)
+    metrics["mrr"] = reciprocal_rank(names, item.groups)
+    return metrics
 
 
 def measure_abstention(
@@ -129,16 +130,17 @@ def measure_abstention(
     *,
     progress: BenchProgress | None = None,
 ) -> Abstention:
-    """Negatives searched among the tools offered with them, queries among their relevant ones."""
+    """Compare confidence on queries, among their right tools, with that on negatives."""
     total = len(queries) + len(negatives)
-    asked = [(q.query, tuple(sorted(q.relevant))) for q in queries]
-    asked += [(n.query, n.offered) for n in negatives]
-    sure: list[float] = []
-    for done, (query, names) in enumerate(asked, start=1):
-        sure.append(_search(engine, query, allow=names).confidence)
+    # A negative is labelled against the tools offered with it; another tool of the catalog may fit.
+    searches = [(q.query, tuple(sorted(q.relevant))) for q in queries]
+    searches += [(n.query, n.offered) for n in negatives]
+    confidences: list[float] = []
+    for done, (query, names) in enumerate(searches, start=1):
+        confidences.append(_search(engine, query, allow=names).confidence)
         if progress is not None:
             progress("negatives", done, total)
-    good, bad = sure[: len(queries)], sure[len(queries) :]
+    good, bad = confidences[: len(queries)], confidences[len(queries) :]
     return Abstention(auroc(good, bad), false_refusal_rate(good, bad))
 
 
@@ -149,7 +151,7 @@ def measure_without_relevant(
     *,
     progress: BenchProgress | None = None,
 ) -> Abstention:
-    """The same queries with and without the tools that satisfy them, over the whole catalog."""
+    """Compare confidence on the same queries with and without their right tools."""
     names = list(engine.catalog.tools)
     bad: list[float] = []
     for done, item in enumerate(queries, start=1):
@@ -162,19 +164,22 @@ def measure_without_relevant(
 
 
 def rss_mb() -> float:
-    """The memory this process holds now; its peak where the system does not tell."""
-    import resource  # not everywhere, and only asked for here
-
+    """The resident memory of this process in MB: current, else its peak, else 0."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return 0.0
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, ValueError, IndexError):
+        # macOS has no /proc. It reports the peak in bytes, other systems in kilobytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
     return pages * resource.getpagesize() / (1 << 20)
 
 
 def _search(engine: Engine, query: str, *, allow: Sequence[str] | None = None) -> Results:
-    """An answer; a pattern that cannot be read, or takes too long, finds nothing."""
+    """Search; a query with an invalid or too slow pattern finds nothing."""
     try:
         return engine.search(query, limit=DEPTH, allow=allow)
     except QueryError:

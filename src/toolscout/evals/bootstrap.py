@@ -1,4 +1,4 @@
-"""How far a figure may be chance: intervals by drawing the queries again, with a fixed seed."""
+"""Bootstrap confidence intervals of a metric over queries, with a fixed seed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+# Draws are made in blocks, because all at once would need draws x queries numbers in memory.
 _DRAWS_PER_BLOCK = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, and the range that holds it in `level` of the draws."""
+    """A mean and its interval: the range that contains `level` of the resampled means."""
 
     mean: float
     low: float
@@ -21,14 +22,14 @@ class Interval:
 
     @property
     def is_significant(self) -> bool:
-        """Whether nought lies outside: as a difference, that it is no mere chance."""
+        """Whether the interval excludes zero, so that a difference is unlikely to be chance."""
         return self.low > 0 or self.high < 0
 
 
 def confidence_interval(
     values: Sequence[float], *, level: float = 0.95, draws: int = 2_000, seed: int = 0
 ) -> Interval:
-    """The mean of one figure over the queries, with its interval."""
+    """The mean of one metric over the queries, with its interval."""
     data = np.asarray(values, dtype=np.float64)
     if not len(data):
         return Interval(0.0, 0.0, 0.0)
@@ -46,6 +47,7 @@ def gain_interval(
     seed: int = 0,
 ) -> Interval:
     """The mean gain from `before` to `after` on the same queries, in the same order."""
+    # Paired by query, which removes the variance between easy and hard queries.
     gains = [a - b for a, b in zip(after, before, strict=True)]
     return confidence_interval(gains, level=level, draws=draws, seed=seed)
 

@@ -1,4 +1,4 @@
-"""Whether confidence means something: it tells good from bad, and is right as often as it says."""
+"""Calibration of confidence: AUROC, false refusals, and reliability by range (ECE)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The searches whose confidence fell into one range, and how many of them were right."""
+    """The searches with confidence in one range, and the share of them that were right."""
 
     low: float
     high: float
@@ -22,14 +22,15 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Reliability:
-    """Confidence against outcome: the curve, and the mean gap between them (ECE)."""
+    """Confidence against accuracy: the curve, and the mean gap (expected calibration error)."""
 
     bins: tuple[Bin, ...]
     error: float
 
 
 def auroc(good: Sequence[float], bad: Sequence[float]) -> float:
-    """The chance that a good case scores above a bad one; ties count half, no case gives 0.5."""
+    """The probability that a good case scores above a bad one; 0.5 without cases."""
+    # By the rank sum (Mann-Whitney U); tied values share their mean rank, so ties count half.
     if not good or not bad:
         return 0.5
     values, counts = np.unique(np.array([*good, *bad]), return_counts=True)
@@ -42,23 +43,24 @@ def auroc(good: Sequence[float], bad: Sequence[float]) -> float:
 def false_refusal_rate(
     good: Sequence[float], bad: Sequence[float], *, caught: float = 0.9
 ) -> float:
-    """The share of good cases refused at the lowest cut that refuses `caught` of the bad ones."""
+    """The share of good cases below the lowest threshold that refuses `caught` of the bad."""
     if not good or not bad:
         return 0.0
+    # The small number undoes rounding: 0.9 * 10 may come out just above 9.
     needed = max(1, ceil(caught * len(bad) - 1e-9))
     last_refused = sorted(bad)[needed - 1]
     return sum(1 for score in good if score <= last_refused) / len(good)
 
 
 def reliability(outcomes: Sequence[tuple[float, bool]], *, bins: int = 10) -> Reliability:
-    """Put searches into equal ranges of confidence and compare each with how often it was right."""
-    found: list[Bin] = []
+    """Group searches into equal ranges of confidence and compare it with accuracy."""
+    filled: list[Bin] = []
     for number in range(bins):
         low, high = number / bins, (number + 1) / bins
         inside = [(c, r) for c, r in outcomes if min(int(c * bins), bins - 1) == number]
         if inside:
             confidence = sum(c for c, _ in inside) / len(inside)
             right = sum(1 for _, r in inside if r) / len(inside)
-            found.append(Bin(low, high, len(inside), confidence, right))
-    gaps = sum(b.count * abs(b.confidence - b.right) for b in found)
-    return Reliability(tuple(found), gaps / len(outcomes) if outcomes else 0.0)
+            filled.append(Bin(low, high, len(inside), confidence, right))
+    gaps = sum(b.count * abs(b.confidence - b.right) for b in filled)
+    return Reliability(tuple(filled), gaps / len(outcomes) if outcomes else 0.0)

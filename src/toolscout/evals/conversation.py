@@ -1,4 +1,4 @@
-"""Recorded conversations: what was said, looked for and called, without the how."""
+"""Recorded conversations: messages, searches and calls, independent of provider and surface."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..catalog.sanitization import compact_json
 from ..errors import ConfigError
 
 _HINT = (
@@ -19,7 +20,7 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class RecordedMessage:
-    """Something that the user or the model said."""
+    """A message of the user or the model."""
 
     role: Literal["user", "assistant"]
     text: str
@@ -27,14 +28,14 @@ class RecordedMessage:
 
 @dataclass(frozen=True, slots=True)
 class RecordedSearch:
-    """A need for tools, as the model would ask for them."""
+    """A search for tools, with the queries of the model."""
 
     queries: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """A call of a tool, as JSON, and what it gave."""
+    """A tool call with its arguments as JSON, and its result."""
 
     name: str
     arguments: str
@@ -45,7 +46,7 @@ RecordedTurn = RecordedMessage | RecordedSearch | RecordedCall
 
 
 def read_conversation(text: str) -> tuple[RecordedTurn, ...]:
-    """Read JSON lines; a line that is none of the known kinds is an error that names it."""
+    """Read JSON lines; raises ConfigError with the number of a line that is invalid."""
     return tuple(_parse_lines(text))
 
 
@@ -56,21 +57,22 @@ def _parse_lines(text: str) -> Iterator[RecordedTurn]:
         try:
             yield _ConversationLine.model_validate_json(line).to_turn()
         except ValueError as error:
-            why = _describe_error(error)
-            raise ConfigError(f"Line {number} of the conversation: {why}.", hint=_HINT) from error
+            reason = _describe_error(error)
+            message = f"Line {number} of the conversation: {reason}."
+            raise ConfigError(message, hint=_HINT) from error
 
 
 def _describe_error(error: ValueError) -> str:
-    """What is wrong with a line, and where in it."""
+    """The reason why a line is invalid, with the field."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else first["msg"]
+    path = ".".join(str(part) for part in first["loc"])
+    return f"{path}: {first['msg']}" if path else first["msg"]
 
 
 class _ConversationLine(BaseModel):
-    """One line, checked where it comes in."""
+    """One line, validated on reading."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -82,7 +84,7 @@ class _ConversationLine(BaseModel):
     result: Any = ""
 
     def to_turn(self) -> RecordedTurn:
-        """The step it stands for."""
+        """The turn that the line describes."""
         if sum(x is not None for x in (self.user, self.assistant, self.search, self.call)) != 1:
             raise ValueError("it must be exactly one of user, assistant, search and call")
         if self.user is not None:
@@ -93,6 +95,5 @@ class _ConversationLine(BaseModel):
             return RecordedSearch(
                 (self.search,) if isinstance(self.search, str) else tuple(self.search)
             )
-        arguments = json.dumps(self.arguments, ensure_ascii=False, separators=(",", ":"))
         result = self.result if isinstance(self.result, str) else json.dumps(self.result)
-        return RecordedCall(self.call or "", arguments, result)
+        return RecordedCall(self.call or "", compact_json(self.arguments), result)

@@ -1,6 +1,6 @@
-"""Figures for one ranked answer: recall, nDCG and reciprocal rank over groups of equals.
+"""Ranking metrics: recall, nDCG and reciprocal rank over groups of equivalent tools.
 
-A *group* is one need of a query; any tool in it satisfies that need, and only the first one counts.
+A *group* is one need of a query. Any tool in it satisfies the need, and only the first one counts.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ def recall(ranked: Sequence[str], groups: Groups, *, at: int) -> float:
 
 
 def ndcg(ranked: Sequence[str], groups: Groups, *, at: int = 10) -> float:
-    """How early needs are satisfied, against the best order; a need counts the first time only."""
-    left = list(groups)
+    """Normalised discounted cumulative gain; each need counts the first time only."""
+    unmet = list(groups)
     gain = 0.0
     for rank, name in enumerate(ranked[:at]):
-        met = next((group for group in left if name in group), None)
+        met = next((group for group in unmet if name in group), None)
         if met is not None:
-            left.remove(met)
+            unmet.remove(met)
             gain += _discount(rank)
     best = sum(_discount(rank) for rank in range(min(len(groups), at)))
     return gain / best if best else 0.0
 
 
 def reciprocal_rank(ranked: Sequence[str], groups: Groups) -> float:
-    """One over the place of the first name that satisfies any need."""
-    wanted = set[str]().union(*groups)
-    return next((1 / rank for rank, name in enumerate(ranked, start=1) if name in wanted), 0.0)
+    """One over the rank of the first name that satisfies any need."""
+    relevant = set[str]().union(*groups)
+    return next((1 / rank for rank, name in enumerate(ranked, start=1) if name in relevant), 0.0)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which about `share` of the values lie: one that was really measured."""
+    """The value below which about `share` of the values lie, without interpolation."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 

@@ -1,4 +1,4 @@
-"""A recorded conversation, led again on each surface, to see what it would cost there."""
+"""Replay a recorded conversation on each surface to compare what it costs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..catalog.catalog import Catalog
+from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
 from ..disclosure.discovery import Outcome, discover
 from ..disclosure.profile import Profile
@@ -20,7 +21,7 @@ from ..disclosure.tool_list import ToolEntry
 from ..disclosure.view import View, view
 from ..search.engine import Engine
 from ..tokens import TokenCounter, default_counter
-from .caching import Bill, ReplayRequest, compute_bill, prices_for
+from .cache_costs import Bill, ReplayRequest, compute_bill, prices_for
 from .conversation import RecordedCall, RecordedMessage, RecordedSearch, RecordedTurn
 
 _SURFACES: tuple[SurfaceChoice, ...] = ("load", "dispatch", "native")
@@ -32,41 +33,41 @@ def compare_surfaces(
     target: Target | str,
     engine: Engine,
     profile: Profile = DEFAULT,
-    by: TokenCounter | None = None,
+    counter: TokenCounter | None = None,
 ) -> dict[str, Bill]:
-    """The bill of a conversation with everything in view, and on each surface the model has."""
+    """The cost of a conversation with everything in view, and on each surface of the model."""
     target = Target.of(target)
-    by = by or default_counter()
-    rates = prices_for(target)
-    bills = {"everything": compute_bill(replay(steps, EVERYTHING, target, engine), rates, by=by)}
+    counter = counter or default_counter()
+    prices = prices_for(target)
+    whole = replay(steps, EVERYTHING, target, engine)
+    bills = {"everything": compute_bill(whole, prices, counter=counter)}
     for surface in _SURFACES:
-        chosen = replace(profile, surface=surface)
-        requests = replay(steps, chosen, target, engine)
+        requests = replay(steps, replace(profile, surface=surface), target, engine)
         if requests:
-            bills[surface] = compute_bill(requests, rates, by=by)
+            bills[surface] = compute_bill(requests, prices, counter=counter)
     return bills
 
 
 def replay(
     steps: Sequence[RecordedTurn], profile: Profile, target: Target, engine: Engine
 ) -> tuple[ReplayRequest, ...]:
-    """The requests that lead through a conversation; none if the model lacks the surface."""
-    led = _ConversationReplay(profile, target, engine)
-    if profile.surface == "native" and led.view.surface != "native":
+    """The requests of a conversation; none if the model lacks the profile's surface."""
+    replayed = _ConversationReplay(profile, target, engine)
+    if profile.surface == "native" and replayed.view.surface != "native":
         return ()
     for step in steps:
         match step:
             case RecordedMessage("user", text):
-                led.add_message({"role": "user", "content": text})
+                replayed.add_message({"role": "user", "content": text})
             case RecordedMessage(_, text):
-                led.send_request(
+                replayed.send_request(
                     json.dumps({"role": "assistant", "content": text}, ensure_ascii=False)
                 )
             case RecordedSearch(queries):
-                led.search(queries)
+                replayed.search(queries)
             case RecordedCall():
-                led.call(step)
-    return tuple(led.requests)
+                replayed.call(step)
+    return tuple(replayed.requests)
 
 
 @dataclass
@@ -88,20 +89,21 @@ class _ConversationReplay:
         return self.engine.catalog
 
     def _refresh_view(self) -> View:
-        seen = view(self.profile, self.catalog, self.session, target=self.target)
-        self.session = seen.session
-        return seen
+        fresh = view(self.profile, self.catalog, self.session, target=self.target)
+        self.session = fresh.session
+        return fresh
 
     def add_message(self, message: object) -> None:
-        self.messages.append(_compact_json(message))
+        self.messages.append(compact_json(message))
 
     def send_request(self, output: str) -> None:
-        """One request: all there is so far, and what the model answers."""
+        """Record one request: everything so far, and the output of the model."""
         self.view = self._refresh_view()
         self.requests.append(
             ReplayRequest(
+                # Deferred definitions are not in the context, so they cost nothing here.
                 tools=tuple(
-                    _compact_json(t) for t in _tool_definitions(self.view) if not _is_deferred(t)
+                    compact_json(t) for t in _tool_definitions(self.view) if not _is_deferred(t)
                 ),
                 system=self.view.instructions,
                 messages=tuple(self.messages),
@@ -111,25 +113,27 @@ class _ConversationReplay:
         self.messages.append(output)
 
     def search(self, queries: Sequence[str]) -> None:
-        """Look for tools, where they need finding."""
+        """Search for tools, unless all of them are in view."""
         search = self.profile.tool_for("search")
         if search is None or self.view.surface == "direct":
             return
-        asked = queries[0] if len(queries) == 1 else [*queries]
-        self.send_request(_compact_json({"name": search.name, "arguments": {"query": asked}}))
-        outcome = self._discover(search.name, {"query": asked})
+        query = queries[0] if len(queries) == 1 else [*queries]
+        self.send_request(compact_json({"name": search.name, "arguments": {"query": query}}))
+        outcome = self._discover(search.name, {"query": query})
         self.add_message({"role": "tool", "content": self._answer_content(outcome)})
 
     def call(self, step: RecordedCall) -> None:
-        """Call a tool; one that is not callable yet is fetched by its name first."""
+        """Call a tool; one that is not callable yet is looked up by name first."""
+        # The recorded search may have missed the tool. A real model would look again, and that
+        # lookup is part of the cost.
         tool = self.catalog.get(step.name)
         if tool is not None and not self._is_callable(tool):
             self._fetch(step.name)
-        wrapped = {"name": step.name, "arguments": json.loads(step.arguments)}
-        call = self.profile.tool_for("call")
-        if self.view.surface == "dispatch" and call is not None:
-            wrapped = {"name": call.name, "arguments": wrapped}
-        self.send_request(_compact_json(wrapped))
+        call = {"name": step.name, "arguments": json.loads(step.arguments)}
+        dispatcher = self.profile.tool_for("call")
+        if self.view.surface == "dispatch" and dispatcher is not None:
+            call = {"name": dispatcher.name, "arguments": call}
+        self.send_request(compact_json(call))
         self.add_message({"role": "tool", "content": step.result})
 
     def _is_callable(self, tool: Tool) -> bool:
@@ -140,7 +144,7 @@ class _ConversationReplay:
         if self.view.surface != "dispatch" or describe is None:
             self.search((f"select:{name}",))
             return
-        self.send_request(_compact_json({"name": describe.name, "arguments": {"names": [name]}}))
+        self.send_request(compact_json({"name": describe.name, "arguments": {"names": [name]}}))
         outcome = self._discover(describe.name, {"names": [name]})
         self.add_message({"role": "tool", "content": outcome.result.text})
 
@@ -157,24 +161,19 @@ class _ConversationReplay:
         return outcome
 
     def _answer_content(self, outcome: Outcome) -> object:
-        """What the model reads: the words, or the definitions that its provider puts there, and
-        what is said beside them."""
+        """What the model reads: the reply, or on native the definitions and the side notes."""
         if not self.view.mechanism or not outcome.loaded:
             return outcome.result.text
         loaded = [ToolEntry(self.catalog[n]) for n in outcome.loaded]
-        written = ToolRenderer(target=self.target).render(loaded).written
-        return [*(w.value for w in written), *(c.text for c in outcome.result.content[1:])]
+        tools = ToolRenderer(target=self.target).render(loaded).tools
+        return [*(t.value for t in tools), *(c.text for c in outcome.result.content[1:])]
 
 
-def _tool_definitions(seen: View) -> Iterator[dict[str, Any]]:
-    """Tool by tool, also where a provider wraps them all into one."""
-    for tool in seen.tools:
+def _tool_definitions(current: View) -> Iterator[dict[str, Any]]:
+    """The definitions one by one, also where a provider wraps them into one tool."""
+    for tool in current.tools:
         yield from tool.get("function_declarations", [tool])
 
 
 def _is_deferred(tool: dict[str, object]) -> bool:
     return tool.get("defer_loading") is True
-
-
-def _compact_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,8 +1,8 @@
-"""A small catalog to try things on: some eighty tools of a made-up office."""
+"""Example catalog: about eighty tools of an invented office."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 CATALOG = Path(__file__).with_name("tools.jsonl")
-"""The embedded example catalog, one tool a line."""
+"""The embedded example catalog, one tool per line."""

@@ -1,4 +1,4 @@
-"""Times and dates: one of the example's two small servers."""
+"""Example server with tools for times and dates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small jobs on text: the other of the example's two small servers."""
+"""Example server with tools for text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The MCP gateway: one entry before many servers."""
+"""The MCP gateway: one MCP server in front of many."""
 
 from ..errors import require
 

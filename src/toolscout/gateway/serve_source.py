@@ -1,4 +1,4 @@
-"""Any source of tools as an MCP server of its own: Python functions, for example."""
+"""Serve any source of tools, such as Python functions, as an MCP server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .client.provider import ViewProvider
 
 
 class SourceBackend:
-    """Lists a source's tools and runs them; no search, no conversation."""
+    """Lists and runs the tools of a source, without search and sessions."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -28,14 +28,14 @@ class SourceBackend:
         return [render_definition(tool) for tool in await self._source.tools()]
 
     async def instructions(self, context: Context) -> str:  # noqa: ARG002 -- the contract's
-        """Nothing to say beyond the tools."""
+        """No instructions: the tools speak for themselves."""
         return ""
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
-        """Functions do not log to their callers."""
+        """Nothing to set: functions send no log messages."""
 
     async def call(self, context: Context, name: str, arguments: dict[str, Any]) -> Result:  # noqa: ARG002 -- the contract's
-        """Run one of them; a failure is told as a result."""
+        """Run a tool; a failure becomes an error result."""
         tools = {tool.name: tool for tool in await self._source.tools()}
         if name not in tools:
             return Result.error(f"There is no tool {name!r}.", code="unknown_tool")
@@ -51,16 +51,18 @@ def build_source_server(source: Source) -> FastMCP[Any]:
         source.name,
         version=version("toolscout"),
         providers=[ViewProvider(SourceBackend(source))],
+        # Schemas are passed on as the source has them, `$ref` included.
         dereference_schemas=False,
     )
 
 
 def render_definition(tool: Tool) -> types.Tool:
-    """A tool of ours as MCP defines one."""
+    """A tool as an MCP definition."""
     return types.Tool(
         name=tool.name,
         title=tool.title or None,
         description=tool.description,
+        # MCP requires the type, which a schema without parameters may lack.
         input_schema={"type": "object", **tool.parameters.value},
         output_schema=tool.output.value if tool.output else None,
         annotations=_render_annotations(tool),
@@ -68,15 +70,16 @@ def render_definition(tool: Tool) -> types.Tool:
 
 
 def _render_annotations(tool: Tool) -> types.ToolAnnotations | None:
-    given = tool.annotations or Annotations(
+    # A function that declares only a risk gets the annotations that MCP clients know.
+    annotations = tool.annotations or Annotations(
         read_only=True if tool.risk == "safe" else None,
         destructive=True if tool.risk == "destructive" else None,
     )
-    if given == Annotations():
+    if annotations == Annotations():
         return None
     return types.ToolAnnotations(
-        read_only_hint=given.read_only,
-        destructive_hint=given.destructive,
-        idempotent_hint=given.idempotent,
-        open_world_hint=given.open_world,
+        read_only_hint=annotations.read_only,
+        destructive_hint=annotations.destructive,
+        idempotent_hint=annotations.idempotent,
+        open_world_hint=annotations.open_world,
     )

@@ -1,4 +1,4 @@
-"""What a gateway does beyond its servers: the `[gateway]`, `[auth]` and `[policies]` of TOML."""
+"""The tables `[gateway]`, `[auth]`, `[policies]` and `[openapi]` of a gateway's configuration."""
 
 from __future__ import annotations
 
@@ -15,14 +15,19 @@ from ..errors import ConfigError
 from ..sources.mcp.config import expand_variables
 from ..sources.mcp.server_config import ConfigDocument
 
+# Shorter tokens can be guessed.
 MIN_TOKEN_LENGTH = 16
+# No setting needs this depth. The limit turns a broken file into an error before Python's recursion
+# limit does.
 _MAX_DEPTH = 64
+# How similar an unknown name must be to a known one (difflib) to count as a typo of it.
 _CLOSE_MATCH = 0.7
-# What clients keep at the top of a file beside their servers, and what editors put there.
+# Other tables in JSON files: prompts of VS Code, and the schema that editors add.
 _CLIENT_TABLES = ("$schema", "inputs")
 
 
 class _SettingsTable(BaseModel):
+    # An unknown key is an error: a misspelt one may be what should have kept somebody out.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -30,7 +35,7 @@ class GatewayOptions(_SettingsTable):
     """The `[gateway]` table."""
 
     profile: str = "default"
-    """Which profile's surface is shown; `everything` shows all tools."""
+    """The profile that clients see; `everything` shows all tools."""
 
     surface: Literal["dispatch", "load"] = "dispatch"
     """`dispatch` never changes the tool list; `load` adds tools as they are found."""
@@ -39,22 +44,22 @@ class GatewayOptions(_SettingsTable):
     """Whether tools wait for approval even on first contact with a server."""
 
     confirm: Literal["never", "destructive", "unknown"] = "never"
-    """Which calls the user is asked about through the client."""
+    """Which calls the user has to confirm, asked through the client."""
 
     roster_tokens: int = Field(default=800, ge=0)
-    """How much the list of what exists may cost."""
+    """How many tokens the list of what exists may cost."""
 
     large_outputs: bool = True
-    """Whether large results are kept aside and read back in parts."""
+    """Whether large results are stored and read in parts."""
 
     audit: str = ""
-    """File for the audit log; empty means in the state folder, `off` none."""
+    """The file of the audit log; empty means in the state folder, `off` none."""
 
     start_wait_seconds: float = Field(default=5.0, ge=0)
-    """How long the first searches wait for servers that never listed their tools before."""
+    """How long requests wait for servers whose tools are not known yet."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Host headers that are right besides the address served on."""
+    """Host headers that are accepted besides the address served on."""
 
     allowed_origins: tuple[str, ...] = ()
     """Browser origins that may call the gateway."""
@@ -62,7 +67,7 @@ class GatewayOptions(_SettingsTable):
     @field_validator("audit")
     @classmethod
     def _check_audit_path(cls, value: str) -> str:
-        """Refuse what can be no file, while the configuration is read."""
+        """Raise for an impossible path now, rather than when the first call is logged."""
         try:
             Path(value).expanduser()
         except RuntimeError as error:
@@ -73,7 +78,7 @@ class GatewayOptions(_SettingsTable):
 
 
 class AccessPolicy(_SettingsTable):
-    """What some principals may see and call; no list means no limit."""
+    """What some principals may see and call; an empty list sets no limit."""
 
     principals: tuple[str, ...] = ("*",)
     servers: tuple[str, ...] = ()
@@ -85,8 +90,8 @@ class AccessPolicy(_SettingsTable):
 class JWT(_SettingsTable):
     """How JSON Web Tokens are checked, and where clients get them.
 
-    With `base_url`, the address that clients know the gateway by, it tells them which servers give
-    out tokens for it: `authorization_servers`, or the issuer.
+    With `base_url`, the public address of the gateway, clients learn which servers issue tokens
+    for it: `authorization_servers`, or the issuer.
     """
 
     jwks_uri: str | None = None
@@ -100,8 +105,9 @@ class JWT(_SettingsTable):
 
 
 class Auth(_SettingsTable):
-    """Who may connect over HTTP: tokens by principal, JWT, or a provider of FastMCP's."""
+    """Who may connect over HTTP: tokens by principal, JWT, or a provider of FastMCP."""
 
+    # Secrets are left out of repr(), which may end up in a log.
     tokens: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     jwt: JWT | None = None
     provider: str = ""
@@ -109,12 +115,12 @@ class Auth(_SettingsTable):
 
     @property
     def is_set(self) -> bool:
-        """Whether anybody has to say who they are."""
+        """Whether clients have to authenticate."""
         return bool(self.tokens or self.jwt or self.provider)
 
 
 class APISpec(_SettingsTable):
-    """An HTTP API: its OpenAPI document, and how to use it."""
+    """An HTTP API: its OpenAPI document, and how to call it."""
 
     document: str
     base_url: str = ""
@@ -128,14 +134,14 @@ class APISpec(_SettingsTable):
 
 
 class UnusableAPISpec(APISpec):
-    """An API that cannot be used, since a variable of its table is not set."""
+    """An API that cannot be used because a variable in its table is not set."""
 
     document: str = ""
     problem: str
 
 
 class GatewaySettings(_SettingsTable):
-    """All of it."""
+    """All tables besides the servers."""
 
     gateway: GatewayOptions = GatewayOptions()
     auth: Auth = Auth()
@@ -154,24 +160,25 @@ _TABLES: Mapping[str, type[_SettingsTable]] = {
 def parse_settings(
     document: ConfigDocument, *, variables: Mapping[str, str] | None = None
 ) -> GatewaySettings:
-    """Read the sections beside the servers; secrets are filled in from the environment."""
+    """Validate the tables besides the servers, with variables from the environment."""
     variables = os.environ if variables is None else variables
     _check_tables(document)
     known = {k: v for k, v in document.rest.items() if k in GatewaySettings.model_fields}
-    apis, unfilled = _expand_apis(known.pop("openapi", {}), variables)
-    filled = {**cast("dict[str, Any]", _expand_variables(known, variables)), "openapi": apis}
+    apis, unusable = _expand_apis(known.pop("openapi", {}), variables)
+    tables = {**cast("dict[str, Any]", _expand_variables(known, variables)), "openapi": apis}
     if token := variables.get("TOOLSCOUT_TOKEN"):
-        filled["auth"] = _add_token(filled.get("auth", {}), token)
+        tables["auth"] = _add_token(tables.get("auth", {}), token)
     try:
-        settings = GatewaySettings.model_validate(filled)
+        settings = GatewaySettings.model_validate(tables)
     except ValidationError as error:
         raise _config_error(error) from error
     check_tokens(settings.auth)
-    return settings.model_copy(update={"openapi": {**settings.openapi, **unfilled}})
+    return settings.model_copy(update={"openapi": {**settings.openapi, **unusable}})
 
 
 def _add_token(auth: Any, token: str) -> Any:
-    """The table with one more token; what is no table is left for the check to refuse."""
+    """The `[auth]` table with the token of TOOLSCOUT_TOKEN added."""
+    # A value that is not a table is returned as it is; validation then reports it.
     tokens: object = auth.get("tokens", {}) if _is_table(auth) else None
     return {**auth, "tokens": {"default": token, **tokens}} if _is_table(tokens) else auth
 
@@ -183,21 +190,21 @@ def _is_table(value: object) -> TypeGuard[dict[str, Any]]:
 def _expand_apis(
     tables: Any, variables: Mapping[str, str]
 ) -> tuple[Any, dict[str, UnusableAPISpec]]:
-    """The tables of APIs, filled in; a variable that is not set costs only its own API."""
+    """The tables of APIs with variables expanded; an unset variable makes only its API unusable."""
     if not isinstance(tables, dict):
         return tables, {}
-    filled: dict[str, Any] = {}
-    unfilled: dict[str, UnusableAPISpec] = {}
+    usable: dict[str, Any] = {}
+    unusable: dict[str, UnusableAPISpec] = {}
     for name, table in cast("dict[str, Any]", tables).items():
         try:
-            filled[name] = _expand_variables(table, variables, f"openapi.{name}")
+            usable[name] = _expand_variables(table, variables, f"openapi.{name}")
         except ConfigError as error:
-            unfilled[name] = UnusableAPISpec(problem=str(error))
-    return filled, unfilled
+            unusable[name] = UnusableAPISpec(problem=str(error))
+    return usable, unusable
 
 
 def check_tokens(auth: Auth) -> None:
-    """Refuse a token that could be guessed, or that is said by saying nothing."""
+    """Raise for a token that is empty or short enough to guess."""
     for principal, token in auth.tokens.items():
         if len(token) < MIN_TOKEN_LENGTH:
             raise ConfigError(
@@ -207,8 +214,10 @@ def check_tokens(auth: Auth) -> None:
 
 
 def _check_tables(document: ConfigDocument) -> None:
-    """A table that is passed over may be the one that was to keep somebody out."""
+    """Raise for unknown tables: an ignored `[polices]` would leave the gateway open."""
     known = (*GatewaySettings.model_fields, TABLE)
+    # A JSON file of another client may have any tables. There only a near miss is an error, unless
+    # one of our tables shows that the file was written for the gateway.
     is_ours = document.is_native or any(
         name in document.rest for name in GatewaySettings.model_fields
     )
@@ -224,6 +233,7 @@ def _check_tables(document: ConfigDocument) -> None:
 
 
 def _config_error(error: ValidationError) -> ConfigError:
+    # Without the input: it may be a secret.
     first = error.errors(include_url=False, include_input=False)[0]
     parts = tuple(str(part) for part in first["loc"])
     where = ".".join(parts)
@@ -247,7 +257,7 @@ def _expand_variables(
             hint="No setting needs that: look for a bracket that is never closed.",
         )
     if isinstance(value, str):
-        return expand_variables(value, variables, whose=f"The setting {where}")
+        return expand_variables(value, variables, owner=f"The setting {where}")
     if isinstance(value, dict):
         return {
             k: _expand_variables(v, variables, f"{where}.{k}".lstrip("."), depth=depth + 1)
@@ -260,7 +270,7 @@ def _expand_variables(
 
 
 def audit_path(options: GatewayOptions, state_folder: Path) -> Path | None:
-    """Where the audit log goes."""
+    """The file of the audit log; None if it is switched off."""
     if options.audit == "off":
         return None
     return Path(options.audit).expanduser() if options.audit else state_folder / "audit.jsonl"

@@ -1,29 +1,96 @@
-"""A gateway's configuration, read and checked as a whole, so that an edit is taken or left."""
+"""A gateway's whole configuration, read and checked at once, and the access rules it sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from ..catalog.tool import Tool
 from ..config import FILE_VARIABLE, TABLE, Config
 from ..disclosure.profile import Profile
-from ..disclosure.profiles import get_profile as named_profile
+from ..disclosure.profiles import get_profile
 from ..errors import ConfigError
 from ..offload.output_tools import OUTPUT_TOOLS
 from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
 from ..sources.openapi.api_source import API
 from ..sources.openapi.operations import OperationFilter
-from .settings import APISpec, GatewayOptions, GatewaySettings, UnusableAPISpec, parse_settings
+from .settings import (
+    AccessPolicy,
+    APISpec,
+    GatewayOptions,
+    GatewaySettings,
+    UnusableAPISpec,
+    parse_settings,
+)
 
+# The toolbox's own limit is this much longer than the longest limit of a server, so that the
+# server's limit ends a call first: its error names the server and cancels the call there.
 _MARGIN_SECONDS = 5.0
+# The toolbox always has a limit. This one stands for "none", which a server may be given as 0.
 _FOREVER_SECONDS = 10 * 365 * 86_400.0
+# The fields of a policy that version 0.1 had, in its order. See `AccessRule.session_key_text`.
+_POLICY_FIELDS = ("principals", "servers", "tools", "deny", "read_only")
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRule:
+    """What one caller may see and call: a tool that every policy for this caller admits."""
+
+    policies: tuple[AccessPolicy, ...]
+
+    def __call__(self, tool: Tool) -> bool:
+        """Whether the tool may be seen and called."""
+        return all(_admits(policy, tool) for policy in self.policies)
+
+    def admits_server(self, server: str) -> bool:
+        """Whether anything of a server may be reached: tools, prompts or resources."""
+        return all(
+            (not p.servers or _matches(server, p.servers)) and "*" not in p.deny
+            for p in self.policies
+        )
+
+    @property
+    def session_key_text(self) -> str:
+        """The rule as the text that is hashed into session keys."""
+        # Version 0.1 hashed repr(rule), and sessions are stored under these hashes. This is the
+        # text that repr gave then, with the class names of then. It does not depend on names in
+        # the code, so a rename does not make every caller start a new session.
+        # A new field of AccessPolicy has to be added here only where it differs from its default.
+        policies = ", ".join(_policy_text(policy) for policy in self.policies)
+        comma = "," if len(self.policies) == 1 else ""  # as Python writes a tuple of one
+        return f"Rule(policies=({policies}{comma}))"
+
+
+def _policy_text(policy: AccessPolicy) -> str:
+    fields = ", ".join(f"{name}={getattr(policy, name)!r}" for name in _POLICY_FIELDS)
+    return f"Policy({fields})"
+
+
+def _admits(policy: AccessPolicy, tool: Tool) -> bool:
+    if policy.servers and not _matches(tool.server, policy.servers):
+        return False
+    if policy.tools and not _matches(tool.name, policy.tools):
+        return False
+    if _matches(tool.name, policy.deny):
+        return False
+    # Only an explicit annotation counts as read-only; a tool without one may write.
+    hints = tool.annotations
+    return not policy.read_only or (hints is not None and hints.read_only is True)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+_DENY_ALL = AccessPolicy(deny=("*",))
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Everything that a gateway is made from."""
+    """Everything that a gateway is built from."""
 
     path: Path
     document: ConfigDocument
@@ -39,18 +106,21 @@ class Setup:
         config: Config | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> Setup:
-        """Read a configuration; `overrides` are options given on the command line."""
+        """Read a configuration; `overrides` are options from the command line."""
         path = Path(path)
         document = read_server_config(path, variables=variables)
         settings = parse_settings(document, variables=variables)
         _check_names(document, settings)
-        given = {k: v for k, v in (overrides or {}).items() if v is not None}
-        if given:
-            options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **given})
+        changes = {k: v for k, v in (overrides or {}).items() if v is not None}
+        if changes:
+            options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **changes})
             settings = settings.model_copy(update={"gateway": options})
-        named_profile(settings.gateway.profile)  # an unknown one is told now, not in the middle
+        # Raises for an unknown profile now, rather than when the first client connects.
+        get_profile(settings.gateway.profile)
         is_toml = path.suffix == ".toml"
         own = document.rest.get(TABLE)
+        # Config.read takes TOML only. Passing over the table in silence would leave the user with
+        # defaults that they did not choose.
         if not is_toml and isinstance(own, Mapping) and own.keys() & Config.model_fields.keys():
             raise ConfigError(
                 f"{path.name} has settings in JSON, where they are not read.",
@@ -59,20 +129,33 @@ class Setup:
         config = config or Config.read(path if is_toml else None)
         return cls(path, document, settings, config)
 
+    def rule_for(self, principal: str) -> AccessRule | None:
+        """The access rule of a caller; None if the configuration has no policies at all."""
+        policies = self.settings.policies
+        if not policies:
+            return None
+        name = principal or "anonymous"
+        matching = tuple(p for p in policies.values() if _matches(name, p.principals))
+        # With policies, a caller that none of them names gets nothing: forgetting somebody in the
+        # configuration must not open every tool to them.
+        return AccessRule(matching or (_DENY_ALL,))
+
     @property
     def problems(self) -> tuple[str, ...]:
-        """Why servers and APIs cannot be used as they are configured."""
+        """Why servers and APIs cannot be used as configured."""
         return tuple(s.problem for s in (*self.document.servers, *self.apis) if s.problem)
 
     @property
     def options(self) -> GatewayOptions:
-        """The `[gateway]` table, with the command line over it."""
+        """The `[gateway]` table, overridden by the command line."""
         return self.settings.gateway
 
     @property
     def profile(self) -> Profile:
-        """The profile to show; a client's list of tools never changes unless that is wanted."""
-        profile = named_profile(self.options.profile)
+        """The profile that clients see."""
+        profile = get_profile(self.options.profile)
+        # `auto` and `native` choose a surface by model, but the gateway does not know the model
+        # behind a client. The default, `dispatch`, keeps the tool list constant.
         if profile.surface in ("auto", "native"):
             profile = replace(profile, surface=self.options.surface)
         if profile.roster_tokens:
@@ -81,12 +164,12 @@ class Setup:
 
     @property
     def apis(self) -> tuple[API, ...]:
-        """The HTTP APIs beside the servers."""
+        """The HTTP APIs of the configuration."""
         return tuple(_build_api(name, spec) for name, spec in self.settings.openapi.items())
 
     @property
     def shows_everything(self) -> bool:
-        """Whether clients see all there is, prompts and resources included."""
+        """Whether clients see all tools, prompts and resources, without a search."""
         return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
 
     @property
@@ -97,7 +180,7 @@ class Setup:
 
     @property
     def toolbox_config(self) -> Config:
-        """The toolbox's settings: no call ends before its server's or API's own limit."""
+        """The toolbox's settings, with limits that leave timeouts to the servers and APIs."""
         limits = [s.limits.call_timeout_seconds or _FOREVER_SECONDS for s in self.document.servers]
         limits += [api.timeout_seconds for api in self.settings.openapi.values()]
         longest = max([self.config.call_timeout_seconds, *limits]) + _MARGIN_SECONDS
@@ -110,7 +193,7 @@ class Setup:
 
 
 def _check_names(document: ConfigDocument, settings: GatewaySettings) -> None:
-    """Tools carry the name of where they come from, so there can be only one of each."""
+    """Raise if an API and a server, or two APIs, would give their tools the same prefix."""
     taken = {server.name: f"server {server.name!r}" for server in document.servers}
     for label in settings.openapi:
         name = normalise_server_name(label)

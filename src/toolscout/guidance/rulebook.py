@@ -1,4 +1,4 @@
-"""Rules of use as a value: which some tools need, which are still owed, and what is wrong."""
+"""Rulebook: which rules apply to tools, which are not delivered yet, and lint warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RuleKind = Literal["server", "category", "tool"]
 
 
 class RuleKey(NamedTuple):
-    """What a rule is attached to."""
+    """A server, category or tool that a rule applies to."""
 
     kind: RuleKind
     name: str
@@ -28,34 +28,36 @@ class RuleKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """All rules by what they are attached to; names are matched whatever their case style."""
+    """All rules by their keys; names match in any case style (`sendEmail`, `send-email`)."""
 
     texts: Mapping[RuleKey, str] = field(default_factory=dict[RuleKey, str])
 
     def keys_for(self, tools: Iterable[Tool]) -> tuple[RuleKey, ...]:
-        """The rules that some tools need, each once, in the order the tools ask for them."""
+        """The rules that apply to some tools, each once, in the order of the tools."""
         return tuple(dict.fromkeys(key for tool in tools for key in self._tool_keys(tool)))
 
     def text_for(self, tools: Iterable[Tool]) -> str:
-        """All rules that some tools need, with a blank line between; empty if there are none."""
+        """All rules that apply to some tools, separated by blank lines."""
         return self._join_texts(self.keys_for(tools))
 
     def keys_to_deliver(
-        self, given: Mapping[str, str], tools: Iterable[Tool]
+        self, delivered: Mapping[str, str], tools: Iterable[Tool]
     ) -> tuple[RuleKey, ...]:
-        """Those of them that were not given before, or have changed since."""
-        return tuple(k for k in self.keys_for(tools) if given.get(str(k)) != self.fingerprint(k))
+        """The rules for some tools that were not delivered before, or changed since."""
+        return tuple(
+            k for k in self.keys_for(tools) if delivered.get(str(k)) != self.fingerprint(k)
+        )
 
     def fingerprint(self, key: RuleKey) -> str:
-        """A rule's text in short, to notice that it changed."""
+        """A digest of a rule's text, to detect changes."""
         return digest(self.texts[key], length=16)
 
     def deliver(self, section: str | None, tools: Iterable[Tool]) -> tuple[str, str]:
-        """The rules a conversation is still owed, and its section with them noted as given."""
-        given = _parse_section(section)
-        owed = self.keys_to_deliver(given, tools)
-        after = {**given, **{str(key): self.fingerprint(key) for key in owed}}
-        return self._join_texts(owed), _serialise_section(after)
+        """The rules not delivered yet, and the section of the session that records them."""
+        delivered = _parse_section(section)
+        pending = self.keys_to_deliver(delivered, tools)
+        after = {**delivered, **{str(key): self.fingerprint(key) for key in pending}}
+        return self._join_texts(pending), _serialise_section(after)
 
     def _join_texts(self, keys: Iterable[RuleKey]) -> str:
         return "\n\n".join(self.texts[key] for key in keys)
@@ -67,36 +69,39 @@ class Rulebook:
             ("tool", tool.name),
         )
         for kind, name in names:
-            found = self._find_key(kind, name) if name else None
-            if found is None and kind == "tool":
-                found = self._find_key(kind, tool.local_name)
-            if found is not None:
-                yield found
+            key = self._find_key(kind, name) if name else None
+            # Without the prefix of its server: `tools/send_email.md` for `gmail__send_email`.
+            if key is None and kind == "tool":
+                key = self._find_key(kind, tool.local_name)
+            if key is not None:
+                yield key
 
     def _find_key(self, kind: RuleKind, name: str) -> RuleKey | None:
         exact = RuleKey(kind, name)
         if exact in self.texts:
             return exact
-        loose = normalise_name(name)
+        normal = normalise_name(name)
         return next(
-            (k for k in self.texts if k.kind == kind and normalise_name(k.name) == loose), None
+            (k for k in self.texts if k.kind == kind and normalise_name(k.name) == normal), None
         )
 
 
 def _parse_section(section: str | None) -> Mapping[str, str]:
-    """What was given; a section that cannot be read means that rules come once more."""
+    """The fingerprints of delivered rules; empty if the section cannot be read."""
+    # An unreadable section costs a second delivery, which is better than a failed search.
     try:
         row: object = json.loads(section) if section else {}
     except (ValueError, RecursionError):
         return {}
-    given = cast("dict[str, object]", row).get("given") if isinstance(row, dict) else None
-    if not isinstance(given, dict):
+    delivered = cast("dict[str, object]", row).get("given") if isinstance(row, dict) else None
+    if not isinstance(delivered, dict):
         return {}
-    return {k: v for k, v in cast("dict[str, object]", given).items() if isinstance(v, str)}
+    return {k: v for k, v in cast("dict[str, object]", delivered).items() if isinstance(v, str)}
 
 
-def _serialise_section(given: Mapping[str, str]) -> str:
-    row = {"schema": 1, "given": dict(given)}
+def _serialise_section(delivered: Mapping[str, str]) -> str:
+    # Stored on disk: the keys stay as version 0.1 wrote them.
+    row = {"schema": 1, "given": dict(delivered)}
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -111,14 +116,18 @@ def lint_rules(
     budgets: Mapping[str, int],
     counter: TokenCounter | None = None,
 ) -> tuple[Problem, ...]:
-    """Advice on rules, as warnings; `budgets` overrides the budget by name."""
+    """Warnings about rules; `budgets` overrides the budget by name."""
     counter = counter or default_counter()
-    found = [
+    over_budget = [
         Problem(str(key), f"has {tokens} tokens; its budget is {budget}.", "Shorten it.", "warning")
         for key, text in book.texts.items()
         if (tokens := counter.count(text)) > (budget := budgets.get(key.name, budget_tokens))
     ]
-    return (*found, *_categories_without_rules(book, tools), *_rules_without_tools(book, tools))
+    return (
+        *over_budget,
+        *_categories_without_rules(book, tools),
+        *_rules_without_tools(book, tools),
+    )
 
 
 def _categories_without_rules(book: Rulebook, tools: Sequence[Tool]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Rules in a folder of Markdown files: read at start, read again on change, never lost."""
+"""Rules from a folder of Markdown files, reloaded when the files change."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from ..catalog.tool import Tool
 from ..errors import ConfigError, require
 from ..events import Event, Sink, ignore
 from ..tokens import TokenCounter
-from . import rulebook as lint
-from .rulebook import Rulebook, RuleKey, RuleKind
-from .text_files import MOST_BYTES, TextFileError, read_text
+from .rulebook import RULE_BUDGET_TOKENS, Rulebook, RuleKey, RuleKind, lint_rules
+from .text_files import MAX_BYTES, TextFileError, read_text
 
 _FOLDERS: Mapping[str, RuleKind] = {"": "category", "servers": "server", "tools": "tool"}
+# watchfiles collects changes for at most the first time, and reports them once nothing changes
+# for the second: an editor saves a file in several steps.
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
 
 
 class Rules:
-    """Rules of use for categories, servers and single tools.
+    """Rules for using categories, servers and single tools.
 
     In a folder, `images.md` is for the category `images`, `servers/github.md` for a server, and
-    `tools/send_email.md` for one tool; rules given here directly stand beside them. A file that
-    breaks keeps its last good text and is reported in `problems`.
+    `tools/send_email.md` for one tool. Rules passed as arguments are added to them. A file that
+    becomes unreadable keeps its last good text and is reported in `problems`.
     """
+
+    health_key = "rules"
 
     def __init__(
         self,
@@ -37,18 +40,18 @@ class Rules:
         categories: Mapping[str, str] | None = None,
         servers: Mapping[str, str] | None = None,
         tools: Mapping[str, str] | None = None,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         sink: Sink = ignore,
     ) -> None:
         self._folder = None if folder is None else Path(folder)
-        self._given = {
+        self._inline = {
             **{RuleKey("category", name): text for name, text in (categories or {}).items()},
             **{RuleKey("server", name): text for name, text in (servers or {}).items()},
             **{RuleKey("tool", name): text for name, text in (tools or {}).items()},
         }
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._sink = sink
-        self._book = Rulebook(self._given)
+        self._book = Rulebook(self._inline)
         self._problems: tuple[Problem, ...] = ()
         if self._folder is not None and not self._folder.is_dir():
             raise ConfigError(
@@ -63,33 +66,33 @@ class Rules:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Files that could not be read the last time."""
+        """Files that the last reload could not read."""
         return self._problems
 
     def text_for(self, tools: Sequence[Tool]) -> str:
-        """All rules that some tools need."""
+        """All rules that apply to some tools."""
         return self._book.text_for(tools)
 
     def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
-        """The rules a conversation is still owed for some tools, and its section after that."""
+        """The rules not delivered yet for some tools, and the section that records them."""
         return self._book.deliver(section, tools)
 
     def lint(
         self,
         tools: Sequence[Tool],
         *,
-        budget_tokens: int = lint.RULE_BUDGET_TOKENS,
+        budget_tokens: int = RULE_BUDGET_TOKENS,
         budgets: Mapping[str, int] | None = None,
         counter: TokenCounter | None = None,
     ) -> tuple[Problem, ...]:
-        """Rules over their budget, categories without rules, and rules that nothing asks for."""
-        found = lint.lint_rules(
+        """Rules over their budget, categories without rules, and rules without tools."""
+        warnings = lint_rules(
             self._book, tools, budget_tokens=budget_tokens, budgets=budgets or {}, counter=counter
         )
-        return (*self._problems, *found)
+        return (*self._problems, *warnings)
 
     def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
-        """How the rules are: degraded while a file cannot be read."""
+        """The status of the rules: degraded while a file cannot be read."""
         facts = {
             "rules": len(self._book.texts),
             "problems": [str(problem) for problem in self._problems],
@@ -97,11 +100,11 @@ class Rules:
         return "degraded" if self._problems else "ok", facts
 
     def reload(self) -> tuple[str, ...]:
-        """Read the folder again; say which rules are new, changed or gone."""
+        """Read the folder again; return the rules that were added, changed or removed."""
         return self._apply(*self._read_folder())
 
     def _apply(self, book: Rulebook, problems: tuple[Problem, ...]) -> tuple[str, ...]:
-        before, broken = self._book, self._problems
+        before, old_problems = self._book, self._problems
         self._book, self._problems = book, problems
         changed = tuple(
             str(key)
@@ -110,14 +113,15 @@ class Rules:
         )
         if changed:
             self._sink(Event("rules_changed", facts={"rules": changed}))
+        # Only new problems: otherwise each change of a file would report the broken ones again.
         for problem in self._problems:
-            if problem not in broken:
+            if problem not in old_problems:
                 self._sink(Event("rules_failed", facts={"problem": str(problem)}))
         return changed
 
     @asynccontextmanager
     async def watch(self) -> AsyncGenerator[None, None]:
-        """Read the folder again whenever something in it changes, as long as this is open."""
+        """Reload the folder on every change, while this context is open."""
         if self._folder is None:
             raise ConfigError("There is no folder of rules to watch.", hint="Give Rules a folder.")
         watchfiles = require("watchfiles", extra="watch")
@@ -126,7 +130,7 @@ class Rules:
             self._folder, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
         )
         task = asyncio.create_task(self._reload_on_change(changes))
-        # The watch stands once the task has come to its first wait; what changed before counts too.
+        # Let the task start, so that the watch is active, and then pick up what changed before it.
         await asyncio.sleep(0)
         self.reload()
         try:
@@ -140,14 +144,14 @@ class Rules:
             self._apply(*await asyncio.to_thread(self._read_folder))
 
     def _read_folder(self) -> tuple[Rulebook, tuple[Problem, ...]]:
-        texts = dict(self._given)
+        texts = dict(self._inline)
         problems: list[Problem] = []
         if self._folder is not None and not self._folder.is_dir():
-            gone = Problem(str(self._folder), "is not there any more.", "Its last rules stay.")
-            return self._book, (gone,)
+            missing = Problem(str(self._folder), "is not there any more.", "Its last rules stay.")
+            return self._book, (missing,)
         for key, path in self._rule_files():
             try:
-                text = read_text(path, most_bytes=self._most_bytes).strip()
+                text = read_text(path, max_bytes=self._max_bytes).strip()
             except TextFileError as error:
                 remedy = "Its last good text stays." if key in self._book.texts else "Mend it."
                 problems.append(Problem(path.name, f"cannot be read: {error}.", remedy))

@@ -1,4 +1,4 @@
-"""A skill, how its file is read, and the library of all skills in some folders."""
+"""Skill files: parsing of front matter, and the library of all skills in some folders."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from ..catalog.names import normalise_name
 from ..catalog.problem import Problem
 from ..catalog.sanitization import clean, clean_line
 from ..catalog.tool import Tool
-from .text_files import MOST_BYTES, TextFileError, read_text
+from .text_files import MAX_BYTES, TextFileError, read_text
 
 MANIFEST = "SKILL.md"
+# The limits of the Agent Skills format (agentskills.io).
 _NAME_CAP = 64
 _DESCRIPTION_CAP = 1_024
 _FENCE = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -25,9 +26,9 @@ _TOOL = re.compile(r"([^\s,()]+)(?:\([^)]*\))?")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill as its front matter has it; its text is read only when somebody asks for it.
+    """A skill by its front matter; its text is read only on request.
 
-    `folder` is None for a single file, which has nothing beside it.
+    `folder` is None for a skill that is a single file without further files.
     """
 
     id: str
@@ -39,26 +40,24 @@ class Skill:
     tools: tuple[str, ...] = ()
 
     def as_tool(self) -> Tool:
-        """The skill in the form that the search engine ranks."""
+        """The skill as a tool, which the search engine can rank."""
         return Tool(
             name=self.id, title=self.name, description=self.description, phrases=self.triggers
         )
 
     def matches(self, query: str) -> bool:
-        """Whether a query is in the name or description, or one of it and a trigger in the other.
+        """Whether the name or description contains a query, or it and a trigger overlap.
 
-        An empty query is in everything.
+        An empty query matches everything.
         """
-        asked = query.lower()
-        if asked in self.name.lower() or asked in self.description.lower():
+        text = query.lower()
+        if text in self.name.lower() or text in self.description.lower():
             return True
-        return any(
-            asked in trigger or trigger in asked for trigger in map(str.lower, self.triggers)
-        )
+        return any(text in trigger or trigger in text for trigger in map(str.lower, self.triggers))
 
 
 def parse_skill(text: str, path: Path, *, is_folder: bool) -> Skill:
-    """A skill from its file's text; Unreadable if its front matter is not what it must be."""
+    """Parse a skill file; TextFileError if its front matter is invalid."""
     facts, body = split_front_matter(text)
     skill_id = path.parent.name if is_folder else path.stem
     name = _scalar_line(facts.get("name"), _NAME_CAP)
@@ -78,7 +77,7 @@ def parse_skill(text: str, path: Path, *, is_folder: bool) -> Skill:
 
 
 def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
-    """Front matter and the text after it; no front matter is an empty one."""
+    """The front matter and the text after it; the front matter may be missing."""
     fence = _FENCE.match(text)
     if fence is None:
         if text.startswith("---\n"):
@@ -87,8 +86,8 @@ def split_front_matter(text: str) -> tuple[Mapping[str, Any], str]:
     try:
         facts: object = yaml.safe_load(fence.group(1))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        told = " ".join(str(error).split())
-        raise TextFileError(f"its front matter is not YAML: {told[:200]}") from error
+        message = " ".join(str(error).split())
+        raise TextFileError(f"its front matter is not YAML: {message[:200]}") from error
     if facts is None:
         facts = {}
     if not isinstance(facts, Mapping):
@@ -112,17 +111,17 @@ def _first_text_line(body: str) -> str:
 
 
 def _parse_triggers(value: object) -> tuple[str, ...]:
-    given = value.split(",") if isinstance(value, str) else value
-    if not isinstance(given, list):
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list):
         return ()
-    words = (_scalar_line(word, _NAME_CAP) for word in cast("list[object]", given))
+    words = (_scalar_line(word, _NAME_CAP) for word in cast("list[object]", items))
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _parse_tools(value: object) -> tuple[str, ...]:
-    """Names out of a list, or out of a line as the convention writes it: `Read Bash(git:*)`."""
-    given = cast("list[object]", value) if isinstance(value, list) else [value]
-    lines = [clean(item) for item in given if isinstance(item, str)]
+    """Tool names from a list, or from one line as the convention has it: `Read Bash(git:*)`."""
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    lines = [clean(item) for item in items if isinstance(item, str)]
     return tuple(dict.fromkeys(m.group(1) for line in lines for m in _TOOL.finditer(line)))
 
 
@@ -131,76 +130,79 @@ _PLAIN = re.compile(r"\w[\w\s-]*")
 
 @dataclass(frozen=True, slots=True)
 class SkillLibrary:
-    """Skills by id, in the order of their folders and names, and the problems met on the way."""
+    """Skills by id, in the order of folders and names, and the problems of reading them."""
 
     skills: Mapping[str, Skill] = field(default_factory=dict[str, Skill])
     problems: tuple[Problem, ...] = ()
 
-    def find(self, wanted: str) -> Skill | None:
-        """A skill by its id or, in any case style, by its id or its name."""
-        if wanted in self.skills:
-            return self.skills[wanted]
-        if not _PLAIN.fullmatch(wanted):
+    def find(self, name: str) -> Skill | None:
+        """A skill by its id or name, in any case style."""
+        if name in self.skills:
+            return self.skills[name]
+        # Normalising drops punctuation, which would let `../deck` find the skill `deck`.
+        if not _PLAIN.fullmatch(name):
             return None
-        loose = normalise_name(wanted)
-        same = (
+        normal = normalise_name(name)
+        matches = (
             s
             for s in self.skills.values()
-            if loose in (normalise_name(s.id), normalise_name(s.name))
+            if normal in (normalise_name(s.id), normalise_name(s.name))
         )
-        return next(same, None)
+        return next(matches, None)
 
 
-def read_library(folders: Iterable[Path], *, most_bytes: int = MOST_BYTES) -> SkillLibrary:
-    """Read every skill below some folders; one that cannot be read hides no other."""
+def read_library(folders: Iterable[Path], *, max_bytes: int = MAX_BYTES) -> SkillLibrary:
+    """Read every skill in some folders; one that cannot be read becomes a problem."""
     skills: dict[str, Skill] = {}
-    taken: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     problems: list[Problem] = []
     for folder in folders:
         for path, is_folder in _find_manifests(folder.resolve(), problems):
-            skill = _read_skill(path, problems, is_folder=is_folder, most_bytes=most_bytes)
+            skill = _read_skill(path, problems, is_folder=is_folder, max_bytes=max_bytes)
             if skill is None:
                 continue
             names = {normalise_name(skill.id), normalise_name(skill.name)}
-            if clash := next((n for n in names if n in taken), None):
-                told = (
-                    f"has the name of another skill, {_short_path(taken[clash])}, and is left out."
+            if clash := next((n for n in names if n in paths), None):
+                message = (
+                    f"has the name of another skill, {_short_path(paths[clash])}, and is left out."
                 )
-                problems.append(Problem(_short_path(path), told, "Rename one of them."))
+                problems.append(Problem(_short_path(path), message, "Rename one of them."))
                 continue
             skills[skill.id] = skill
-            taken |= dict.fromkeys(names, path)
+            paths |= dict.fromkeys(names, path)
     return SkillLibrary(skills, tuple(problems))
 
 
 def _find_manifests(folder: Path, problems: list[Problem]) -> Iterator[tuple[Path, bool]]:
-    """Where skills are: folders with a manifest, and single Markdown files; never behind a link."""
+    """Folders with a manifest, and single Markdown files; symbolic links are not followed."""
     try:
         entries = sorted(folder.iterdir(), key=lambda p: p.name)
     except OSError as error:
-        told = f"cannot be read: {error.strerror}."
-        problems.append(Problem(str(folder), told, "Name a folder with skills in it."))
+        message = f"cannot be read: {error.strerror}."
+        problems.append(Problem(str(folder), message, "Name a folder with skills in it."))
         return
+    # The folder may be a skill itself, rather than a folder of skills.
     if (folder / MANIFEST).is_file():
         yield folder / MANIFEST, True
         return
     for entry in entries:
         manifest = entry / MANIFEST
         if entry.is_symlink() or manifest.is_symlink():
-            told = "is a symbolic link, which is not followed."
-            problems.append(Problem(entry.name, told, "Name its real folder.", "warning"))
+            message = "is a symbolic link, which is not followed."
+            problems.append(Problem(entry.name, message, "Name its real folder.", "warning"))
         elif manifest.is_file():
             yield manifest, True
+        # A README describes the folder; it is not a skill.
         elif entry.suffix.lower() == ".md" and entry.is_file() and entry.stem.lower() != "readme":
             yield entry, False
 
 
 def _read_skill(
-    path: Path, problems: list[Problem], *, is_folder: bool, most_bytes: int
+    path: Path, problems: list[Problem], *, is_folder: bool, max_bytes: int
 ) -> Skill | None:
     try:
         return parse_skill(
-            read_text(path, most_bytes=most_bytes, follow=False), path, is_folder=is_folder
+            read_text(path, max_bytes=max_bytes, follow=False), path, is_folder=is_folder
         )
     except TextFileError as error:
         problems.append(Problem(_short_path(path), f"is left out: {error}.", "Mend it."))

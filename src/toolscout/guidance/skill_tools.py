@@ -1,4 +1,4 @@
-"""The two tools that find and read skills, as models see them, in either spelling."""
+"""Definitions of the tools that find and read skills, in snake or camel case."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DEFINITIONS = (
 
 
 def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
-    """Both tools in a spelling."""
+    """Both tools in a naming style."""
     return tuple(
         replace(tool, name=tool_name(name, style))
         for tool, name in zip(_DEFINITIONS, _CAMEL, strict=True)
@@ -48,10 +48,10 @@ def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
 
 
 def tool_name(name: str, style: Style) -> str:
-    """A tool's name in a spelling."""
+    """The name of a tool in a naming style."""
     return _CAMEL[name] if style == "camel" else name
 
 
 def other_style(style: Style) -> Style:
-    """The spelling that is not this one."""
+    """The other naming style."""
     return "camel" if style == "snake" else "snake"

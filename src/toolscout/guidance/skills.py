@@ -1,4 +1,4 @@
-"""Skills as two tools: find the right one, and read it with what lies beside it."""
+"""Skills feature: two tools that find a skill and read it with its files."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ from ..search.hit import Hit, Results
 from ..tokens import TokenCounter, default_counter
 from .skill import MANIFEST, Skill, SkillLibrary, read_library, split_front_matter
 from .skill_tools import Style, other_style, skill_tool_definitions, tool_name
-from .text_files import MOST_BYTES, TextFileError, UnsafePath, list_files, read_text, resolve_inside
+from .text_files import MAX_BYTES, TextFileError, UnsafePath, list_files, read_text, resolve_inside
 
 MatchMode = Literal["ranked", "literal"]
 BUDGET_TOKENS = 1_500
 _LIMIT = 5
+# Below this confidence of the search, a hit by meaning alone is not shown.
 _MIN_CONFIDENCE = 0.3
 
 
 class Skills:
-    """The skills in some folders, found by the engine that finds tools.
+    """The skills in some folders, searched with the engine that searches tools.
 
-    `style` spells the tools `search_skills` or `searchSkills`. With `literal` matching only what
-    is in a skill's own words counts, as in design A; `ranked` adds what the engine finds.
-    `budget_tokens` is for skills alone: the list in the prompt and a search's answer keep to it.
+    `style` names the tools `search_skills` or `searchSkills`. `literal` matching only looks for
+    the query in a skill's own words, as design A does; `ranked` adds what the engine finds.
+    `budget_tokens` limits the list in the prompt and the answer of a search.
     """
+
+    health_key = "skills"
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class Skills:
         style: Style = "snake",
         matching: MatchMode = "ranked",
         budget_tokens: int = BUDGET_TOKENS,
-        most_bytes: int = MOST_BYTES,
+        max_bytes: int = MAX_BYTES,
         counter: TokenCounter | None = None,
     ) -> None:
         self._folders = tuple(Path(folder) for folder in folders)
@@ -50,10 +53,10 @@ class Skills:
         self._style: Style = style
         self._matching: MatchMode = matching
         self._budget_tokens = budget_tokens
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._counter = counter or default_counter()
         self._library = SkillLibrary()
-        self._pointers: dict[str, tuple[str, ...]] = {}
+        self._tools_by_skill: dict[str, tuple[str, ...]] = {}
         self.reload()
 
     @property
@@ -63,39 +66,39 @@ class Skills:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """Skills that could not be read, or clash."""
+        """Skills that could not be read, or have the name of another."""
         return self._library.problems
 
     def reload(self) -> None:
         """Read the folders again."""
-        self._library = read_library(self._folders, most_bytes=self._most_bytes)
+        self._library = read_library(self._folders, max_bytes=self._max_bytes)
         tools = [skill.as_tool() for skill in self._library.skills.values()]
         self._engine.update(Catalog(tools, source="skills"))
 
     def update_tools(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
-        """Learn which tools point to which skill; name those that point to none."""
-        found: dict[str, list[str]] = {}
+        """Record which tools point to which skill; report those that point to none."""
+        tools_by_skill: dict[str, list[str]] = {}
         problems: list[Problem] = []
         for tool in tools:
             if not tool.skill:
                 continue
             skill = self._library.find(tool.skill)
             if skill is None:
-                told = f"points to the skill {tool.skill!r}, which does not exist."
-                problems.append(Problem(tool.name, told, "Mend the id.", "warning"))
+                message = f"points to the skill {tool.skill!r}, which does not exist."
+                problems.append(Problem(tool.name, message, "Mend the id.", "warning"))
             else:
-                found.setdefault(skill.id, []).append(tool.name)
-        self._pointers = {skill_id: tuple(names) for skill_id, names in found.items()}
+                tools_by_skill.setdefault(skill.id, []).append(tool.name)
+        self._tools_by_skill = {key: tuple(names) for key, names in tools_by_skill.items()}
         return tuple(problems)
 
     def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
-        """How the skills are: degraded while one of them cannot be read."""
+        """The status of the skills: degraded while one cannot be read."""
         problems = [str(problem) for problem in self.problems]
         facts = {"skills": len(self._library.skills), "problems": problems}
         return "degraded" if problems else "ok", facts
 
     def prompt_list(self) -> str:
-        """One line a skill for the prompt, as many as the budget holds; empty without skills."""
+        """One line per skill for the prompt, up to the budget; empty without skills."""
         skills = list(self._library.skills.values())
         lines = list(
             self._fit_budget(f"- **{s.name}** (`{s.id}`): {s.description}" for s in skills)
@@ -105,40 +108,40 @@ class Skills:
         return "\n".join(lines)
 
     def introduction(self) -> str:
-        """The same with a word on what to do with it, for the instructions."""
+        """The list of skills with a line on how to use it, for the instructions."""
         read = tool_name("read_skill", self._style)
-        told = f"Skills: read one with `{read}` before a task that it is for.\n{self.prompt_list()}"
-        return told if self._library.skills else ""
+        text = f"Skills: read one with `{read}` before a task that it is for.\n{self.prompt_list()}"
+        return text if self._library.skills else ""
 
     # The tools
 
     def tools(self) -> tuple[Tool, ...]:
-        """The two tools in the spelling chosen; none where there are no skills."""
+        """The two tools in the chosen style; none without skills."""
         return skill_tool_definitions(self._style) if self._library.skills else ()
 
     def alias_tools(self) -> tuple[Tool, ...]:
-        """The same tools in the other spelling, answered although no model is told of them."""
+        """The same tools in the other style, for models that guess the name."""
         return skill_tool_definitions(other_style(self._style)) if self._library.skills else ()
 
     async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - skills are the same for every session
-        """Answer a call of one of the tools."""
+        """Run one of the tools."""
         match normalise_name(tool.name):
             case "search_skills":
                 return await asyncio.to_thread(self.search, str(arguments.get("query", "")))
             case "read_skill":
                 file = arguments.get("file")
-                asked = str(arguments.get("skillId", ""))
-                return await asyncio.to_thread(self.read, asked, str(file) if file else None)
+                skill_id = str(arguments.get("skillId", ""))
+                return await asyncio.to_thread(self.read, skill_id, str(file) if file else None)
             case _:
                 return _error_result(f"There is no skill tool {tool.name!r}.")
 
     def search(self, query: str) -> Result:
-        """Skills for a query; with none, all there are and what to do."""
-        found = list(
+        """Skills for a query; if none matches, the names of all skills."""
+        rows = list(
             self._fit_budget((_skill_row(s) for s in self._find_skills(query)), size=_to_json)
         )
-        if found:
-            return Result.of({"query": query, "results": found})
+        if rows:
+            return Result.of({"query": query, "results": rows})
         names = [{"id": s.id, "name": s.name} for s in self._library.skills.values()]
         read = tool_name("read_skill", self._style)
         return Result.of(
@@ -151,14 +154,14 @@ class Skills:
         )
 
     def read(self, skill_id: str, file: str | None = None) -> Result:
-        """A skill's text, or that of a file beside it, or an error that says why not."""
+        """The text of a skill or of a file in its folder; an error result if it cannot be read."""
         skill = self._library.find(skill_id)
         if skill is None:
             known = ", ".join(self._library.skills) or "none"
             return _error_result(f"There is no skill {skill_id!r}. Available: {known}.")
         return self._read_manifest(skill) if file is None else self._read_skill_file(skill, file)
 
-    # Inside
+    # Internals
 
     def _find_skills(self, query: str) -> list[Skill]:
         skills = self._library.skills
@@ -166,6 +169,7 @@ class Skills:
         if not query.strip():
             return literal
         results = self._engine.search(query, limit=max(_LIMIT, len(literal)), mode="words")
+        # Literal matches come first, ordered by the engine, since they are certain.
         ranks = {name: rank for rank, name in enumerate(results.names)}
         literal.sort(key=lambda s: ranks.get(s.id, len(ranks)))
         if self._matching == "literal":
@@ -174,8 +178,9 @@ class Skills:
         return list(dict.fromkeys((*literal, *others)))
 
     def _read_manifest(self, skill: Skill) -> Result:
+        # Read again on each call: only the front matter is kept in memory.
         try:
-            text = read_text(skill.path, most_bytes=self._most_bytes, follow=False)
+            text = read_text(skill.path, max_bytes=self._max_bytes, follow=False)
             _, body = split_front_matter(text)
         except TextFileError as error:
             return _error_result(f"The skill {skill.id!r} cannot be read: {error}.")
@@ -183,7 +188,7 @@ class Skills:
         files = [f for f in list_files(skill.folder) if f != MANIFEST] if skill.folder else []
         if files:
             reply["files"] = files
-        if tools := list(dict.fromkeys((*skill.tools, *self._pointers.get(skill.id, ())))):
+        if tools := list(dict.fromkeys((*skill.tools, *self._tools_by_skill.get(skill.id, ())))):
             reply["tools"] = tools
         return Result.of(reply)
 
@@ -194,7 +199,7 @@ class Skills:
             )
         try:
             path = resolve_inside(skill.folder, file)
-            text = read_text(path, most_bytes=self._most_bytes, follow=False)
+            text = read_text(path, max_bytes=self._max_bytes, follow=False)
         except (UnsafePath, TextFileError) as error:
             files = ", ".join(f for f in list_files(skill.folder) if f != MANIFEST) or "none"
             return _error_result(
@@ -203,7 +208,7 @@ class Skills:
         return Result.of({"skillId": skill.id, "name": skill.name, "file": file, "content": text})
 
     def _fit_budget(self, items: Iterable[Any], *, size: Any = str) -> Iterator[Any]:
-        """As many of some items as fit the budget, but never none."""
+        """As many items as fit the budget, and at least one."""
         left = self._budget_tokens
         for index, item in enumerate(items):
             left -= self._counter.count(size(item))
@@ -213,7 +218,7 @@ class Skills:
 
 
 def _is_relevant(hit: Hit, results: Results) -> bool:
-    """By its words, or by its meaning alone where the search is sure and the hit near the best."""
+    """Whether it matched by words, or by meaning alone in a confident search, near the best."""
     if any(reason.arm != "meaning" for reason in hit.why):
         return True
     return results.confidence >= _MIN_CONFIDENCE and hit.score >= results.hits[0].score / 2

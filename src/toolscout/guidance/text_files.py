@@ -1,4 +1,4 @@
-"""Reading small text files that people write, without trusting that they are small or text."""
+"""Reads small text files safely: bounded in size, as UTF-8, and only inside their folder."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-MOST_BYTES = 256 * 1024
+MAX_BYTES = 256 * 1024
 _MAX_FILES = 200
+# O_NONBLOCK: opening a named pipe must not wait for a writer.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
@@ -20,19 +21,20 @@ class UnsafePath(ValueError):
     """A path leads, or might lead, out of its folder."""
 
 
-def read_text(path: Path, *, most_bytes: int = MOST_BYTES, follow: bool = True) -> str:
-    """A file's text; Unreadable if it is no file, too large, or not UTF-8."""
+def read_text(path: Path, *, max_bytes: int = MAX_BYTES, follow: bool = True) -> str:
+    """The text of a file; TextFileError if it is not a file, too large, or not UTF-8."""
     try:
         descriptor = os.open(path, _FLAGS if follow else _FLAGS | _NOFOLLOW)
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise TextFileError("it is not a file")
-            data = stream.read(most_bytes + 1)
+            # One byte more than allowed shows that the file is larger, even if it still grows.
+            data = stream.read(max_bytes + 1)
             size = os.fstat(stream.fileno()).st_size
     except OSError as error:
         raise TextFileError(error.strerror or str(error)) from error
-    if len(data) > most_bytes:
-        raise TextFileError(f"it has {size:,} bytes, and {most_bytes:,} are read")
+    if len(data) > max_bytes:
+        raise TextFileError(f"it has {size:,} bytes, and {max_bytes:,} are read")
     if b"\0" in data:
         raise TextFileError(f"it is not text ({size:,} bytes)")
     try:
@@ -42,7 +44,7 @@ def read_text(path: Path, *, most_bytes: int = MOST_BYTES, follow: bool = True) 
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """The file a relative path means in a folder; Refused for every way out of it."""
+    """The file at a relative path in a folder; UnsafePath for every path out of it."""
     path = PurePosixPath(relative)
     if not path.parts or "\0" in relative or "\\" in relative or relative.endswith("/"):
         raise UnsafePath("it is not a relative path to a file")
@@ -55,25 +57,25 @@ def resolve_inside(folder: Path, relative: str) -> Path:
 
 
 def _walk_path(folder: Path, parts: tuple[str, ...]) -> Path:
-    """Go down step by step, so that a link on the way is noticed."""
-    place = folder
+    """Go down part by part, so that a link anywhere in the path is noticed."""
+    path = folder
     for part in parts:
-        place /= part
-        if place.is_symlink():
+        path /= part
+        if path.is_symlink():
             raise UnsafePath("symbolic links are not followed")
-    if not place.is_file():
+    if not path.is_file():
         raise UnsafePath("there is no such file")
-    if not place.resolve().is_relative_to(folder.resolve()):
+    if not path.resolve().is_relative_to(folder.resolve()):
         raise UnsafePath("only paths within the folder can be read")
-    return place
+    return path
 
 
 def list_files(folder: Path) -> tuple[str, ...]:
-    """The files of a folder by relative path, links and hidden ones left out, sorted."""
+    """The relative paths of the files in a folder, sorted, without links and hidden files."""
     found: list[str] = []
-    for place, folders, files in os.walk(folder, followlinks=False):
+    for root, folders, files in os.walk(folder, followlinks=False):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
-        here = Path(place)
+        here = Path(root)
         found += (
             (here / name).relative_to(folder).as_posix()
             for name in sorted(files)

@@ -1,1 +1,1 @@
-"""What a conversation remembers of its tool results: entities, and which tools were used."""
+"""Memory of a conversation: entities from tool results, and which tools were used."""

@@ -1,4 +1,4 @@
-"""Things that tool results spoke of, and the window of the latest ones."""
+"""Entities found in tool results, and the window of the most recent ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WINDOW = 10
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """A page, an image, an order: something with an identity, and when it was last seen.
+    """Something with an identity, such as a page, an image or an order, and when it was seen.
 
-    `timestamp` is written so that later is also greater as text; an extractor may leave it out.
+    Timestamps sort as text in order of time; an extractor may leave it empty.
     """
 
     type: str
@@ -23,21 +23,22 @@ class Entity:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What makes two mentions the same thing."""
+        """The identity: two mentions with the same key are the same entity."""
         return self.type, self.id
 
 
 def format_timestamp(now: float) -> str:
-    """A point in time as ISO 8601 with a fixed number of digits."""
+    """A point in time as ISO 8601 in UTC."""
+    # A fixed number of digits, so that timestamps sort as text.
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def merge_entities(
     existing: Iterable[Entity], new: Iterable[Entity], *, window: int = WINDOW
 ) -> tuple[Entity, ...]:
-    """The newest mention of each thing, newest first, as many as the window holds.
+    """The latest mention of each entity, newest first, up to the size of the window.
 
-    Of two mentions of one thing at the same moment the existing one stays.
+    Of two mentions with the same timestamp the existing one stays.
     """
     latest: dict[tuple[str, str], Entity] = {}
     for entity in (*existing, *new):

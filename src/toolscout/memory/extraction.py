@@ -1,4 +1,4 @@
-"""Taking entities out of one result: by a custom extractor, a declared schema, or the output's."""
+"""Extracts entities from a result by a custom extractor, a declared or an inferred schema."""
 
 from __future__ import annotations
 
@@ -13,43 +13,46 @@ from .entities import Entity
 from .inference import infer_extraction
 
 ROOT = "$root"
-MOST_ITEMS = 5
-MOST_CHARACTERS = 4_000_000
+# Of a list only the first items count: a long one would push everything else out of the window.
+MAX_ITEMS = 5
+# Parsing a larger result would hold up the call.
+MAX_CHARACTERS = 4_000_000
 _TEXT_CAP = 200
 
 Extractor = Callable[[Any], Iterable[Entity]]
-"""Gets a result's value and gives the entities in it."""
+"""Returns the entities in the value of a result."""
 
 
 class ExtractionError(ValueError):
-    """A result is not what the tool's declaration promises; the text says how."""
+    """A result does not match the declared schema; the text says how."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractionResult:
-    """What was found, and what was wrong if anything was."""
+    """The entities found, or the problem."""
 
     entities: tuple[Entity, ...] = ()
     problem: str = ""
 
 
 def extract(tool: Tool, result: Result, extractor: Extractor | None = None) -> ExtractionResult:
-    """The entities of a result; whatever goes wrong becomes a problem, never an exception."""
+    """The entities of a result; a failure becomes a problem, never an exception."""
     try:
         return ExtractionResult(extract_or_raise(tool, result, extractor))
     except ExtractionError as error:
         return ExtractionResult(problem=str(error))
-    except Exception as error:  # noqa: BLE001 - an extractor is anybody's code; calls must not fail by it
+    except Exception as error:  # noqa: BLE001 - an extractor is user code and must not fail a call
         return ExtractionResult(problem=f"its extractor failed: {type(error).__name__}: {error}")
 
 
 def extract_or_raise(
     tool: Tool, result: Result, extractor: Extractor | None = None
 ) -> tuple[Entity, ...]:
-    """The same, but with exceptions: an extractor's own, or Missed."""
+    """The entities of a result; raises ExtractionError, or what the extractor raises."""
     if extractor is not None:
         return _check_custom(extractor(_result_value(result)))
     schema = tool.extraction
+    # Only structured results are known to follow the output schema.
     if schema is None and result.structured is not None:
         schema = infer_extraction(tool)
     return _extract_by_schema(_result_value(result), schema) if schema is not None else ()
@@ -57,9 +60,9 @@ def extract_or_raise(
 
 def _result_value(result: Result) -> Any:
     size = len(result.structured if result.structured is not None else result.text)
-    if size > MOST_CHARACTERS:
+    if size > MAX_CHARACTERS:
         raise ExtractionError(
-            f"the result has {size:,} characters; {MOST_CHARACTERS:,} are looked at"
+            f"the result has {size:,} characters; {MAX_CHARACTERS:,} are looked at"
         )
     try:
         return result.value
@@ -67,8 +70,8 @@ def _result_value(result: Result) -> Any:
         raise ExtractionError(f"the result cannot be read as JSON ({error})") from error
 
 
-def _check_custom(given: object) -> tuple[Entity, ...]:
-    entities = tuple(cast("Iterable[object]", given))
+def _check_custom(extracted: object) -> tuple[Entity, ...]:
+    entities = tuple(cast("Iterable[object]", extracted))
     for entity in entities:
         if not isinstance(entity, Entity):
             raise ExtractionError(f"its extractor gave a {type(entity).__name__}, not an Entity")
@@ -80,7 +83,7 @@ def _extract_by_schema(value: object, schema: Extraction) -> tuple[Entity, ...]:
     if schema.is_array:
         if not isinstance(data, list):
             raise ExtractionError(f"{schema.path!r} is {_describe_type(data)}, not a list")
-        items = cast("Sequence[object]", data)[:MOST_ITEMS]
+        items = cast("Sequence[object]", data)[:MAX_ITEMS]
     else:
         items = (data,)
     entities = tuple(e for item in items if (e := _entity(item, schema)) is not None)
@@ -112,7 +115,7 @@ def _entity(item: object, schema: Extraction) -> Entity | None:
 
 
 def _text(value: object) -> str:
-    """A field as text; nothing for what is empty, zero, or no plain value."""
+    """A field as text; "" for an empty value, zero, or anything but text and numbers."""
     if not value or isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return clean_line(str(value), cap=_TEXT_CAP)

@@ -1,8 +1,8 @@
-"""Finding entities by a tool's declared output, when nobody said where they are.
+"""Infers from a tool's output schema where its results contain entities.
 
-An MCP server that gives an `outputSchema` has said which fields its structured result has. If one
-of its objects, at the root or one level below, has something like an id and something like a
-name, that is an entity.
+An MCP server that declares an `outputSchema` says which fields its structured results have. If an
+object in it, at the root or one level below, has a field like an id and a field like a name, that
+object is taken as an entity.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from ..catalog.names import normalise_name
 from ..catalog.schema import Schema
 from ..catalog.tool import Extraction, Tool
 
+# In order of preference: the first field that exists is used.
 _IDS = ("id", "uuid", "uid", "guid", "key", "slug", "sha", "number")
 _NAMES = ("name", "title", "filename", "label", "display_name", "subject", "path", "login", "email")
 _SCALARS = {"string", "integer", "number"}
 _ENDINGS = re.compile(r"_?(output|result|results|response|reply|model|schema)$")
-_STEPS = 4
+# Bounds the chain of references, which may be cyclic.
+_MAX_REFERENCES = 4
 
 
 def infer_extraction(tool: Tool) -> Extraction | None:
-    """Where a tool's structured results have entities, by its output schema; None if nowhere."""
+    """Where the structured results of a tool contain entities; None if nowhere."""
     if tool.output is None:
         return None
     return _infer_from_schema(tool.output, tool.local_name, tool.category)
@@ -47,7 +49,7 @@ def _infer_from_schema(output: Schema, name: str, category: str) -> Extraction |
 def _candidates(
     node: dict[str, Any], root: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any], bool]]:
-    """The object itself, then lists and objects in it, in declared order."""
+    """The root object, then the lists and objects in it, in declared order."""
     yield "$root", node, False
     if node.get("type") == "array":
         yield "$root", _resolve_schema(node.get("items"), root), True
@@ -60,21 +62,22 @@ def _candidates(
 
 
 def _scalar_fields(node: dict[str, Any], root: dict[str, Any]) -> dict[str, str]:
-    """The scalar fields of an object, by their spelling without case or joints."""
-    found: dict[str, str] = {}
+    """The scalar fields of an object by their normalised names."""
+    fields: dict[str, str] = {}
     for name, raw in _mapping(node.get("properties")).items():
         kind = _resolve_schema(raw, root).get("type")
         if isinstance(kind, str) and kind in _SCALARS:
-            found.setdefault(normalise_name(name), name)
-    return found
+            fields.setdefault(normalise_name(name), name)
+    return fields
 
 
-def _first_field(fields: dict[str, str], wanted: tuple[str, ...]) -> str:
-    return next((fields[name] for name in wanted if name in fields), "")
+def _first_field(fields: dict[str, str], names: tuple[str, ...]) -> str:
+    return next((fields[name] for name in names if name in fields), "")
 
 
 def _entity_type(node: dict[str, Any], label: str, *, tool_name: str, category: str) -> str:
     title = node.get("title")
+    # Generated schemas are often titled after the tool (`GetPageOutput`), which names no type.
     plain = _ENDINGS.sub("", normalise_name(title)) if isinstance(title, str) else ""
     if plain and plain != _ENDINGS.sub("", normalise_name(tool_name)):
         return _singular(plain)
@@ -89,9 +92,9 @@ def _singular(word: str) -> str:
 
 
 def _resolve_schema(raw: object, root: dict[str, Any]) -> dict[str, Any]:
-    """The schema behind local references and behind *or null*."""
+    """Follow local references, and unwrap a schema that is nullable."""
     node = _mapping(raw)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_REFERENCES):
         reference = node.get("$ref")
         options = [o for o in node.get("anyOf") or () if _mapping(o).get("type") != "null"]
         if isinstance(reference, str) and reference.startswith("#/"):

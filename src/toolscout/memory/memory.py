@@ -1,4 +1,4 @@
-"""The memory: it watches results go by, keeps what matters, and notices when that fails."""
+"""Memory feature: extracts entities from results, and reports when extraction fails."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..catalog.result import Result
 from ..catalog.sanitization import clean
 from ..catalog.tool import Tool
 from ..catalog.validation import Expectations, validate
-from . import state as rendering
 from .entities import WINDOW, Entity, format_timestamp, merge_entities
 from .extraction import ExtractionError, ExtractionResult, Extractor, extract, extract_or_raise
-from .state import InvalidMemoryState, MemoryState, parse_state, record_use
+from .state import InvalidMemoryState, MemoryState, parse_state, record_use, render_state
 
 _log = logging.getLogger(__name__)
 _SUMMARY_CAP = 4_000
+# So many results without one success are a warning before the end of the turn.
 _SILENT_AFTER = 5
 
 Status = Literal["ok", "degraded", "error"]
@@ -27,7 +27,7 @@ Status = Literal["ok", "degraded", "error"]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A result that a tool might give, and the entity that must be found in it."""
+    """A sample result of a tool, and the entity that must be found in it."""
 
     tool: str
     result: Any
@@ -36,12 +36,14 @@ class Probe:
 
 
 class Memory:
-    """What conversations remember. Their state comes in as text and goes out as text.
+    """The memory of conversations, whose state is passed in and returned as text.
 
     `extractors` are functions for tools whose results no schema describes; `ignored` are names
-    whose use is not counted, such as a discovery tool's; `probes` are tried by `health`.
-    Nothing here raises into a call: failures are counted, and told once a tool.
+    whose use is not counted, such as discovery tools; `health` runs the `probes`.
+    Nothing here raises into a call: failures are counted, and logged once per tool.
     """
+
+    health_key = "memory"
 
     def __init__(
         self,
@@ -59,30 +61,32 @@ class Memory:
         self._lock = Lock()
         self._results = self._processed = 0
         self._failing: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
-    # What calls bring
+    # Called by the toolbox for results and turns
 
     def observe(self, section: str | None, tool: Tool | str, result: Result, *, now: float) -> str:
-        """The memory after one more result; a bare name is a tool that nobody knows any more."""
+        """The memory after one more result; a bare name is a tool no longer in the catalog."""
         state = self._read_state(section)
         name = tool if isinstance(tool, str) else tool.name
         extracted = self._extract(tool, result)
         self._count_result(name, extracted)
-        at = format_timestamp(now)
-        entities = (replace(e, timestamp=e.timestamp or at) for e in extracted.entities)
+        timestamp = format_timestamp(now)
+        entities = (replace(e, timestamp=e.timestamp or timestamp) for e in extracted.entities)
         outcome = "error" if result.is_error else "success"
-        is_counted = name not in self._ignored
+        used = state.used
+        if name not in self._ignored:
+            used = record_use(used, name, timestamp=timestamp, outcome=outcome)
         return replace(
             state,
             entities=merge_entities(state.entities, entities, window=self._window),
-            used=record_use(state.used, name, at=at, outcome=outcome) if is_counted else state.used,
+            used=used,
             results=state.results + 1,
             processed=state.processed + (not extracted.problem),
         ).to_json()
 
     def finish(self, section: str | None) -> str:
-        """The memory at the end of a turn; results of which none was processed raise a warning."""
+        """The memory at the end of a turn; logs a warning if no result was processed."""
         state = self._read_state(section)
         _log.debug("Processed %d of %d tool results.", state.processed, state.results)
         if state.results and not state.processed:
@@ -95,25 +99,25 @@ class Memory:
             self._read_state(section), summary=clean(summary, cap=_SUMMARY_CAP)
         ).to_json()
 
-    # What is asked of it
+    # Queries
 
     def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
         """The memory as a section of the prompt; `discovered` are the session's loaded tools."""
-        return rendering.render_state(self._read_state(section), discovered)
+        return render_state(self._read_state(section), discovered)
 
     def state(self, section: str | None) -> MemoryState:
-        """The memory as a value; an empty one for a new session."""
+        """The memory as a value; empty for a new session."""
         return self._read_state(section)
 
     def update_tools(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
-        """Learn which tools there are, and say what does not fit them."""
+        """Take over the tools; report extractions and extractors that do not match them."""
         self._tools = {tool.name: tool for tool in tools}
-        concerned = [t for t in self._tools.values() if t.extraction or t.name in self._extractors]
-        report = validate(concerned, Expectations(extractors=[*self._extractors]))
+        affected = [t for t in self._tools.values() if t.extraction or t.name in self._extractors]
+        report = validate(affected, Expectations(extractors=[*self._extractors]))
         return tuple(p for p in report.errors if p.code.startswith("extract"))
 
     def health(self) -> tuple[Status, dict[str, Any]]:
-        """How extraction is, by its probes and by what calls have shown so far."""
+        """The status of extraction, by the probes and by the calls so far."""
         with self._lock:
             failing = dict(self._failing)
             results, processed = self._results, self._processed
@@ -121,8 +125,9 @@ class Memory:
         status: Status = "degraded" if failing or is_silent else "ok"
         probed: dict[str, str] = {}
         for probe in self._probes:
-            verdict, told = self._run_probe(probe)
-            probed[probe.tool] = told
+            verdict, message = self._run_probe(probe)
+            probed[probe.tool] = message
+            # The worst status counts: an error is never replaced by a milder one.
             status = verdict if verdict == "error" or status == "ok" else status
         return status, {
             "tools_with_extraction": sum(t.extraction is not None for t in self._tools.values()),
@@ -134,12 +139,13 @@ class Memory:
             "probes": probed,
         }
 
-    # Inside
+    # Internals
 
     def _read_state(self, section: str | None) -> MemoryState:
         try:
             return parse_state(section)
         except InvalidMemoryState as error:
+            # Raising would fail every call of the conversation for data that is only a help.
             self._warn_once("", f"a stored memory cannot be read and starts anew: {error}")
             return MemoryState()
 
@@ -174,8 +180,8 @@ class Memory:
 
     def _warn_once(self, name: str, problem: str) -> None:
         with self._lock:
-            is_new = name not in self._told
-            self._told.add(name)
+            is_new = name not in self._warned
+            self._warned.add(name)
         if is_new:
             _log.warning("No entities from %s: %s.", name or "a session", problem)
 

@@ -1,1 +1,1 @@
-"""Model services behind one small contract."""
+"""Clients for model services, behind one contract."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, streamed."""
+"""A client for Anthropic's Messages API, with streaming."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .messages import Call, CallResult, Message, NativeBlock, Part, Text
 from .model import ModelRequest, default_transport
 
 _SERVICE = "Anthropic"
-_KEY = "ANTHROPIC_API_KEY"
-_BASE = "ANTHROPIC_BASE_URL"
+_KEY_VARIABLE = "ANTHROPIC_API_KEY"
+_URL_VARIABLE = "ANTHROPIC_BASE_URL"
 _REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -36,7 +36,7 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "refused",
     "pause_turn": "paused",
 }
-# An error event inside a stream comes with status 200; its type tells what it would have been.
+# An error event inside a stream has status 200. Its type tells which status it would have had.
 _STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -51,7 +51,7 @@ _STATUSES = {
 
 
 class AnthropicModel:
-    """A Claude model; `options` go into every request as they are."""
+    """A Claude model; `options` are added to every request unchanged."""
 
     provider = "anthropic"
 
@@ -69,19 +69,19 @@ class AnthropicModel:
         self._sdk: Any = require("anthropic", extra="anthropic")
         self._http: Any = require("httpx2", extra="anthropic")
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
+        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
         self._max_tokens = max_tokens
         self._options = dict(options or {})
-        # Retries are ours (see retrying.py), so that every service is retried alike.
+        # We retry ourselves (retry.py), so that all services behave alike.
         self._client = self._sdk.AsyncAnthropic(
-            api_key=resolve_api_key(_SERVICE, api_key, _KEY),
+            api_key=resolve_api_key(_SERVICE, api_key, _KEY_VARIABLE),
             base_url=base_url,
             max_retries=0,
             timeout=timeout_seconds,
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask, and translate the events of the stream."""
+        """Send the request and translate the events of the stream."""
         reader = _AnthropicStreamReader()
         try:
             with translate_request_errors(_SERVICE):
@@ -96,13 +96,15 @@ class AnthropicModel:
             raise _status_error(error) from error
         except (self._sdk.APIConnectionError, self._http.HTTPError) as error:
             raise model_error(_SERVICE, error.__cause__ or error) from error
+        # The SDK decodes events itself and lets the JSON error through.
         except ValueError as error:
             raise model_error(_SERVICE, f"the stream is not readable ({error})") from error
+        # A connection that closes early ends the iteration without an error.
         if not reader.is_complete:
             raise stream_cut_error(_SERVICE)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._client.close()
 
     def _request_body(self, request: ModelRequest) -> dict[str, Any]:
@@ -110,6 +112,7 @@ class AnthropicModel:
             "model": self.name,
             "max_tokens": request.max_tokens or self._max_tokens,
             "messages": render_messages(request.messages, tools=request.tools),
+            # Automatic caching: the service sets the cache breakpoint at the last block.
             "cache_control": {"type": "ephemeral"},
         }
         if request.instructions:
@@ -128,9 +131,9 @@ def _tool_choice(choice: str) -> dict[str, str]:
 def render_messages(
     messages: Sequence[Message], *, tools: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """Messages in Anthropic's form: two roles taking turns, results first in a user's turn.
+    """Messages in Anthropic's format: two alternating roles, results first in a user turn.
 
-    References to tools that are not in the request's list are left out, since it would be refused.
+    References to tools that are not in `tools` are left out: the service refuses them.
     """
     turns: list[dict[str, Any]] = []
     names = frozenset(str(tool["name"]) for tool in tools)
@@ -144,6 +147,7 @@ def render_messages(
         if not blocks:
             continue
         if role == "user":
+            # Results must come before any text. The sort is stable.
             blocks.sort(key=lambda block: block["type"] != "tool_result")
         if turns and turns[-1]["role"] == role:
             turns[-1]["content"] += blocks
@@ -155,6 +159,7 @@ def render_messages(
 def _content_blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dict[str, Any]]:
     match part:
         case Text(text):
+            # The service refuses blank text blocks.
             if not text.strip():
                 return []
             return [_notice(text) if role == "system" else {"type": "text", "text": text}]
@@ -174,7 +179,7 @@ def _content_blocks(part: Part, *, role: str, names: frozenset[str]) -> list[dic
 
 
 def _result_blocks(part: CallResult, names: frozenset[str]) -> list[dict[str, Any]]:
-    """The result of a call; beside references to tools go words, since they have room for none."""
+    """The result of a call, and a notice with the text that references have no room for."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": part.id}
     references = _references(part.native, names)
     content = references or _result_content(part.result)
@@ -182,16 +187,17 @@ def _result_blocks(part: CallResult, names: frozenset[str]) -> list[dict[str, An
         block["content"] = content
     if part.result.is_error:
         block["is_error"] = True
-    words = part.extra_text if references else ""
-    return [block, _notice(words)] if words else [block]
+    extra = part.extra_text if references else ""
+    return [block, _notice(extra)] if extra else [block]
 
 
 def _notice(text: str) -> dict[str, Any]:
+    # Messages have no system role inside a conversation, so the tag marks text of the program.
     return {"type": "text", "text": f"<notice>{text}</notice>"}
 
 
 def _references(native: str, names: frozenset[str]) -> list[dict[str, Any]]:
-    """What a search refers to; none where the answer is in another provider's form."""
+    """The references of a native result; none if it is in another provider's format."""
     blocks: list[dict[str, Any]] = json.loads(native) if native else []
     return [b for b in blocks if b.get("tool_name") in names]
 
@@ -209,7 +215,7 @@ def _content_block(item: Content) -> dict[str, Any] | None:
 
 
 def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
-    """A reply that came in one piece, as its stream would have told it."""
+    """The deltas of a complete reply, as its stream would have produced them."""
     reader = _AnthropicStreamReader()
     for index, block in enumerate(reply["content"]):
         yield from reader.begin_block(index, dict(block))
@@ -217,7 +223,7 @@ def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 class _AnthropicStreamReader:
-    """Follows one stream: which blocks are open, and whether the message came to its end."""
+    """Reads one stream: tracks open blocks, usage, and whether the message is complete."""
 
     def __init__(self) -> None:
         self.is_complete = False
@@ -245,13 +251,15 @@ class _AnthropicStreamReader:
                 return []
 
     def _update_usage(self, usage: Any) -> Delta:
-        """Later figures are cumulative and may leave out what has not changed."""
+        """The usage so far."""
+        # Later figures are cumulative and may leave out what has not changed. Anthropic counts
+        # cached tokens beside `input_tokens`; in our Usage they are part of the input.
         before = self._usage
         cached = _value_or(usage.cache_read_input_tokens, before.cached_tokens)
         written = _value_or(usage.cache_creation_input_tokens, before.written_tokens)
-        fresh = before.input_tokens - before.cached_tokens - before.written_tokens
+        uncached = before.input_tokens - before.cached_tokens - before.written_tokens
         self._usage = Usage(
-            input_tokens=_value_or(usage.input_tokens, fresh) + cached + written,
+            input_tokens=_value_or(usage.input_tokens, uncached) + cached + written,
             output_tokens=_value_or(usage.output_tokens, before.output_tokens),
             cached_tokens=cached,
             written_tokens=written,
@@ -263,8 +271,10 @@ class _AnthropicStreamReader:
         if block["type"] == "text":
             return [TextDelta(block["text"])] if block.get("text") else []
         if block["type"] == "tool_use":
-            ready = json.dumps(block["input"]) if block.get("input") else ""
-            return [CallDelta(index, id=block["id"], name=block["name"], arguments=ready)]
+            # A stream starts with an empty input; a complete reply has all of it.
+            arguments = json.dumps(block["input"]) if block.get("input") else ""
+            return [CallDelta(index, id=block["id"], name=block["name"], arguments=arguments)]
+        # Any other block (thinking, hosted search) is collected and sent back unchanged.
         block["_json"] = []
         return []
 
@@ -303,5 +313,9 @@ def _status_error(error: Any) -> ModelError:
     status = _STATUSES.get(error.type, 500) if error.status_code == 200 else error.status_code
     detail = error.api_message or error.message
     return model_error(
-        _SERVICE, detail, status=status, variable=_KEY, headers=dict(error.response.headers)
+        _SERVICE,
+        detail,
+        status=status,
+        variable=_KEY_VARIABLE,
+        headers=dict(error.response.headers),
     )

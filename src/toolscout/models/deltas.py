@@ -1,4 +1,4 @@
-"""What a model says, piece by piece, and the one place where pieces become a reply."""
+"""Deltas, the pieces of a streamed reply, and how they are combined into one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FinishReason = Literal["stop", "calls", "length", "refused", "paused"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one or more requests; cached and written ones are part of the input."""
+    """Tokens of one or more requests; cached and written tokens are part of the input."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -23,7 +23,7 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """In and out."""
+        """Input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -37,21 +37,21 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """More words of the answer."""
+    """More text of the reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ThoughtDelta:
-    """More of the reasoning a model shows; for watching, not part of the reply."""
+    """More of the reasoning that a model shows; for display, not part of the reply."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallDelta:
-    """A call begins, or more of its arguments arrive; `index` tells calls of a reply apart."""
+    """The start of a call, or more of its arguments; `index` identifies the call in a reply."""
 
     index: int
     id: str = ""
@@ -62,7 +62,7 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class NativeDelta:
-    """A whole block that only this provider understands."""
+    """A complete block that only this provider understands."""
 
     provider: str
     block: str
@@ -70,21 +70,21 @@ class NativeDelta:
 
 @dataclass(frozen=True, slots=True)
 class UsageDelta:
-    """What the request has cost so far; a later one replaces an earlier one."""
+    """The usage so far; a later one replaces an earlier one."""
 
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The reply is complete, and why the model ended it."""
+    """The end of a reply, and the reason."""
 
     reason: FinishReason = "stop"
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The request failed and is asked again: forget what came since it was first asked."""
+    """The request failed and is sent again: discard everything received for it so far."""
 
     attempt: int
     reason: str
@@ -96,7 +96,7 @@ Delta = TextDelta | ThoughtDelta | CallDelta | NativeDelta | UsageDelta | Finish
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """All that came: the message, what it cost and why it ended."""
+    """A complete reply: the message, its usage and the reason why it ended."""
 
     message: Message
     usage: Usage = field(default_factory=Usage)
@@ -105,6 +105,7 @@ class Reply:
 
 @dataclass(slots=True)
 class _ReplyBuilder:
+    # Parts are in the order they started; a call may get more arguments after later parts begin.
     parts: list[Part | _OpenText | _OpenCall] = field(
         default_factory=list["Part | _OpenText | _OpenCall"]
     )
@@ -173,24 +174,26 @@ class _OpenCall:
 
 
 def _ensure_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Every call gets an id of its own, since some services send none or the same one twice."""
+    """The parts with a unique id for every call."""
+    # Some compatible services send no id, or the same one twice. The position makes the new id
+    # the same on every run.
     seen: set[str] = set()
-    fixed: list[Part] = []
-    for place, part in enumerate(parts):
+    unique: list[Part] = []
+    for index, part in enumerate(parts):
         if isinstance(part, Call) and (not part.id or part.id in seen):
-            part = Call(f"call_{place}_{part.id}".rstrip("_"), part.name, part.arguments, part.echo)
+            part = Call(f"call_{index}_{part.id}".rstrip("_"), part.name, part.arguments, part.echo)
         if isinstance(part, Call):
             seen.add(part.id)
-        fixed.append(part)
-    return tuple(fixed)
+        unique.append(part)
+    return tuple(unique)
 
 
 def collect(deltas: Iterable[Delta]) -> Reply:
-    """Fold the pieces of one reply; the result is the same however finely it was cut.
+    """Combine the deltas of one reply; how finely it was cut makes no difference.
 
-    A model can write half a surrogate pair, which no request could carry back: here it is mended.
+    Lone surrogates, which a model can write and no request could send back, are replaced.
     """
-    draft = _ReplyBuilder()
+    builder = _ReplyBuilder()
     for delta in deltas:
-        draft.add(delta)
-    return draft.build()
+        builder.add(delta)
+    return builder.build()

@@ -1,4 +1,4 @@
-"""Failures of model services in one vocabulary: what happened, what to do, whether to try again."""
+"""Translate failures of model services into ModelError: what happened, what to do, retry or not."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from email.utils import parsedate_to_datetime
 
 from ..errors import ConfigError, ModelError
 
+# The SDKs of OpenAI and Anthropic retry 408, 409 (a lock timeout), 429 and 5xx. 425 ("too early")
+# asks for a retry by definition, and 529 is Anthropic's "overloaded".
 _TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _HINTS = {
     400: "The request itself was refused; trying again will not help.",
@@ -22,9 +24,9 @@ _HINTS = {
 _MAX_DETAIL_CHARS = 500
 
 
-def resolve_api_key(service: str, given: str | None, *variables: str) -> str:
-    """The key for a service, given or from the environment, or exactly what to set."""
-    for value in (given, *(os.environ.get(name) for name in variables)):
+def resolve_api_key(service: str, api_key: str | None, *variables: str) -> str:
+    """The key of a service: the argument, or from the environment; else a ConfigError."""
+    for value in (api_key, *(os.environ.get(name) for name in variables)):
         if value:
             return value
     raise ConfigError(
@@ -43,7 +45,8 @@ def model_error(
     headers: Mapping[str, str] | None = None,
     is_final: bool = False,
 ) -> ModelError:
-    """A failed request as an error; without a status, the service was not reached or broke off."""
+    """The error for a failed request; without a status the connection failed or broke off."""
+    # Details may be a whole HTML page of a proxy, so they become one line and are cut.
     text = " ".join(str(detail or "no details").split())
     text = text if len(text) <= _MAX_DETAIL_CHARS else text[:_MAX_DETAIL_CHARS] + "…"
     is_transient = not is_final and (status is None or status in _TRANSIENT or status >= 500)
@@ -61,7 +64,9 @@ def model_error(
 
 @contextmanager
 def translate_request_errors(service: str) -> Generator[None]:
-    """What goes wrong before a request is on its way is wrong with the request itself."""
+    """Turn errors of the SDK's own checks into a final ModelError."""
+    # Before the request is sent, an exception means that the request itself is wrong. The same
+    # types inside the stream mean an unreadable reply, which may be retried.
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -72,7 +77,7 @@ def translate_request_errors(service: str) -> Generator[None]:
 
 
 def stream_cut_error(service: str) -> ModelError:
-    """A stream that stopped in the middle of a reply."""
+    """The error for a stream that ended in the middle of a reply."""
     return ModelError(
         f"{service} closed the stream before the reply was complete.",
         hint="Try again later.",
@@ -81,7 +86,8 @@ def stream_cut_error(service: str) -> ModelError:
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long a service asks us to wait; None if it does not say, or in a way we cannot read."""
+    """How long a service asks us to wait; None if it does not say, or unreadably."""
+    # `retry-after-ms` is not standard, but more precise where a service sends it.
     try:
         if milliseconds := headers.get("retry-after-ms"):
             return max(0.0, float(milliseconds) / 1000)
@@ -93,7 +99,8 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_retry_after(value: str, now: str | None) -> float:
-    """Seconds, or a date seen from the service's own clock, so that ours need not be right."""
+    """The seconds in a Retry-After header: a number, or a date relative to `now`."""
+    # `now` is the service's own Date header, so that a wrong local clock does no harm.
     if value.strip().replace(".", "", 1).isdigit():
         return float(value)
     if now is None:

@@ -1,4 +1,4 @@
-"""Google's Gemini API, streamed."""
+"""A client for Google's Gemini API, with streaming."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from .model import ModelRequest, default_transport
 from .stream_task import stream_in_task
 
 _SERVICE = "Google"
-_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-_BASE = "GOOGLE_GEMINI_BASE_URL"
+_KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+_URL_VARIABLE = "GOOGLE_GEMINI_BASE_URL"
 _REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
@@ -40,13 +40,13 @@ _REASONS: dict[str, FinishReason] = {
     "SPII": "refused",
     "LANGUAGE": "refused",
 }
-_DELAY = re.compile(r'"retryDelay": "([0-9.]+)s"')
-# The service could not read its own model's call; asked again, it often can.
+_RETRY_DELAY = re.compile(r'"retryDelay": "([0-9.]+)s"')
+# The service could not parse the call of its own model. A second attempt often works.
 _MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
 
 
 class GoogleModel:
-    """A Gemini model; `options` go into the configuration of every request as they are."""
+    """A Gemini model; `options` are added to the configuration of every request unchanged."""
 
     provider = "gemini"
 
@@ -64,20 +64,22 @@ class GoogleModel:
         self._errors: Any = require("google.genai.errors", extra="google")
         self._http: Any = require("httpx2", extra="google")
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
+        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
         self._options = dict(options or {})
         self._client = sdk.Client(
-            api_key=resolve_api_key(_SERVICE, api_key, *_KEYS),
+            api_key=resolve_api_key(_SERVICE, api_key, *_KEY_VARIABLES),
+            # Else an environment variable could switch the SDK to Vertex AI, which takes no key.
             vertexai=False,
             http_options={
                 "base_url": base_url,
                 "timeout": int(timeout_seconds * 1000),
+                # We retry ourselves (retry.py), so that all services behave alike.
                 "retry_options": {"attempts": 1},
             },
         )
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask, and translate the chunks of the stream."""
+        """Send the request and translate the chunks of the stream."""
         reader = _GeminiStreamReader()
         try:
             with translate_request_errors(_SERVICE):
@@ -99,10 +101,11 @@ class GoogleModel:
         yield reader.finish()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._client.aio.aclose()
 
     def _request_config(self, request: ModelRequest) -> dict[str, Any]:
+        # The SDK would run Python functions itself and hide the calls from us.
         config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
         if request.instructions:
             config["system_instruction"] = request.instructions
@@ -115,10 +118,10 @@ class GoogleModel:
 
 
 def _group_declarations(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Bare declarations are gathered into one tool; whole tools stay as they are."""
-    declared = [dict(tool) for tool in tools if "name" in tool]
-    whole = [dict(tool) for tool in tools if "name" not in tool]
-    return [{"function_declarations": declared}, *whole] if declared else whole
+    """Bare declarations as one tool; complete tools stay as they are."""
+    declarations = [dict(tool) for tool in tools if "name" in tool]
+    complete = [dict(tool) for tool in tools if "name" not in tool]
+    return [{"function_declarations": declarations}, *complete] if declarations else complete
 
 
 def _tool_choice(choice: str) -> dict[str, Any]:
@@ -129,8 +132,10 @@ def _tool_choice(choice: str) -> dict[str, Any]:
 
 
 def render_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages in Gemini's form: two roles taking turns, results as function responses."""
+    """Messages in Gemini's format: two alternating roles, results as function responses."""
     turns: list[dict[str, Any]] = []
+    # A result must repeat the id of its call, but only if the service sent one. Ids that we made
+    # up for calls without one must not go back.
     echoes: dict[str, dict[str, Any]] = {}
     for message in messages:
         role = "model" if message.role == "assistant" else "user"
@@ -174,6 +179,7 @@ def _render_call(call: Call) -> dict[str, Any]:
 
 
 def _decode_signature(part: dict[str, Any]) -> dict[str, Any]:
+    # Stored as base64, since messages are JSON; the SDK takes bytes.
     signature = part.pop("thought_signature", None)
     return part | ({"thought_signature": base64.b64decode(signature)} if signature else {})
 
@@ -194,7 +200,7 @@ def _render_result(part: CallResult, echo: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reply_deltas(reply: Any) -> Iterator[Delta]:
-    """A reply that came in one piece: a stream of one chunk."""
+    """The deltas of a complete reply, which is a stream of one chunk."""
     if isinstance(reply, Mapping):
         types: Any = require("google.genai.types", extra="google")
         reply = types.GenerateContentResponse.model_validate(reply)
@@ -202,7 +208,7 @@ def reply_deltas(reply: Any) -> Iterator[Delta]:
 
 
 class _GeminiStreamReader:
-    """Follows one stream; calls arrive whole, the reason why it ended in the last chunk."""
+    """Reads one stream; calls arrive complete, the finish reason with the last chunk."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -222,7 +228,7 @@ class _GeminiStreamReader:
             yield UsageDelta(_usage(chunk.usage_metadata))
 
     def finish(self) -> Delta:
-        """The end of the reply, or the error that it has none."""
+        """The end of the reply; raises ModelError if it has none."""
         if not self._reason:
             raise stream_cut_error(_SERVICE)
         if self._reason in _MALFORMED:
@@ -231,10 +237,13 @@ class _GeminiStreamReader:
                 hint="Ask again, or simplify the tool's schema.",
                 is_transient=True,
             )
+        # Gemini ends with STOP whether or not it called functions.
         reason = _REASONS.get(self._reason, "stop")
         return Finish("calls" if self._calls and reason == "stop" else reason)
 
     def _read_part(self, part: Any) -> Iterator[Delta]:
+        # Gemini wants the signature of its thoughts back: with the call it came with, or, from a
+        # text part, in a part of its own.
         signature = base64.b64encode(part.thought_signature or b"").decode()
         if part.function_call:
             yield self._read_call(part.function_call, signature)
@@ -260,6 +269,7 @@ class _GeminiStreamReader:
 
 
 def _usage(usage: Any) -> Usage:
+    # Thoughts are billed as output but are not part of the candidates' count.
     thoughts = usage.thoughts_token_count or 0
     return Usage(
         input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
@@ -270,19 +280,20 @@ def _usage(usage: Any) -> Usage:
 
 def _api_error(error: Any) -> ModelError:
     detail = error.message or error.status
-    # A wrong key is answered with 400 here, not 401.
-    is_key = "API_KEY_INVALID" in json.dumps(error.details, default=str)
+    # Gemini answers a wrong key with 400, not 401.
+    is_key_error = "API_KEY_INVALID" in json.dumps(error.details, default=str)
     return model_error(
         _SERVICE,
         detail,
-        status=401 if is_key else error.code,
-        variable=_KEYS[0],
+        status=401 if is_key_error else error.code,
+        variable=_KEY_VARIABLES[0],
         headers=_retry_headers(error),
     )
 
 
 def _retry_headers(error: Any) -> dict[str, str]:
-    """The pause Google asks for is in the body, as `RetryInfo`; as headers it reads like others."""
+    """The response headers, with the delay from the body as a Retry-After header."""
+    # Google asks for a pause in a `RetryInfo` in the body, not in a header.
     headers: dict[str, str] = dict(getattr(error.response, "headers", None) or {})
-    found = _DELAY.search(json.dumps(error.details, default=str))
+    found = _RETRY_DELAY.search(json.dumps(error.details, default=str))
     return headers | ({"retry-after": found[1]} if found else {})

@@ -1,4 +1,4 @@
-"""A conversation in no provider's dialect: frozen messages made of parts, plain JSON outside."""
+"""Provider-independent messages: frozen values made of parts, stored as JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, TypeAdapter, ValidationError
 
 from ..catalog.result import Result
-from ..disclosure.search_arguments import decode_json
+from ..catalog.sanitization import compact_json, decode_json
 from ..errors import StoreError
 
 MessageRole = Literal["system", "user", "assistant", "tool"]
@@ -18,7 +18,7 @@ MessageRole = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words said."""
+    """Plain text."""
 
     text: str
     type: Literal["text"] = "text"
@@ -26,10 +26,10 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool the model wants run.
+    """A tool call of the model.
 
     `arguments` is the text exactly as the model wrote it, JSON or not. `echo` is JSON that the
-    provider wants to see again with the call and that means nothing to anybody else.
+    provider needs back with the call, such as an item id or a signature.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Call:
     type: Literal["call"] = "call"
 
     def values(self) -> dict[str, Any] | None:
-        """The arguments, decoded; None if the model did not write a JSON object."""
+        """The decoded arguments; None if the model did not write a JSON object."""
         if not self.arguments.strip():
             return {}
         try:
@@ -49,18 +49,20 @@ class Call:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
     def replay_arguments(self) -> dict[str, Any]:
-        """Arguments a provider accepts back: always an object, broken text kept inside it."""
+        """Arguments that a provider accepts back: an object, with broken text inside it."""
+        # Providers refuse a history with invalid arguments. The model should still see its own
+        # mistake next to the error it got.
         value = self.values()
         return {"unreadable": self.arguments} if value is None else value
 
     def echo_fields(self) -> dict[str, Any]:
-        """What the provider wants to see again."""
+        """The decoded `echo`."""
         return json.loads(self.echo)
 
 
 @dataclass(frozen=True, slots=True)
 class CallResult:
-    """What a call gave; `native` is the provider's own form of it, where it has one."""
+    """The result of a call; `native` is the result in the provider's own format, if it has one."""
 
     id: str
     name: str
@@ -70,13 +72,13 @@ class CallResult:
 
     @property
     def extra_text(self) -> str:
-        """What is said beside the native form, which stands for the first part of the result."""
+        """The text beside the native format, which replaces the first part of the result."""
         return "\n".join(c.text for c in self.result.content[1:] if c.text)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeBlock:
-    """A block only its own provider understands (thinking, hosted search), kept word for word."""
+    """A block that only its provider understands (thinking, hosted search), kept unchanged."""
 
     provider: str
     block: str
@@ -88,49 +90,49 @@ Part = Text | Call | CallResult | NativeBlock
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn of one side."""
+    """One message of a conversation."""
 
     role: MessageRole
     parts: tuple[Annotated[Part, Field(discriminator="type")], ...]
 
     @property
     def text(self) -> str:
-        """All that was said, joined."""
+        """The text of all parts, joined."""
         return "".join(p.text for p in self.parts if isinstance(p, Text))
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """The calls asked for, in order."""
+        """The calls in order."""
         return tuple(p for p in self.parts if isinstance(p, Call))
 
     @property
     def results(self) -> tuple[CallResult, ...]:
-        """The results given, in order."""
+        """The results in order."""
         return tuple(p for p in self.parts if isinstance(p, CallResult))
 
 
 def user_message(text: str) -> Message:
-    """Something the user says."""
+    """A message of the user."""
     return Message("user", (Text(text),))
 
 
 def assistant_message(*parts: Part) -> Message:
-    """Something the model says or asks for."""
+    """A message of the model."""
     return Message("assistant", parts)
 
 
 def notice_message(text: str) -> Message:
-    """Something the program tells the model in the middle of a conversation."""
+    """A notice of the program to the model in the middle of a conversation."""
     return Message("system", (Text(text),))
 
 
 def build_call_result(call: Call, result: Result, *, native: str = "") -> CallResult:
-    """The result of a call, without what only its source understands."""
+    """The result of a call, without `raw`, which cannot be stored."""
     return CallResult(call.id, call.name, replace(result, raw=None), native)
 
 
 def results_message(*results: CallResult) -> Message:
-    """The results of one step, together, as every provider wants them."""
+    """The results of one step in one message."""
     return Message("tool", results)
 
 
@@ -139,14 +141,13 @@ _ADAPTER: TypeAdapter[tuple[Message, ...]] = TypeAdapter(tuple[Message, ...])
 
 def dump_messages(messages: Iterable[Message]) -> str:
     """A conversation as JSON text; the same one gives the same bytes."""
+    # Not `dump_json`, which fails on a lone surrogate. A model can escape one into a text.
     rows = _ADAPTER.dump_python(tuple(messages))
-    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
-    # Half a surrogate pair, which a model can escape into a text, is not UTF-8.
-    return text.encode("utf-8", "replace").decode()
+    return compact_json(rows).encode("utf-8", "replace").decode()
 
 
 def load_messages(text: str) -> tuple[Message, ...]:
-    """A conversation from its JSON text."""
+    """Read a conversation from JSON text; raises StoreError if it is invalid."""
     try:
         return _ADAPTER.validate_json(text)
     except ValidationError as error:
@@ -160,15 +161,16 @@ CONVERSATION_SECTION = "conversation"
 
 
 def load_history(text: str | None) -> tuple[Message, ...]:
-    """The messages of a conversation so far; none if it is new."""
+    """The stored messages of a conversation; none if it is new."""
     return load_messages(text) if text else ()
 
 
 def append_messages(text: str | None, messages: Sequence[Message]) -> str:
-    """The kept text with some more messages, joined as text so that length costs nothing.
+    """The stored text with more messages at the end.
 
-    Whoever else wrote to the conversation meanwhile keeps his place in it.
+    Messages that another writer has stored meanwhile stay in place.
     """
+    # Joined as text: decoding a long conversation for every step would be slow.
     new = dump_messages(messages)
     if not text or text == "[]":
         return new

@@ -1,4 +1,4 @@
-"""The contract every model client keeps: a request goes in, deltas come out."""
+"""The contract of a model client: a request goes in, a stream of deltas comes out."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REQUIRED = "required"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One request of a model.
+    """One request to a model.
 
-    `tools` are in the provider's own form, as a view renders them. `choice` is `auto`, `none`,
+    `tools` are in the provider's format, as a view renders them. `choice` is `auto`, `none`,
     `required`, or the name of the one tool the model must call.
     """
 
@@ -32,7 +32,7 @@ class ModelRequest:
 
 
 class Model(Protocol):
-    """A model service. `provider` names the form in which it takes tools."""
+    """A model service; `provider` names the format of its tools."""
 
     @property
     def name(self) -> str:
@@ -41,31 +41,30 @@ class Model(Protocol):
 
     @property
     def provider(self) -> str:
-        """The dialect of its tools: anthropic, openai-chat, openai-responses, gemini or plain."""
+        """The format of its tools: anthropic, openai-chat, openai-responses, gemini or plain."""
         ...
 
     @property
     def transport(self) -> Transport:
-        """How requests travel: native features are used only where nothing stands between."""
+        """How requests travel; native features are used only on a direct way to the provider."""
         ...
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask, and give what comes as it comes; a failure is a ModelError."""
+        """Send the request and yield deltas as they arrive; failures raise ModelError."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...
 
 
 def default_transport(base_url: str | None, *, variable: str) -> Transport:
-    """How requests travel if nobody says: at an address of one's own, anything may answer.
-
-    The address may also be in the environment, where every SDK looks for it by itself.
-    """
+    """The transport for a base URL, which may also be in an environment variable."""
+    # Behind another address anything may answer, so native features are not used there. The
+    # SDKs read the variable too, so it counts like an argument.
     return "gateway" if base_url or os.environ.get(variable) else "direct"
 
 
 async def complete(model: Model, request: ModelRequest) -> Reply:
-    """Ask, and wait for the whole reply."""
+    """Send the request and wait for the complete reply."""
     return collect([delta async for delta in model.stream(request)])

@@ -1,4 +1,4 @@
-"""What both OpenAI clients share: the SDK's client, and its failures in our words."""
+"""Shared by both OpenAI clients: the SDK client, the translation of its errors, token counts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from urllib.parse import urlsplit
 
 from ..disclosure.target import Transport
 from ..errors import ModelError, require
+from .deltas import Usage
 from .failures import model_error, resolve_api_key
 from .model import default_transport
 
-_KEY = "OPENAI_API_KEY"
-_BASE = "OPENAI_BASE_URL"
-# Errors inside a stream have no status; the code tells what it would have been.
+_KEY_VARIABLE = "OPENAI_API_KEY"
+_URL_VARIABLE = "OPENAI_BASE_URL"
+# Errors inside a stream have no status. Their code tells which one it would have been.
 _STATUSES = {
     "rate_limit_exceeded": 429,
     "server_error": 500,
@@ -24,33 +25,35 @@ _STATUSES = {
     "insufficient_quota": 429,
     "invalid_api_key": 401,
 }
-# A spent account answers 429 like a busy one, but waiting does not help.
-_FINAL = frozenset({"insufficient_quota"})
+# An exhausted account gets 429 like a busy one, but waiting does not help.
+_FINAL_CODES = frozenset({"insufficient_quota"})
 
 
 class OpenAIEndpoint:
-    """A connection to OpenAI, or to anything that speaks like it at another base URL."""
+    """A connection to OpenAI, or to a compatible service at another base URL."""
 
     def __init__(
         self, *, api_key: str | None, base_url: str | None, timeout_seconds: float
     ) -> None:
         self.sdk: Any = require("openai", extra="openai")
         self._http: Any = require("httpx2", extra="openai")
-        elsewhere = base_url or os.environ.get(_BASE)
-        # Servers on one's own machine want no key, but the SDK insists on one.
-        given = api_key or os.environ.get(_KEY) or ("unused" if elsewhere else None)
-        self.is_elsewhere = bool(elsewhere)
-        self.service = urlsplit(elsewhere).netloc if elsewhere else "OpenAI"
+        other_url = base_url or os.environ.get(_URL_VARIABLE)
+        # Local servers need no key, but the SDK insists on one.
+        key = api_key or os.environ.get(_KEY_VARIABLE) or ("unused" if other_url else None)
+        self.is_compatible = bool(other_url)
+        self.service = urlsplit(other_url).netloc if other_url else "OpenAI"
         self.client = self.sdk.AsyncOpenAI(
-            api_key=resolve_api_key(self.service, given, _KEY),
-            base_url=elsewhere,
+            api_key=resolve_api_key(self.service, key, _KEY_VARIABLE),
+            base_url=other_url,
+            # We retry ourselves (retry.py), so that all services behave alike.
             max_retries=0,
             timeout=timeout_seconds,
         )
 
     @asynccontextmanager
     async def translate_errors(self) -> AsyncGenerator[None]:
-        """Whatever the SDK raises inside leaves as a ModelError."""
+        """Turn everything that the SDK raises inside into a ModelError."""
+        # The order matters: the first two are subclasses of APIError.
         try:
             yield
         except self.sdk.APIStatusError as error:
@@ -58,9 +61,9 @@ class OpenAIEndpoint:
                 self.service,
                 _error_message(error),
                 status=error.status_code,
-                variable=_KEY,
+                variable=_KEY_VARIABLE,
                 headers=dict(error.response.headers),
-                is_final=error.code in _FINAL,
+                is_final=error.code in _FINAL_CODES,
             ) from error
         except (self.sdk.APIConnectionError, self._http.HTTPError) as error:
             raise model_error(self.service, error.__cause__ or error) from error
@@ -70,16 +73,20 @@ class OpenAIEndpoint:
             raise model_error(self.service, f"the stream is not readable ({error})") from error
 
     def stream_error(self, code: str | None, message: str) -> ModelError:
-        """A failure reported inside a stream that had begun well."""
-        status = _STATUSES.get(code or "", 500)
-        is_final = code in _FINAL
-        return model_error(self.service, message, status=status, variable=_KEY, is_final=is_final)
+        """The error for a failure reported inside a stream."""
+        return model_error(
+            self.service,
+            message,
+            status=_STATUSES.get(code or "", 500),
+            variable=_KEY_VARIABLE,
+            is_final=code in _FINAL_CODES,
+        )
 
 
 class OpenAIClient:
-    """A model at OpenAI, or at anything that speaks like it at another base URL.
+    """A model at OpenAI, or at a compatible service at another base URL.
 
-    `options` go into every request as they are.
+    `options` are added to every request unchanged.
     """
 
     def __init__(
@@ -93,19 +100,29 @@ class OpenAIClient:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_BASE)
+        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
         self._endpoint = OpenAIEndpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )
         self._options = dict(options or {})
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._endpoint.client.close()
 
 
+def token_usage(input_tokens: int | None, output_tokens: int | None, details: Any) -> Usage:
+    """The tokens of a reply; `details` describe the input, and older SDKs lack some of them."""
+    return Usage(
+        input_tokens=input_tokens or 0,
+        output_tokens=output_tokens or 0,
+        cached_tokens=(details and details.cached_tokens) or 0,
+        written_tokens=(details and getattr(details, "cache_write_tokens", 0)) or 0,
+    )
+
+
 def _error_message(error: Any) -> str:
-    """The service's own sentence, without the SDK's wrapping."""
+    """The message of the service, without the text that the SDK adds."""
     body: object = error.body
-    said = cast("dict[str, object]", body).get("message") if isinstance(body, dict) else body
-    return str(said or error.message)
+    message = cast("dict[str, object]", body).get("message") if isinstance(body, dict) else body
+    return str(message or error.message)

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions API, streamed, at any base URL that speaks it."""
+"""A client for OpenAI's Chat Completions API and compatible services, with streaming."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from .deltas import (
     FinishReason,
     TextDelta,
     ThoughtDelta,
-    Usage,
     UsageDelta,
 )
 from .failures import stream_cut_error, translate_request_errors
 from .messages import Call, CallResult, Message
 from .model import ModelRequest
-from .openai import OpenAIClient
+from .openai import OpenAIClient, token_usage
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
@@ -32,12 +31,12 @@ _REASONS: dict[str, FinishReason] = {
 
 
 class ChatModel(OpenAIClient):
-    """A model behind Chat Completions."""
+    """A model of the Chat Completions API."""
 
     provider = "openai-chat"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask, and translate the chunks of the stream."""
+        """Send the request and translate the chunks of the stream."""
         reader = _ChatStreamReader()
         async with self._endpoint.translate_errors():
             create = self._endpoint.client.chat.completions.create
@@ -61,8 +60,8 @@ class ChatModel(OpenAIClient):
             body["tools"] = [dict(tool) for tool in request.tools]
             body["tool_choice"] = _tool_choice(request.choice)
         if request.max_tokens:
-            # Only OpenAI itself knows the newer name.
-            name = "max_tokens" if self._endpoint.is_elsewhere else "max_completion_tokens"
+            # Only OpenAI itself knows the newer name; its newer models refuse the older one.
+            name = "max_tokens" if self._endpoint.is_compatible else "max_completion_tokens"
             body[name] = request.max_tokens
         return body | self._options
 
@@ -74,7 +73,7 @@ def _tool_choice(choice: str) -> str | dict[str, Any]:
 
 
 def render_messages(messages: Sequence[Message], *, instructions: str = "") -> list[dict[str, Any]]:
-    """Messages in the form of Chat Completions: one message per result."""
+    """Messages in the format of Chat Completions: one message for each result."""
     opening = [{"role": "system", "content": instructions}] if instructions else []
     return [*opening, *(turn for message in messages for turn in _render_message(message))]
 
@@ -105,7 +104,7 @@ def _render_result(part: CallResult) -> dict[str, Any]:
 
 
 def result_text(result: Result) -> str:
-    """A result as text alone; what is not text is named."""
+    """A result as text only; other content is named."""
     lines = (
         item.text or f"[{item.type} {item.uri or item.mime}: not shown, this API takes text only]"
         for item in result.content
@@ -116,7 +115,7 @@ def result_text(result: Result) -> str:
 
 
 def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
-    """A reply that came in one piece, as its stream would have told it."""
+    """The deltas of a complete reply, as its stream would have produced them."""
     for choice in reply["choices"][:1]:
         message = choice["message"]
         if message.get("content"):
@@ -128,24 +127,29 @@ def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 class _ChatStreamReader:
-    """Follows one stream; some services number calls badly, so a new id opens a new call."""
+    """Reads one stream; a new id starts a new call, whatever index the service gives."""
 
     def __init__(self) -> None:
         self.reason: FinishReason | None = None
+        # Compatible services may leave the index out or give all calls the same one. Calls are
+        # numbered here: `_ids` has the id of each, `_current` the number of an index.
         self._ids: list[str] = []
-        self._slots: dict[int, int] = {}
+        self._current: dict[int, int] = {}
 
     def read(self, chunk: Any) -> Iterator[Delta]:
         for choice in chunk.choices[:1]:
             yield from self._read_delta(choice.delta)
+            # The first reason counts: a refusal is set before the stream says "stop".
             if choice.finish_reason:
                 self.reason = self.reason or _REASONS.get(choice.finish_reason, "stop")
-        if chunk.usage:
-            yield UsageDelta(_usage(chunk.usage))
+        if usage := chunk.usage:
+            details = usage.prompt_tokens_details
+            yield UsageDelta(token_usage(usage.prompt_tokens, usage.completion_tokens, details))
 
     def _read_delta(self, delta: Any) -> Iterator[Delta]:
         if delta is None:
             return
+        # Not in OpenAI's API, but many compatible services stream thoughts in this field.
         thought: object = getattr(delta, "reasoning_content", None)
         if thought:
             yield ThoughtDelta(str(thought))
@@ -158,25 +162,15 @@ class _ChatStreamReader:
             yield self._read_call(call)
 
     def _read_call(self, call: Any) -> Delta:
-        index = call.index if call.index is not None else len(self._slots)
-        known = self._slots.get(index)
-        if known is None or (call.id and call.id != self._ids[known]):
-            known = self._slots[index] = len(self._ids)
+        index = call.index if call.index is not None else len(self._current)
+        number = self._current.get(index)
+        if number is None or (call.id and call.id != self._ids[number]):
+            number = self._current[index] = len(self._ids)
             self._ids.append(call.id or "")
         function = call.function
         return CallDelta(
-            known,
+            number,
             id=call.id or "",
             name=(function and function.name) or "",
             arguments=(function and function.arguments) or "",
         )
-
-
-def _usage(usage: Any) -> Usage:
-    details = usage.prompt_tokens_details
-    return Usage(
-        input_tokens=usage.prompt_tokens or 0,
-        output_tokens=usage.completion_tokens or 0,
-        cached_tokens=(details and details.cached_tokens) or 0,
-        written_tokens=(details and details.cache_write_tokens) or 0,
-    )

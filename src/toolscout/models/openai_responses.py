@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, streamed and stateless, with its own tool search passed through."""
+"""A client for OpenAI's Responses API, streamed and stateless, including its tool search."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..catalog.result import Content, Result
+from ..catalog.result import Content
 from .deltas import (
     CallDelta,
     Delta,
@@ -15,24 +15,23 @@ from .deltas import (
     NativeDelta,
     TextDelta,
     ThoughtDelta,
-    Usage,
     UsageDelta,
 )
 from .failures import stream_cut_error, translate_request_errors
 from .messages import Call, CallResult, Message, NativeBlock, Part, Text
 from .model import ModelRequest
-from .openai import OpenAIClient, OpenAIEndpoint
+from .openai import OpenAIClient, OpenAIEndpoint, token_usage
 
 SEARCH = "tool_search"
 
 
 class ResponsesModel(OpenAIClient):
-    """A model behind the Responses API; nothing is stored there."""
+    """A model of the Responses API; nothing is stored at the service."""
 
     provider = "openai-responses"
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask, and translate the events of the stream."""
+        """Send the request and translate the events of the stream."""
         reader = _ResponsesStreamReader(self._endpoint)
         async with self._endpoint.translate_errors():
             create = self._endpoint.client.responses.create
@@ -49,6 +48,8 @@ class ResponsesModel(OpenAIClient):
         body: dict[str, Any] = {
             "model": self.name,
             "input": render_messages(request.messages),
+            # Conversations are stored on our side, so the whole history is sent each time. A
+            # reasoning item can be sent back without storage only in its encrypted form.
             "store": False,
             "include": ["reasoning.encrypted_content"],
         }
@@ -69,8 +70,9 @@ def _tool_choice(choice: str) -> str | dict[str, str]:
 
 
 def render_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Messages as input items, in the order in which they happened."""
+    """Messages as input items, in order."""
     items: list[dict[str, Any]] = []
+    # A result does not know its kind of call, and a search is answered by another kind of item.
     searches: set[str] = set()
     for message in messages:
         searches |= {call.id for call in message.calls if _is_search(call)}
@@ -97,8 +99,8 @@ def _render_part(part: Part, *, role: str, searches: set[str]) -> list[dict[str,
 
 def _render_text(text: str, *, role: str) -> dict[str, Any]:
     kind = "output_text" if role == "assistant" else "input_text"
-    speaker = "developer" if role == "system" else role
-    return {"role": speaker, "content": [{"type": kind, "text": text}]}
+    api_role = "developer" if role == "system" else role
+    return {"role": api_role, "content": [{"type": kind, "text": text}]}
 
 
 def _render_call(call: Call) -> dict[str, Any]:
@@ -111,26 +113,24 @@ def _render_call(call: Call) -> dict[str, Any]:
 
 
 def _render_search_result(part: CallResult) -> list[dict[str, Any]]:
-    """The answer to a search that the provider left to us; it has no room for words, so these
-    follow it: all of them when there is nothing else to say, else what goes beside the tools."""
+    """The answer to a search that we ran for the provider, and its text as a message."""
+    # The output item has room for tools only. The text follows it: the side notes, or the whole
+    # reply if nothing was found.
     tools: list[Any] = json.loads(part.native) if part.native else []
     output: dict[str, Any] = {"type": "tool_search_output", "call_id": part.id, "tools": tools}
     output |= {"execution": "client", "status": "completed"}
-    words = part.extra_text if tools else part.result.text
-    return [output, _render_text(words, role="system")] if words else [output]
+    text = part.extra_text if tools else part.result.text
+    return [output, _render_text(text, role="system")] if text else [output]
 
 
 def _render_result(part: CallResult) -> dict[str, Any]:
     output: list[dict[str, Any]] | str = part.result.text
     if any(c.type == "image" and c.data for c in part.result.content):
-        output = _result_content(part.result)
+        content = part.result.content
+        output = [_render_content(item) for item in content if item.text or item.data]
     elif part.result.is_error:
         output = f"Error: {part.result.text}"
     return {"type": "function_call_output", "call_id": part.id, "output": output}
-
-
-def _result_content(result: Result) -> list[dict[str, Any]]:
-    return [_render_content(item) for item in result.content if item.text or item.data]
 
 
 def _render_content(item: Content) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def _render_content(item: Content) -> dict[str, Any]:
 
 
 def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
-    """A reply that came in one piece; what is no call goes back word for word."""
+    """The deltas of a complete reply, as its stream would have produced them."""
     for index, item in enumerate(reply["output"]):
         if item["type"] == "function_call":
             yield _call_start(index, item)
@@ -150,13 +150,13 @@ def reply_deltas(reply: Mapping[str, Any]) -> Iterator[Delta]:
 
 
 class _ResponsesStreamReader:
-    """Follows one stream: arguments arrive by item, everything else when its item is done."""
+    """Reads one stream: text and arguments as they arrive, other items when they are done."""
 
     def __init__(self, endpoint: OpenAIEndpoint) -> None:
         self.is_complete = False
         self._endpoint = endpoint
         self._streamed: set[int] = set()
-        self._called = False
+        self._has_calls = False
 
     def read(self, kind: str, event: Any) -> Iterator[Delta]:
         match kind:
@@ -175,8 +175,8 @@ class _ResponsesStreamReader:
                 yield from self._finish(event.response)
             case "response.failed":
                 error = event.response.error
-                said = (error and error.message) or "it failed and does not say why"
-                raise self._endpoint.stream_error(error and error.code, said)
+                message = (error and error.message) or "it failed and does not say why"
+                raise self._endpoint.stream_error(error and error.code, message)
             case "error":
                 raise self._endpoint.stream_error(event.code, event.message)
             case _:
@@ -184,23 +184,25 @@ class _ResponsesStreamReader:
 
     def _begin_item(self, index: int, item: dict[str, Any]) -> Iterator[Delta]:
         if item["type"] == "function_call":
-            self._called = True
+            self._has_calls = True
             yield _call_start(index, item)
 
     def _end_item(self, index: int, item: dict[str, Any]) -> Iterator[Delta]:
         if item["type"] == "message":
             return
         if item["type"] == "function_call":
+            # Compatible services may send the arguments only with the finished item.
             if index not in self._streamed:
                 yield CallDelta(index, arguments=item["arguments"])
             return
-        self._called = self._called or _is_client_search(item)
+        self._has_calls = self._has_calls or _is_client_search(item)
         yield _item_delta(index, item)
 
     def _finish(self, response: Any) -> Iterator[Delta]:
         self.is_complete = True
-        if response.usage:
-            yield UsageDelta(_usage(response.usage))
+        if usage := response.usage:
+            details = usage.input_tokens_details
+            yield UsageDelta(token_usage(usage.input_tokens, usage.output_tokens, details))
         yield Finish(self._reason(response))
 
     def _reason(self, response: Any) -> FinishReason:
@@ -209,7 +211,7 @@ class _ResponsesStreamReader:
             return "refused"
         if response.status == "incomplete":
             return "length"
-        return "calls" if self._called else "stop"
+        return "calls" if self._has_calls else "stop"
 
 
 def _to_dict(item: Any) -> dict[str, Any]:
@@ -217,14 +219,16 @@ def _to_dict(item: Any) -> dict[str, Any]:
 
 
 def _call_start(index: int, item: Mapping[str, Any]) -> Delta:
+    # A call of a tool inside a namespace must go back with that namespace.
     echo = json.dumps({k: item[k] for k in ("id", "namespace") if item.get(k)})
     return CallDelta(index, id=item["call_id"], name=item["name"], echo=echo)
 
 
 def _item_delta(index: int, item: Mapping[str, Any]) -> Delta:
-    """A search that we are to run, or an item that goes back word for word."""
+    """A search for us to run, or an item that is sent back unchanged."""
     if _is_client_search(item):
         return _search_call(index, item)
+    # The service adds `created_by` but does not accept it as input.
     block = {k: v for k, v in item.items() if k != "created_by"}
     return NativeDelta(ResponsesModel.provider, json.dumps(block, ensure_ascii=False))
 
@@ -234,19 +238,9 @@ def _is_client_search(item: Mapping[str, Any]) -> bool:
 
 
 def _search_call(index: int, block: Mapping[str, Any]) -> Delta:
-    """The provider's search, handed to us to run: a call like any other, replayed as its own."""
+    """The provider's search as a call like any other; `echo` restores it in later requests."""
     arguments = block.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
     echo = {k: block[k] for k in ("type", "id", "execution", "status") if block.get(k)}
     call_id = str(block.get("call_id") or block.get("id") or "")
     return CallDelta(index, id=call_id, name=SEARCH, arguments=text, echo=json.dumps(echo))
-
-
-def _usage(usage: Any) -> Usage:
-    details = usage.input_tokens_details
-    return Usage(
-        input_tokens=usage.input_tokens or 0,
-        output_tokens=usage.output_tokens or 0,
-        cached_tokens=(details and details.cached_tokens) or 0,
-        written_tokens=(details and getattr(details, "cache_write_tokens", 0)) or 0,
-    )

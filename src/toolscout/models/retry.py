@@ -1,4 +1,4 @@
-"""Asking again, with growing pauses, when a service says that it may help."""
+"""Retry transient failures of a model service with exponential backoff."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from .model import Model, ModelRequest
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often and how long to wait; a pause the service asks for is kept up to the longest."""
+    """The number of attempts and the pauses between them.
+
+    A pause that the service asks for is respected, up to `longest_seconds`.
+    """
 
     attempts: int = 4
     first_seconds: float = 0.5
@@ -24,15 +27,19 @@ class Backoff:
     longest_seconds: float = 60.0
     jitter: float = 0.25
 
-    def delay_seconds(self, attempt: int, *, asked: float | None, chance: float) -> float:
-        """Seconds before the next try; `chance` in [0, 1) spreads many callers apart."""
-        grown = self.first_seconds * self.factor ** (attempt - 1)
-        wanted = grown * (1 + self.jitter * chance) if asked is None else asked
-        return min(wanted, self.longest_seconds)
+    def delay_seconds(
+        self, attempt: int, *, requested_seconds: float | None, random_value: float
+    ) -> float:
+        """Seconds before the next attempt; `random_value` in [0, 1) scales the jitter."""
+        # Jitter spreads many callers that failed at the same moment.
+        backoff = self.first_seconds * self.factor ** (attempt - 1)
+        jittered = backoff * (1 + self.jitter * random_value)
+        delay = jittered if requested_seconds is None else requested_seconds
+        return min(delay, self.longest_seconds)
 
 
 class RetryingModel:
-    """Any model, asked again after transient failures; each new try begins with a Restart."""
+    """Any model, with retries of transient failures; each retry begins with a Restart."""
 
     def __init__(
         self,
@@ -53,7 +60,7 @@ class RetryingModel:
 
     @property
     def provider(self) -> str:
-        """The dialect of its tools."""
+        """The format of its tools."""
         return self._model.provider
 
     @property
@@ -62,10 +69,12 @@ class RetryingModel:
         return self._model.transport
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """Ask until it works, the failure is final, or the tries are used up."""
+        """Send the request until it succeeds, fails for good, or the attempts are used up."""
         attempt = 1
         while True:
             try:
+                # `aclosing`: if the caller leaves early, the inner stream closes at once and not
+                # when the garbage collector finds it.
                 async with aclosing(self._model.stream(request)) as stream:
                     async for delta in stream:
                         yield delta
@@ -73,7 +82,9 @@ class RetryingModel:
                 if not error.is_transient or attempt >= self._backoff.attempts:
                     raise
                 pause = self._backoff.delay_seconds(
-                    attempt, asked=error.wait_seconds, chance=self._random.random()
+                    attempt,
+                    requested_seconds=error.wait_seconds,
+                    random_value=self._random.random(),
                 )
                 attempt += 1
                 yield Restart(attempt=attempt, reason=error.message, wait_seconds=pause)
@@ -82,5 +93,5 @@ class RetryingModel:
                 return
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._model.close()

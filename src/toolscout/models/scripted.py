@@ -1,4 +1,4 @@
-"""A model that says what a script tells it to: for tests, demonstrations and offline use."""
+"""A model that plays a script, for tests, demonstrations and offline use."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from .failures import model_error, stream_cut_error
 from .messages import dump_messages
 from .model import ModelRequest
 
+# Words with the space around them, so that the pieces of a text join to the same text.
 _WORDS = re.compile(r"\s*\S+\s*|\s+")
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedCall:
-    """A call in a script; arguments given as text are sent as they are, even when broken."""
+    """A call in a script; arguments given as text are sent unchanged, even if invalid."""
 
     name: str
     arguments: dict[str, Any] | str = "{}"
@@ -31,7 +32,7 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedFailure:
-    """A failure in a script: a status as the service would answer, or a stream that breaks off."""
+    """A failure in a script: a status of the service, or a stream that breaks off."""
 
     status: int | None = None
     message: str = "as the script says"
@@ -40,7 +41,7 @@ class ScriptedFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One reply in a script: words, calls, both, or a failure."""
+    """One reply in a script: text, calls, both, or a failure."""
 
     say: str = ""
     calls: tuple[ScriptedCall, ...] = ()
@@ -50,13 +51,13 @@ class Turn:
 
 
 Script = Sequence[Turn | str | Callable[[ModelRequest], Turn]]
-"""Turns in order; a bare text is said, a function makes its turn from the request it answers."""
+"""Turns in order; a string is a turn with that text, a function makes a turn from the request."""
 
 _ADAPTER: TypeAdapter[list[str | Turn]] = TypeAdapter(list[str | Turn])
 
 
 class ScriptedModel:
-    """Plays a script, one turn per request, and remembers every request it got."""
+    """Plays a script, one turn for each request, and records every request."""
 
     def __init__(
         self,
@@ -75,7 +76,7 @@ class ScriptedModel:
 
     @classmethod
     def read(cls, path: str | Path, *, count: Callable[[str], int] | None = None) -> ScriptedModel:
-        """A script from a JSON file: a list of turns."""
+        """Read a script from a JSON file, a list of turns."""
         try:
             turns = _ADAPTER.validate_json(Path(path).read_bytes())
         except OSError as error:
@@ -90,32 +91,33 @@ class ScriptedModel:
         return cls(turns, name=Path(path).name, count=count)
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta]:
-        """The next turn of the script."""
+        """Play the next turn of the script."""
         turn = self._next_turn(request)
         for piece in _WORDS.findall(turn.say):
             yield TextDelta(piece)
+        # After the text, so that a script can break off in the middle of a reply.
         if turn.error:
             raise _failure_error(turn.error)
-        for index, asked in enumerate(turn.calls):
-            given = asked.arguments
-            text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+        for index, call in enumerate(turn.calls):
+            value = call.arguments
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             call_id = f"call_{len(self.requests)}_{index}"
-            yield CallDelta(index, id=call_id, name=asked.name, arguments=text)
+            yield CallDelta(index, id=call_id, name=call.name, arguments=text)
         yield UsageDelta(turn.usage or self._count_usage(request, turn))
         yield Finish(turn.reason or ("calls" if turn.calls else "stop"))
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: a script has no connections."""
 
     def _next_turn(self, request: ModelRequest) -> Turn:
-        place = len(self.requests)
+        index = len(self.requests)
         self.requests.append(request)
-        if place >= len(self._turns):
+        if index >= len(self._turns):
             raise ModelError(
                 f"The script has ended: it has {len(self._turns)} turns.",
                 hint="Add a turn to the script, or end the conversation here.",
             )
-        turn = self._turns[place]
+        turn = self._turns[index]
         if callable(turn):
             return turn(request)
         return Turn(say=turn) if isinstance(turn, str) else turn
@@ -124,14 +126,15 @@ class ScriptedModel:
         if self._count is None:
             return Usage()
         tools = json.dumps([dict(tool) for tool in request.tools], ensure_ascii=False)
-        said = turn.say + "".join(f"{c.name}{c.arguments}" for c in turn.calls)
-        asked = (request.instructions, tools, dump_messages(request.messages))
+        output_text = turn.say + "".join(f"{c.name}{c.arguments}" for c in turn.calls)
+        input_texts = (request.instructions, tools, dump_messages(request.messages))
         return Usage(
-            input_tokens=sum(self._count(text) for text in asked), output_tokens=self._count(said)
+            input_tokens=sum(map(self._count, input_texts)),
+            output_tokens=self._count(output_text),
         )
 
 
-def _failure_error(fault: ScriptedFailure) -> ModelError:
-    if fault.is_cut:
+def _failure_error(failure: ScriptedFailure) -> ModelError:
+    if failure.is_cut:
         return stream_cut_error("The script")
-    return model_error("The script", fault.message, status=fault.status)
+    return model_error("The script", failure.message, status=failure.status)

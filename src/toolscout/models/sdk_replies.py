@@ -1,4 +1,4 @@
-"""Replies that came in one piece, as the official SDKs hand them over, and what answers them."""
+"""Read complete replies of the official SDKs, and write the messages that answer them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .messages import Message, build_call_result, results_message
 
 @dataclass(frozen=True, slots=True)
 class ReplyFormat:
-    """How one API writes a reply and messages; `mark` is what only its replies have."""
+    """How one API writes replies and messages; `marker` is a field that only its replies have."""
 
     provider: str
-    mark: str
+    marker: str
     read: Callable[[Any], Iterable[Delta]]
     write: Callable[[Sequence[Message], Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
 
@@ -55,33 +55,34 @@ _FORMATS = (
 
 @dataclass(frozen=True, slots=True)
 class SDKReply:
-    """What a model said and asked for, and the API it did so over."""
+    """A reply of a model, and the format of its API."""
 
-    form: ReplyFormat
+    format: ReplyFormat
     message: Message
     model: str
 
     def next_messages(
         self, results: Sequence[tuple[Result, str]], *, tools: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """The model's turn and the results of its calls, as messages for the next request.
+        """The model's message and the results of its calls, as messages for the next request.
 
-        Each result comes with its native form, if it has one. `tools` are those of that request,
-        since results may refer to them and to no other.
+        Each result is paired with its native format, or an empty string. `tools` are those of
+        the next request: results may refer to them and to no others.
         """
         pairs = zip(self.message.calls, results, strict=True)
-        back = results_message(
-            *(build_call_result(call, result, native=form) for call, (result, form) in pairs)
+        answers = results_message(
+            *(build_call_result(call, result, native=native) for call, (result, native) in pairs)
         )
-        return self.form.write([self.message, back], tools)
+        return self.format.write([self.message, answers], tools)
 
 
 def read_sdk_reply(response: object) -> SDKReply:
-    """A response of an SDK, or its dictionary; whatever else is refused."""
-    for form in _FORMATS:
-        if _has_field(response, form.mark):
-            message = collect(form.read(_to_dict(response))).message
-            return SDKReply(form, message, _model_name(response))
+    """Read a response of an SDK, or its dictionary; raises ToolscoutError for anything else."""
+    # By a field and not by a class: the SDKs are optional, and wrappers return their own types.
+    for reply_format in _FORMATS:
+        if _has_field(response, reply_format.marker):
+            message = collect(reply_format.read(_to_dict(response))).message
+            return SDKReply(reply_format, message, _model_name(response))
     raise ToolscoutError(
         f"A {type(response).__name__} is no reply of a model that can be answered.",
         hint="Give the whole response of Messages, Responses, Chat Completions or Gemini, awaited, "
@@ -89,12 +90,13 @@ def read_sdk_reply(response: object) -> SDKReply:
     )
 
 
-def _has_field(response: object, mark: str) -> bool:
-    return mark in response if isinstance(response, Mapping) else hasattr(response, mark)
+def _has_field(response: object, name: str) -> bool:
+    return name in response if isinstance(response, Mapping) else hasattr(response, name)
 
 
 def _to_dict(response: Any) -> Any:
-    """The dictionary, where the SDK has a way to give it."""
+    """The response as a dictionary, if its SDK can convert it."""
+    # OpenAI and Anthropic can. Google's objects stay as they are: its reader takes attributes.
     to_dict: Callable[..., Any] | None = getattr(response, "to_dict", None)
     return to_dict(mode="json", warnings=False) if to_dict else response
 

@@ -1,4 +1,4 @@
-"""From `provider:name` to a client."""
+"""Open a model client from a spec such as `anthropic:claude-sonnet-4-5`."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def open_model(
 ) -> Model:
     """A client for `provider:name`; `scripted:FILE` plays a script and needs no key.
 
-    `openai-chat` with a base URL is any service that speaks Chat Completions. `count` lets a
-    scripted model report tokens as a real one would.
+    `openai-chat` with a base URL is any service with a Chat Completions API. `count` counts
+    tokens for a scripted model, so that it reports usage as a real one does.
     """
     provider, _, name = spec.partition(":")
     if provider == "scripted" and name:

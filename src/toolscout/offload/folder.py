@@ -1,4 +1,4 @@
-"""Where results lie on disk: one folder a session, names that never clash, and when they go."""
+"""Result files on disk: one folder per session, unique names, and expiry by age and size."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from .limits import OffloadLimits
 _PREFIX = "tool_"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _PLAIN_SESSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_NAME_CAP = 50
+_MAX_TOOL_NAME = 50
+# Zero where the platform lacks the flag, as on Windows.
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NoSuchFile(ValueError):
-    """A name that means no kept result of this session; the text says why."""
+    """The name of no stored result of this session; the text says why."""
 
 
 class ResultTooLarge(OSError):
-    """A result is larger than everything that may be kept."""
+    """A result is larger than the storage limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResultFile:
-    """A file in the folder, as a sweep sees it."""
+    """A stored file, as a sweep sees it."""
 
     path: Path
     size: int
@@ -41,7 +42,7 @@ class ResultFile:
 
 
 class ResultFolder:
-    """The kept results of all sessions; a session reaches only its own."""
+    """The stored results of all sessions; a session can open only its own."""
 
     def __init__(self, root: Path, limits: OffloadLimits) -> None:
         self._root = root
@@ -51,7 +52,7 @@ class ResultFolder:
     def write(
         self, session: str, tool: str, pieces: Iterable[bytes], *, extension: str, now: float
     ) -> Path:
-        """Keep a result under a new name; a write that fails leaves nothing behind."""
+        """Store a result under a new name; a failed write leaves no file behind."""
         home = self._session_folder(session)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         path, descriptor = self._create_file(home, tool, extension, now)
@@ -59,6 +60,7 @@ class ResultFolder:
             with os.fdopen(descriptor, "wb") as stream:
                 for piece in pieces:
                     stream.write(piece)
+            # Expiry goes by the clock that was passed in, not by the file system's.
             os.utime(path, (now, now))
         except BaseException:
             with contextlib.suppress(OSError):
@@ -67,12 +69,13 @@ class ResultFolder:
         return path
 
     def open(self, session: str, filename: str) -> BinaryIO:
-        """Open a kept result by its bare name, or by its path under the folder."""
+        """Open a stored result by its bare name, or by its path below the folder."""
         path = self._resolve(session, filename)
         try:
             descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_BINARY", 0))
         except OSError as error:
             raise NoSuchFile(f"{filename!r} is no kept result of this session.") from error
+        # Checked on the open file: another process could replace the path between check and use.
         stream = os.fdopen(descriptor, "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             stream.close()
@@ -80,16 +83,16 @@ class ResultFolder:
         return stream
 
     def relative_path(self, path: Path) -> str:
-        """The path as a model may name it: relative to the folder, with forward slashes."""
+        """The path relative to the folder, with forward slashes, as notices give it."""
         return path.relative_to(self._root).as_posix()
 
     def names(self, session: str) -> tuple[str, ...]:
-        """What this session has kept, newest first."""
-        kept = sorted(self._files(self._session_folder(session)), key=_age_key, reverse=True)
-        return tuple(k.path.name for k in kept)
+        """The names of a session's results, newest first."""
+        files = sorted(self._files(self._session_folder(session)), key=_age_key, reverse=True)
+        return tuple(file.path.name for file in files)
 
     def make_room(self, session: str, size: int) -> None:
-        """Drop the oldest results until one more of this size fits; NoRoom if it never will."""
+        """Delete the oldest results until this size fits; ResultTooLarge if it never will."""
         limits = self._limits
         if size > min(limits.max_session_bytes, limits.max_total_bytes):
             raise ResultTooLarge(f"{size:,} bytes are more than may be kept at all")
@@ -98,43 +101,45 @@ class ResultFolder:
         self._shrink(self._all_files(), limits.max_total_bytes - size)
 
     def sweep(self, now: float) -> int:
-        """Remove what is older than the limit, and the oldest of what is too much; say how many."""
-        kept = self._all_files()
-        old = [k for k in kept if now - k.written > self._limits.max_age_seconds]
-        for file in old:
+        """Delete files past their age, then the oldest above the size limit; return how many."""
+        files = self._all_files()
+        expired = [f for f in files if now - f.written > self._limits.max_age_seconds]
+        for file in expired:
             _remove(file.path)
-        left = [k for k in kept if k not in old]
-        gone = len(old) + self._shrink(left, self._limits.max_total_bytes)
+        remaining = [f for f in files if f not in expired]
+        removed = len(expired) + self._shrink(remaining, self._limits.max_total_bytes)
         for home in self._session_folders():
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # rmdir refuses a folder that is not empty
                 home.rmdir()
-        return gone
+        return removed
 
     def forget(self, session: str) -> int:
-        """Remove all that a session has kept; say how many results that were."""
+        """Delete all results of a session; return how many."""
         home = self._session_folder(session)
-        kept = list(self._files(home))
-        for file in kept:
+        files = list(self._files(home))
+        for file in files:
             _remove(file.path)
         if home != self._root:
             with contextlib.suppress(OSError):
                 home.rmdir()
-        return len(kept)
+        return len(files)
 
     def _session_folder(self, session: str) -> Path:
-        """A session's own folder. No two sessions share one, whatever their ids look like."""
+        """The folder of a session; no two sessions share one, whatever their ids look like."""
         if not session:
             return self._root
         if _PLAIN_SESSION.fullmatch(session):
             return self._root / session
-        # A plain id never begins with a tilde, so a made-up one cannot meet another's folder.
+        # Other ids get a digest. A plain id never begins with a tilde, so no id can be chosen to
+        # name the folder of another session.
         stem = _UNSAFE.sub("_", session)[:32].lower()
         return self._root / f"~{stem}_{digest(session, length=16)}"
 
     def _create_file(self, home: Path, tool: str, extension: str, now: float) -> tuple[Path, int]:
         moment = datetime.fromtimestamp(now, UTC)
         nanoseconds = int(now % 1 * 1_000_000_000)
-        safe = _UNSAFE.sub("_", tool)[:_NAME_CAP] or "result"
+        safe = _UNSAFE.sub("_", tool)[:_MAX_TOOL_NAME] or "result"
+        # The counter goes on until a name is free: two processes may share the folder.
         for count in self._counter:
             stamp = f"{moment:%Y%m%d_%H%M%S}_{nanoseconds:09d}_{count}"
             path = home / f"{_PREFIX}{stamp}_{safe}{extension}"
@@ -147,20 +152,23 @@ class ResultFolder:
         if "\0" in filename:
             raise NoSuchFile("A filename cannot hold a NUL character.")
         home = self._session_folder(session)
-        given = Path(filename)
-        if len(given.parts) > 1:
-            path = given if given.is_absolute() else self._root / given
+        requested = Path(filename)
+        if len(requested.parts) > 1:
+            path = requested if requested.is_absolute() else self._root / requested
         else:
-            path = home / given
+            path = home / requested
         if not path.name.startswith(_PREFIX):
             raise NoSuchFile(f"Kept results have names that begin with {_PREFIX!r}.")
+        # The real path must be directly in the session's folder: neither `..` nor a symbolic link
+        # may lead to another session's results or out of the folder.
         try:
             real = path.resolve(strict=True)
             is_own = real.parent == home.resolve(strict=True) and not path.is_symlink()
         except (OSError, RuntimeError) as error:
             raise NoSuchFile(f"{filename!r} is no kept result of this session.") from error
         if not is_own:
-            # The same words as for a missing file: another session's names are not confirmed.
+            # The same message as for a missing file, so that it does not confirm names of other
+            # sessions.
             raise NoSuchFile(f"{filename!r} is no kept result of this session.")
         return real
 
@@ -169,30 +177,33 @@ class ResultFolder:
             yield from (Path(e.path) for e in entries if e.is_dir(follow_symlinks=False))
 
     def _all_files(self) -> list[ResultFile]:
-        return [k for home in (self._root, *self._session_folders()) for k in self._files(home)]
+        return [f for home in (self._root, *self._session_folders()) for f in self._files(home)]
 
     def _files(self, home: Path) -> Iterator[ResultFile]:
-        """Only what this class wrote: a folder named by mistake loses nothing."""
+        """The files that this class wrote, by their prefix.
+
+        Others are never touched, in case the folder is not one of ours.
+        """
         with contextlib.suppress(OSError), os.scandir(home) as entries:
             for entry in entries:
                 if entry.name.startswith(_PREFIX) and entry.is_file(follow_symlinks=False):
-                    facts = entry.stat(follow_symlinks=False)
-                    yield ResultFile(Path(entry.path), facts.st_size, facts.st_mtime)
+                    info = entry.stat(follow_symlinks=False)
+                    yield ResultFile(Path(entry.path), info.st_size, info.st_mtime)
 
-    def _shrink(self, kept: list[ResultFile], most: int) -> int:
-        excess = sum(k.size for k in kept) - most
-        gone = 0
-        for file in sorted(kept, key=_age_key):
+    def _shrink(self, files: list[ResultFile], max_bytes: int) -> int:
+        excess = sum(f.size for f in files) - max_bytes
+        removed = 0
+        for file in sorted(files, key=_age_key):
             if excess <= 0:
                 break
             _remove(file.path)
             excess -= file.size
-            gone += 1
-        return gone
+            removed += 1
+        return removed
 
 
-def _age_key(kept: ResultFile) -> tuple[float, str]:
-    return kept.written, kept.path.name
+def _age_key(file: ResultFile) -> tuple[float, str]:
+    return file.written, file.path.name
 
 
 def _remove(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Searching a file by RE2: line numbers, the lines around, and no longer than it may take."""
+"""Searches a stored result with RE2, with context lines and a time limit."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ from .passages import CHUNK, count_characters
 
 re2: Any = import_module("re2")  # it brings no types
 
-PATTERN_CAP = 200
+MAX_PATTERN_CHARS = 200
 CONTEXT_LINES = 2
-_LONG_LINE = 2_000
+# A longer line is shown as an excerpt around each match: minified JSON is one endless line.
+_MAX_LINE_BYTES = 2_000
 _EXCERPT_BYTES = 200
-_WINDOW = 1 << 16
-_WIDEST = 1 << 18
+# RE2 is linear, but the factor can be large: 10 s per megabyte for `a.{900}q`. So it gets windows,
+# and the clock is read between them. Wider windows than these made greedy patterns on one endless
+# line ten times slower (docs/decisions/large-results.md).
+_MIN_WINDOW = 1 << 16
+_MAX_WINDOW = 1 << 18
+# Windows within one long line overlap, so that a match at their border is found. A match that is
+# longer than the overlap can be missed there.
 _OVERLAP = 1 << 12
 _QUICK_SECONDS = 0.05
 
 
 class BadPattern(ValueError):
-    """The pattern is not one; the text says why."""
+    """The pattern is invalid; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line to show; of a very long one the part around a match, which begins at `character`."""
+    """A line to show; of a very long line the part around a match, from `character` on."""
 
     number: int
     text: str
@@ -39,7 +45,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class GrepResult:
-    """What a search came to; `stopped` says why it did not reach the end, if it did not."""
+    """The lines of a search; `stopped` says why it ended early, if it did."""
 
     lines: tuple[Line, ...] = ()
     matches: int = 0
@@ -47,13 +53,15 @@ class GrepResult:
 
 
 def compile_pattern(pattern: str, *, case_sensitive: bool) -> Any:
-    """Compile a pattern that a model wrote, or say what is wrong with it."""
+    """Compile a pattern that a model wrote; BadPattern if it is invalid."""
     if "\0" in pattern:
         raise BadPattern("A pattern cannot hold a NUL character.")
     if not pattern:
         raise BadPattern("The pattern is empty.")
-    if len(pattern) > PATTERN_CAP:
-        raise BadPattern(f"The pattern has {len(pattern):,} characters; {PATTERN_CAP} are allowed.")
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise BadPattern(
+            f"The pattern has {len(pattern):,} characters; {MAX_PATTERN_CHARS} are allowed."
+        )
     options: Any = re2.Options()
     options.case_sensitive = case_sensitive
     options.never_nl = True
@@ -64,13 +72,13 @@ def compile_pattern(pattern: str, *, case_sensitive: bool) -> Any:
     except UnicodeEncodeError as error:
         raise BadPattern("The pattern is not valid Unicode.") from error
     except re2.error as error:
-        told = error.args[0]
-        text = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+        message = error.args[0]
+        text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
         raise BadPattern(f"The pattern is not RE2: {text}.") from error
 
 
 def grep(stream: BinaryIO, pattern: Any, *, max_results: int, seconds: float) -> GrepResult:
-    """Lines that match, with the lines around them, up to a number and a time."""
+    """Find matching lines with context, up to a number of matches and a time limit."""
     try:
         view = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     except ValueError:
@@ -91,84 +99,88 @@ def grep(stream: BinaryIO, pattern: Any, *, max_results: int, seconds: float) ->
 
 
 class _Scanner:
-    """Looks for the next match in windows, so that a costly pattern is noticed in time."""
+    """Finds the next match window by window, so that a costly pattern stops in time."""
 
     def __init__(self, view: mmap.mmap, pattern: Any, deadline: float) -> None:
         self._view = view
         self._pattern = pattern
         self._deadline = deadline
-        self._width = _WINDOW
+        self._width = _MIN_WINDOW
         self.is_late = False
 
     def find(self, position: int) -> tuple[int, int] | None:
-        """The bytes of the first match from here on."""
+        """The byte range of the first match at or after a position."""
         size = len(self._view)
         while position < size:
-            stop, onward = self._window(position, size)
-            began = time.monotonic()
+            stop, next_position = self._window(position, size)
+            started = time.monotonic()
             match = self._pattern.search(self._view, position, stop)
             if match is not None:
                 return None if self._is_past_end(match.start(), size) else match.span()
-            self._adjust_window(began)
+            self._adjust_window(started)
             if self.is_late or stop == size:
                 return None
-            position = onward
+            position = next_position
         return None
 
     def _is_past_end(self, begin: int, size: int) -> bool:
+        # An empty match after the final newline is in no line.
         return begin == size and self._view[size - 1 : size] == b"\n"
 
     def _window(self, position: int, size: int) -> tuple[int, int]:
-        """Where a window ends and where the next begins: after a line, or else overlapping."""
+        """Where a window ends and the next begins: after a line, or else overlapping."""
         stop = position + self._width
         if stop >= size:
             return size, size
         newline = self._view.rfind(b"\n", position, stop)
         return (newline + 1, newline + 1) if newline >= 0 else (stop, stop - _OVERLAP)
 
-    def _adjust_window(self, began: float) -> None:
+    def _adjust_window(self, started: float) -> None:
         now = time.monotonic()
         self.is_late = now > self._deadline
-        is_quick = now - began < _QUICK_SECONDS
-        self._width = min(self._width * 2, _WIDEST) if is_quick else _WINDOW
+        is_quick = now - started < _QUICK_SECONDS
+        self._width = min(self._width * 2, _MAX_WINDOW) if is_quick else _MIN_WINDOW
 
 
 class _LineCollector:
-    """Collects the lines to show, and knows where in the file it is."""
+    """Collects the lines to show, with their numbers and character positions."""
 
     def __init__(self, view: mmap.mmap) -> None:
         self._view = view
-        self._shown: dict[tuple[int, int], Line] = {}
+        # By line number and start of the excerpt, 0 for a whole line. A match replaces the same
+        # line shown as context.
+        self._lines: dict[tuple[int, int], Line] = {}
         self._line = _PositionCounter(view, lambda piece: piece.count(b"\n"))
         self._character = _PositionCounter(view, count_characters)
         self._bounds = (0, -1)
 
     def lines(self) -> tuple[Line, ...]:
-        """All lines so far, in the file's order."""
-        return tuple(self._shown[key] for key in sorted(self._shown))
+        """All lines so far, in file order."""
+        return tuple(self._lines[key] for key in sorted(self._lines))
 
     def add_match(self, begin: int, end: int) -> int:
-        """Show a match and its surroundings; say where to look for the next one."""
+        """Add a match and its context; return where to look for the next one."""
         start, stop = self._line_bounds(begin)
         number = self._line.count_to(start) + 1
-        if stop - start <= _LONG_LINE:
-            self._shown[number, 0] = Line(
+        if stop - start <= _MAX_LINE_BYTES:
+            self._lines[number, 0] = Line(
                 number, _decode_line(self._view[start:stop]), is_match=True
             )
-            onward = stop + 1
+            next_position = stop + 1
         else:
-            onward = self._add_excerpt(number, begin, min(end, begin + _EXCERPT_BYTES), stop)
+            next_position = self._add_excerpt(number, begin, min(end, begin + _EXCERPT_BYTES), stop)
         self._add_context(number, start, stop)
-        return onward
+        return next_position
 
     def _add_excerpt(self, number: int, begin: int, end: int, stop: int) -> int:
         left = max(self._bounds[0], begin - _EXCERPT_BYTES)
+        # Move to the first byte of a character: continuation bytes in UTF-8 are 10xxxxxx.
         while left > self._bounds[0] and self._view[left] & 0xC0 == 0x80:
             left -= 1
         right = min(stop, end + _EXCERPT_BYTES)
         character = self._character.count_to(left) + 1
         text = _decode_line(self._view[left:right])
-        self._shown[number, left + 1] = Line(number, text, is_match=True, character=character)
+        self._lines[number, left + 1] = Line(number, text, is_match=True, character=character)
         return right if right > begin else begin + 1
 
     def _add_context(self, number: int, start: int, stop: int) -> None:
@@ -187,7 +199,7 @@ class _LineCollector:
     def _add_context_line(self, number: int, start: int, stop: int) -> None:
         text = _decode_line(self._view[start : min(stop, start + 2 * _EXCERPT_BYTES)])
         is_cut = stop - start > 2 * _EXCERPT_BYTES
-        self._shown.setdefault((number, 0), Line(number, text + "…" if is_cut else text))
+        self._lines.setdefault((number, 0), Line(number, text + "…" if is_cut else text))
 
     def _line_bounds(self, position: int) -> tuple[int, int]:
         if not self._bounds[0] <= position <= self._bounds[1]:
@@ -201,19 +213,19 @@ class _LineCollector:
 
 
 class _PositionCounter:
-    """Counts something from the beginning of a file up to places that only move forward."""
+    """Counts lines or characters up to a position; positions only move forward."""
 
     def __init__(self, view: mmap.mmap, count: Callable[[bytes], int]) -> None:
         self._view = view
         self._count = count
-        self._at = 0
+        self._position = 0
         self._total = 0
 
     def count_to(self, position: int) -> int:
-        while self._at < position:
-            piece = self._view[self._at : min(position, self._at + CHUNK)]
+        while self._position < position:
+            piece = self._view[self._position : min(position, self._position + CHUNK)]
             self._total += self._count(piece)
-            self._at += len(piece)
+            self._position += len(piece)
         return self._total
 
 

@@ -1,4 +1,4 @@
-"""Asking a JSON file with jq, in a child process that is ended when it takes too long."""
+"""Runs a jq program over a stored result in a worker process with a time limit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from typing import Any, BinaryIO, cast
 from ..errors import require
 from .limits import MEGABYTE, OffloadLimits
 
-PROGRAM_CAP = 10_000
-_BYTES_PER_TOKEN = 8
-# `.a.b[]`, then more plain steps, then nothing or a pipe: what can be fed one element at a time.
+MAX_PROGRAM_CHARS = 10_000
+# More output than this is cut to `answer_tokens` anyway.
+_OUTPUT_BYTES_PER_TOKEN = 8
+# `.a.b[]`, then more plain steps, then nothing or a pipe: such a program gives the same outputs if
+# each element of the array is fed to the rest of it separately.
 _TEXT = r'"(?:[^"\\]|\\["\\/bfnrtu])*"'
 _KEY = rf"\.[A-Za-z_]\w*|\.{_TEXT}|\.?\[{_TEXT}\]"
 _STREAMABLE = re.compile(
@@ -29,12 +31,12 @@ _MODULE = re.compile(r"(?:\s|#[^\n]*\n)*(?:import|include|module)\b")
 
 
 class BadQuery(ValueError):
-    """The query cannot be answered; the text says why and what to do."""
+    """The query failed; the text says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class JqQuery:
-    """One question: a jq program and how its answers are to be written."""
+    """A jq program and the format of its output."""
 
     program: str
     is_compact: bool = False
@@ -43,21 +45,21 @@ class JqQuery:
 
 @dataclass(frozen=True, slots=True)
 class JqOutput:
-    """What the program printed, and a word on why that is not all, if it is not."""
+    """What the program printed, and why it is incomplete, if it is."""
 
     text: str
     outputs: int
     stopped: str = ""
 
 
-async def run_jq(stream: BinaryIO, question: JqQuery, *, limits: OffloadLimits) -> JqOutput:
+async def run_jq(stream: BinaryIO, query: JqQuery, *, limits: OffloadLimits) -> JqOutput:
     """Run a jq program over an open file, within the limits; BadQuery if it fails."""
     require("jq", extra="offload")
-    _check_program(question.program)
+    _check_program(query.program)
     size = os.fstat(stream.fileno()).st_size
-    request = json.dumps(_build_request(question, size=size, limits=limits))
-    printed, ending = await _run_worker(stream, request, seconds=limits.query_seconds)
-    text = printed.decode("utf-8", "replace").removesuffix("\n")
+    request = json.dumps(_build_request(query, size=size, limits=limits))
+    output, ending = await _run_worker(stream, request, seconds=limits.query_seconds)
+    text = output.decode("utf-8", "replace").removesuffix("\n")
     if "error" in ending:
         raise BadQuery(f"jq: {ending['error']}")
     outputs = int(ending.get("outputs", text.count("\n") + bool(text)))
@@ -74,32 +76,34 @@ def _check_program(program: str) -> None:
         raise BadQuery("A query cannot hold a NUL character.")
     if not program.strip():
         raise BadQuery("The query is empty. Write a jq program, such as '.' or '.items[]'.")
-    if len(program) > PROGRAM_CAP:
-        raise BadQuery(f"The query has more than {PROGRAM_CAP:,} characters.")
+    if len(program) > MAX_PROGRAM_CHARS:
+        raise BadQuery(f"The query has more than {MAX_PROGRAM_CHARS:,} characters.")
+    # The worker can open no file, so this would fail anyway; here it gets a clear message.
     if _MODULE.match(program):
         raise BadQuery("A query cannot load modules or files.")
 
 
-def _build_request(question: JqQuery, *, size: int, limits: OffloadLimits) -> dict[str, Any]:
+def _build_request(query: JqQuery, *, size: int, limits: OffloadLimits) -> dict[str, Any]:
     stream: list[str] | None = None
-    program = question.program
+    program = query.program
+    # jq needs about 18 times the size of a document in memory (docs/decisions/large-results.md).
     if size > limits.query_bytes:
         stream, program = _split_for_streaming(program, size=size, limits=limits)
     return {
         "program": program,
         "stream": stream,
-        "compact": question.is_compact,
-        "raw": question.is_raw,
+        "compact": query.is_compact,
+        "raw": query.is_raw,
         "seconds": limits.query_seconds,
         "memory_bytes": limits.query_memory_bytes,
-        "output_bytes": limits.answer_tokens * _BYTES_PER_TOKEN,
+        "output_bytes": limits.answer_tokens * _OUTPUT_BYTES_PER_TOKEN,
     }
 
 
 def _split_for_streaming(
     program: str, *, size: int, limits: OffloadLimits
 ) -> tuple[list[str], str]:
-    """Split a program into the array to walk through and what to do with each element."""
+    """Split a program into the path of an array and the program for each element."""
     parts = _STREAMABLE.fullmatch(program)
     if parts is None:
         raise BadQuery(
@@ -124,6 +128,7 @@ async def _run_worker(
 ) -> tuple[bytes, dict[str, Any]]:
     stream.seek(0)
     process = await asyncio.create_subprocess_exec(
+        # -P: a file called json.py in the working directory must not be imported.
         *(sys.executable, "-P", "-m", f"{__package__}.jq_worker", request),
         stdin=stream,
         stdout=asyncio.subprocess.PIPE,
@@ -131,28 +136,29 @@ async def _run_worker(
     )
     assert process.stdout
     assert process.stderr
-    printed, told = bytearray(), bytearray()
+    output, errors = bytearray(), bytearray()
     try:
         async with asyncio.timeout(seconds):
-            await asyncio.gather(_drain(process.stdout, printed), _drain(process.stderr, told))
+            await asyncio.gather(_drain(process.stdout, output), _drain(process.stderr, errors))
             await process.wait()
     except TimeoutError:
-        return bytes(printed), {"is_late": True}
+        return bytes(output), {"is_late": True}
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         await process.wait()
-    return bytes(printed), _parse_ending(bytes(told), process.returncode)
+    return bytes(output), _parse_ending(bytes(errors), process.returncode)
 
 
-async def _drain(stream: asyncio.StreamReader, into: bytearray) -> None:
+async def _drain(stream: asyncio.StreamReader, buffer: bytearray) -> None:
     while piece := await stream.read(1 << 16):
-        into += piece
+        buffer += piece
 
 
-def _parse_ending(told: bytes, code: int | None) -> dict[str, Any]:
+def _parse_ending(errors: bytes, code: int | None) -> dict[str, Any]:
+    # The worker writes its summary last; jq may have written to stderr before.
     with contextlib.suppress(ValueError, IndexError):
-        ending: object = json.loads(told.rsplit(b"\n", 1)[-1])
+        ending: object = json.loads(errors.rsplit(b"\n", 1)[-1])
         if isinstance(ending, dict):
             return cast("dict[str, Any]", ending)
     return {"error": f"the process ended ({code}); the document or the program needs too much"}

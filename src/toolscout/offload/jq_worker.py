@@ -1,7 +1,7 @@
-"""The process that runs a jq program: it has one open file, nothing else, and not for long.
+"""Worker process that runs a jq program with no environment, no files and bounded resources.
 
-A program written by a model may run for ever, read the environment (`$ENV`) or load files
-(`import`). So it runs here: no environment, no file can be opened, memory and time are bounded.
+A program written by a model may run forever, read the environment (`$ENV`) or load files
+(`import`). Here the environment is empty, no file can be opened, and memory and time are limited.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from typing import Any, TextIO
 from ..errors import require
 from .json_cursor import Cursor, stream_items
 
-_BATCH = 1 << 16
+# Elements are fed to jq in batches: one call each would be slow, all at once would need memory.
+_BATCH_CHARS = 1 << 16
 
 
 def main() -> None:
-    """Run the program named in the argument over standard input; say at last how it ended."""
+    """Run the program in the argument over standard input, and end stderr with a summary."""
     request: dict[str, Any] = json.loads(sys.argv[1])
     jq: Any = require("jq", extra="offload")
     stream = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace", newline="")
+    # After the import and the stream, which need files; before the program is even compiled,
+    # because compiling loads modules.
     _apply_limits(memory=request["memory_bytes"], seconds=request["seconds"])
     try:
         program = jq.compile(request["program"])
@@ -38,12 +41,12 @@ def main() -> None:
 
 def _apply_limits(*, memory: int, seconds: float) -> None:
     os.environ.clear()
-    with contextlib.suppress(ImportError):
+    with contextlib.suppress(ImportError):  # there is no such module on Windows
         import resource
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        # The parent ends this process in time; this is for when the parent is gone.
+        # The parent kills this process in time; this limit is for a parent that died.
         limit = int(seconds) + 2
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
@@ -58,7 +61,7 @@ def _run_program(program: Any, stream: TextIO, request: dict[str, Any]) -> Itera
     for item in stream_items(Cursor(stream.read), path):
         batch.append(item)
         size += len(item)
-        if size >= _BATCH:
+        if size >= _BATCH_CHARS:
             yield from program.input_text("\n".join(batch))
             batch, size = [], 0
     if batch:

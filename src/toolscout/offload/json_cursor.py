@@ -1,4 +1,8 @@
-"""Walking through JSON of any size in small windows, so that it is never in memory as a whole."""
+"""Cursor over JSON text of any size, which decodes it in small windows.
+
+Decoding 58 MB of records as a whole takes 300 MB of Python objects; walking through the text in
+windows takes a fraction of its size (docs/decisions/large-results.md).
+"""
 
 from __future__ import annotations
 
@@ -9,43 +13,46 @@ from typing import Any
 
 WINDOW = 1 << 18
 Reader = Callable[[int], str]
-"""Gives up to so many more characters, and nothing at the end, as a text file's `read` does."""
+"""Returns at most so many more characters, and "" at the end, like `read` of a text file."""
 
 _decode = json.JSONDecoder().raw_decode
-_GAP = re.compile(r"[ \t\r\n]*")
+_WHITESPACE = re.compile(r"[ \t\r\n]*")
+# The last character of a member up to the first one of the next: `}, {` in a list of records.
 _SEPARATOR = re.compile(r"\S[ \t\r\n]*,[ \t\r\n]*\S")
 _SCALARS = re.compile(r"(?:[-+.\w]++[ \t\r\n]*+,[ \t\r\n]*+)+")
 _DELIMITERS = frozenset(" \t\r\n,]}")
-_TRIES = 3
-_PATIENCE = 64
+# What looks like a separator may be inside a string or a nested list. Each failed attempt costs
+# the decoding of a window, so only a few are made before going on member by member.
+_MAX_SKIP_ATTEMPTS = 3
+_STEPS_AFTER_FAILED_SKIP = 64
 
 
 class NotJSON(ValueError):
-    """The text stops being JSON somewhere."""
+    """The text is not valid JSON."""
 
 
 class WindowOverflow(Exception):
-    """A value does not end within a window; walk into it instead."""
+    """A value does not end within a window, so it must be walked into."""
 
 
 class Cursor:
-    """A place in JSON text that moves from value to value."""
+    """A position in JSON text that moves from value to value."""
 
     def __init__(self, read: Reader, *, window: int = WINDOW) -> None:
         self._read = read
         self._window = window
         self._text = ""
-        self._at = 0
-        self._began = 0
-        self._is_over = False
+        self._position = 0
+        self._value_start = 0
+        self._at_end = False
 
     def peek(self) -> str:
-        """The next character that is not a gap; nothing at the end."""
+        """The next character that is not whitespace; "" at the end."""
         while True:
-            gap = _GAP.match(self._text, self._at)
-            self._at = gap.end() if gap else self._at
-            if self._at < len(self._text):
-                return self._text[self._at]
+            space = _WHITESPACE.match(self._text, self._position)
+            self._position = space.end() if space else self._position
+            if self._position < len(self._text):
+                return self._text[self._position]
             if not self._fill(self._window):
                 return ""
 
@@ -53,62 +60,70 @@ class Cursor:
         """Step over a character that must be here."""
         if self.peek() != character:
             raise NotJSON(f"Expected {character!r}.")
-        self._at += 1
+        self._position += 1
 
     def read_small(self) -> Any:
-        """The next value, decoded, if it ends within a window; Larger if not."""
+        """Decode the next value if it ends within a window, else raise WindowOverflow."""
         self.peek()
         while True:
             try:
-                value, end = _decode(self._text, self._at)
+                value, end = _decode(self._text, self._position)
             except ValueError as error:
                 if not self._fill(self._window):
                     raise WindowOverflow from error
                 continue
             if self._is_complete(value, end) or not self._fill(self._window):
-                self._began, self._at = self._at, end
+                self._value_start, self._position = self._position, end
                 return value
 
     def read_whole(self) -> Any:
-        """The next value, decoded, however far it reaches."""
+        """Decode the next value, whatever its size."""
         while True:
             try:
                 return self.read_small()
             except WindowOverflow as larger:
-                ahead = len(self._text) - self._at
+                ahead = len(self._text) - self._position
+                # Doubling keeps the repeated decoding linear in the size of the value.
                 if not self._fill(2 * max(ahead, self._window)):
                     raise NotJSON("The text ends, or breaks, within a value.") from larger
 
     def read_raw(self) -> str:
-        """The next value as the text it is written in."""
+        """The source text of the next value."""
         self.read_whole()
-        return self._text[self._began : self._at]
+        return self._text[self._value_start : self._position]
 
     def peek_separator(self) -> str:
-        """How the member just taken meets the next one: as in `}, {`, if there is a next one."""
-        found = _SEPARATOR.match(self._text, self._at - 1) if self._at else None
+        """What separates the member just read from the next one, such as `}, {`; else ""."""
+        found = _SEPARATOR.match(self._text, self._position - 1) if self._position else None
         return found.group() if found else ""
 
-    def skip_members(self, brackets: str, joint: str) -> int:
-        """Step over many members at once, up to the last such joint ahead; say how many."""
+    def skip_members(self, brackets: str, separator: str) -> int:
+        """Skip many members at once, up to the last such separator ahead; return how many.
+
+        Members of one list tend to be alike, so a separator that was seen once very likely ends
+        a member. The text up to it is decoded in one go, which both checks that and counts: that
+        was eight times faster than decoding each member (docs/decisions/large-results.md).
+        """
         self._fill(self._window)
         end = len(self._text)
-        for _ in range(_TRIES if joint else 0):
-            end = self._text.rfind(joint, self._at, end)
+        for _ in range(_MAX_SKIP_ATTEMPTS if separator else 0):
+            end = self._text.rfind(separator, self._position, end)
             if end < 0:
                 break
             try:
-                # The joint's first character still belongs to the member before it.
-                passed = json.loads(brackets[0] + self._text[self._at : end + 1] + brackets[1])
+                # The first character of the separator belongs to the member before it.
+                skipped = json.loads(
+                    brackets[0] + self._text[self._position : end + 1] + brackets[1]
+                )
             except ValueError:
                 continue
-            self._at = end + 1
-            return len(passed)
+            self._position = end + 1
+            return len(skipped)
         return self._skip_scalars() if brackets == "[]" else 0
 
     def _skip_scalars(self) -> int:
-        """Step over a run of numbers and literals, but for the last one."""
-        run = _SCALARS.match(self._text, self._at)
+        """Skip a run of numbers and literals, except the last one, which may be cut off."""
+        run = _SCALARS.match(self._text, self._position)
         if run is None:
             return 0
         text = run.group().rstrip().removesuffix(",")
@@ -116,29 +131,29 @@ class Cursor:
             count = len(json.loads(f"[{text}]"))
         except ValueError as error:
             raise NotJSON(str(error)) from error
-        self._at += len(text)
+        self._position += len(text)
         return count
 
     def _is_complete(self, value: object, end: int) -> bool:
-        """A number may go on beyond what is here, as in `1` of `1.5e3`; nothing else may."""
+        """Whether a value ends here: a number may go on in the next window, as `1` of `1.5e3`."""
         return not isinstance(value, int | float) or self._text[end : end + 1] in _DELIMITERS
 
     def _fill(self, reach: int) -> bool:
-        """See that so much text lies ahead; False if it did already, or nothing is left."""
-        ahead = len(self._text) - self._at
-        if self._is_over or ahead >= reach:
+        """Read until so much text lies ahead; False if it did already or nothing is left."""
+        ahead = len(self._text) - self._position
+        if self._at_end or ahead >= reach:
             return False
         more = self._read(reach - ahead)
-        if not more:  # then all places that somebody holds stay what they are
-            self._is_over = True
+        if not more:  # positions in the text stay valid then
+            self._at_end = True
             return False
-        self._text = self._text[self._at :] + more
-        self._at = 0
+        self._text = self._text[self._position :] + more
+        self._position = 0
         return True
 
 
 def read_key(cursor: Cursor) -> str:
-    """Take an object's next key; the cursor is then before its value."""
+    """Read the next key of an object; the cursor is then before its value."""
     if cursor.peek() != '"':
         raise NotJSON("A key must be a string.")
     name: str = cursor.read_whole()
@@ -147,7 +162,7 @@ def read_key(cursor: Cursor) -> str:
 
 
 def walk_members(cursor: Cursor, brackets: str) -> Iterator[None]:
-    """Walk into an object or array; before each member, which must be taken, there is a stop."""
+    """Walk into an object or array; yields before each member, which the caller must read."""
     cursor.skip(brackets[0])
     if cursor.peek() != brackets[1]:
         yield
@@ -158,24 +173,24 @@ def walk_members(cursor: Cursor, brackets: str) -> Iterator[None]:
 
 
 def skip_rest(cursor: Cursor, brackets: str) -> int:
-    """Right after a member, step over all others and the bracket; say how many they are."""
-    joint = cursor.peek_separator()
-    count = patience = 0
+    """After a member, skip all others and the closing bracket; return how many."""
+    separator = cursor.peek_separator()
+    count = steps_left = 0
     while cursor.peek() == ",":
         cursor.skip(",")
-        passed = 0 if patience else cursor.skip_members(brackets, joint)
-        if not passed:
-            # Where leaping fails it fails often: take some steps before the next attempt.
-            patience = (patience or _PATIENCE) - 1
+        skipped = 0 if steps_left else cursor.skip_members(brackets, separator)
+        if not skipped:
+            # Skipping that failed once fails often: go step by step for a while.
+            steps_left = (steps_left or _STEPS_AFTER_FAILED_SKIP) - 1
             _skip_member(cursor, brackets)
-            joint = cursor.peek_separator() or joint
-        count += passed or 1
+            separator = cursor.peek_separator() or separator
+        count += skipped or 1
     cursor.skip(brackets[1])
     return count
 
 
 def skip_value(cursor: Cursor) -> None:
-    """Step over the next value, of any size."""
+    """Skip the next value, whatever its size."""
     try:
         cursor.read_small()
     except WindowOverflow:
@@ -201,16 +216,16 @@ def _skip_member(cursor: Cursor, brackets: str) -> None:
 
 
 def stream_items(cursor: Cursor, path: Sequence[str]) -> Iterator[str]:
-    """Every element of the array at a path of keys, as text; NotJSON if there is no such array."""
-    for wanted in path:
-        if not any(_advance_to_key(cursor, wanted) for _ in walk_members(cursor, "{}")):
-            raise NotJSON(f"There is no key {wanted!r} on that path.")
+    """The source text of every element of the array at a path of keys; NotJSON if missing."""
+    for key in path:
+        if not any(_advance_to_key(cursor, key) for _ in walk_members(cursor, "{}")):
+            raise NotJSON(f"There is no key {key!r} on that path.")
     for _ in walk_members(cursor, "[]"):
         yield cursor.read_raw()
 
 
-def _advance_to_key(cursor: Cursor, wanted: str) -> bool:
-    if read_key(cursor) == wanted:
+def _advance_to_key(cursor: Cursor, key: str) -> bool:
+    if read_key(cursor) == key:
         return True
     skip_value(cursor)
     return False

@@ -1,4 +1,4 @@
-"""The shape of JSON: its keys and array lengths, as paths that a jq program can start from."""
+"""Infers the shape of JSON: keys and array lengths, by paths that jq programs can use."""
 
 from __future__ import annotations
 
@@ -19,25 +19,26 @@ from .json_cursor import (
 )
 
 JsonType = Literal["object", "array", "string", "number", "boolean", "null", "mixed"]
-_DEPTH = 4
-_WIDTH = 40
-_SAMPLE = 20
-_LINES = 30
+# Bounds of what a notice shows; the whole text is walked through to count and to check it.
+_MAX_DEPTH = 4
+_MAX_KEYS = 40
+_SAMPLE_ITEMS = 20
+_MAX_LINES = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a value looks like; `least` and `most` are its length where it has one."""
+    """What a value looks like; arrays and objects have lengths, a range if values differ."""
 
     kind: JsonType
-    least: int = 0
-    most: int = 0
+    min_length: int = 0
+    max_length: int = 0
     members: tuple[tuple[str, Shape], ...] = ()
     element: Shape | None = None
 
 
 def infer_shape(read: Reader, *, window: int = WINDOW) -> Shape | None:
-    """The shape of a JSON text, read in windows to its end; None if it is not JSON."""
+    """The shape of a JSON text, which is read in windows to its end; None if it is not JSON."""
     cursor = Cursor(read, window=window)
     try:
         shape = _walk_value(cursor, 0)
@@ -47,10 +48,10 @@ def infer_shape(read: Reader, *, window: int = WINDOW) -> Shape | None:
 
 
 def render_shape(shape: Shape) -> str:
-    """One line a path: what is there, how long it is, which keys it has."""
+    """One line per path: its type, length and keys."""
     lines = list(_render_lines(shape, "."))
-    if len(lines) > _LINES:
-        lines[_LINES:] = [f"… and {len(lines) - _LINES} more paths"]
+    if len(lines) > _MAX_LINES:
+        lines[_MAX_LINES:] = [f"… and {len(lines) - _MAX_LINES} more paths"]
     return "\n".join(lines)
 
 
@@ -71,16 +72,16 @@ def _walk_value(cursor: Cursor, depth: int) -> Shape:
 
 
 def _walk_object(cursor: Cursor, depth: int) -> Shape:
-    found: dict[str, Shape] = {}
+    members: dict[str, Shape] = {}
     size = 0
     for _ in walk_members(cursor, "{}"):
         size += 1
         name = read_key(cursor)
-        found[name] = _walk_value(cursor, depth + 1)
-        if size == _WIDTH:
+        members[name] = _walk_value(cursor, depth + 1)
+        if size == _MAX_KEYS:
             size += skip_rest(cursor, "{}")
             break
-    return Shape("object", size, size, tuple(found.items()) if depth < _DEPTH else ())
+    return Shape("object", size, size, tuple(members.items()) if depth < _MAX_DEPTH else ())
 
 
 def _walk_array(cursor: Cursor, depth: int) -> Shape:
@@ -89,10 +90,10 @@ def _walk_array(cursor: Cursor, depth: int) -> Shape:
     for _ in walk_members(cursor, "[]"):
         size += 1
         element = _merge(element, _walk_value(cursor, depth + 1))
-        if size == _SAMPLE:
+        if size == _SAMPLE_ITEMS:
             size += skip_rest(cursor, "[]")
             break
-    return Shape("array", size, size, element=element if depth < _DEPTH else None)
+    return Shape("array", size, size, element=element if depth < _MAX_DEPTH else None)
 
 
 def _shape_of(value: Any, depth: int) -> Shape:
@@ -112,20 +113,20 @@ def _shape_of(value: Any, depth: int) -> Shape:
 
 
 def _object_shape(value: Mapping[str, Any], depth: int) -> Shape:
-    kept = list(value.items())[:_WIDTH] if depth < _DEPTH else []
-    found = tuple((key, _shape_of(item, depth + 1)) for key, item in kept)
-    return Shape("object", len(value), len(value), found)
+    items = list(value.items())[:_MAX_KEYS] if depth < _MAX_DEPTH else []
+    members = tuple((key, _shape_of(item, depth + 1)) for key, item in items)
+    return Shape("object", len(value), len(value), members)
 
 
 def _array_shape(value: list[Any], depth: int) -> Shape:
     element: Shape | None = None
-    for item in value[:_SAMPLE] if depth < _DEPTH else []:
+    for item in value[:_SAMPLE_ITEMS] if depth < _MAX_DEPTH else []:
         element = _merge(element, _shape_of(item, depth + 1))
     return Shape("array", len(value), len(value), element=element)
 
 
 def _merge(one: Shape | None, other: Shape | None) -> Shape | None:
-    """What holds for both; a null beside something else is that something, sometimes absent."""
+    """A shape that covers both; null and another type give the other type."""
     if one is None or other is None:
         return one or other
     if "null" in (one.kind, other.kind):
@@ -135,12 +136,12 @@ def _merge(one: Shape | None, other: Shape | None) -> Shape | None:
     keys = dict(one.members)
     for name, shape in other.members:
         merged = _merge(keys.get(name), shape)
-        if merged is not None and (name in keys or len(keys) < _WIDTH):
+        if merged is not None and (name in keys or len(keys) < _MAX_KEYS):
             keys[name] = merged
     return Shape(
         one.kind,
-        min(one.least, other.least),
-        max(one.most, other.most),
+        min(one.min_length, other.min_length),
+        max(one.max_length, other.max_length),
         tuple(keys.items()),
         _merge(one.element, other.element),
     )
@@ -164,14 +165,18 @@ def _render_keys(shape: Shape) -> str:
     if not shape.members:
         return ""
     names = [f"{name} {child.kind}" for name, child in shape.members]
-    if (more := shape.most - len(names)) > 0:
+    if (more := shape.max_length - len(names)) > 0:
         names.append(f"… {more:,} more")
     return ": " + ", ".join(names)
 
 
 def _render_length(shape: Shape, noun: str) -> str:
-    count = f"{shape.least:,}" if shape.least == shape.most else f"{shape.least:,}–{shape.most:,}"
-    return f"{count} {noun}{'' if shape.most == 1 else 's'}"
+    count = (
+        f"{shape.min_length:,}"
+        if shape.min_length == shape.max_length
+        else f"{shape.min_length:,}–{shape.max_length:,}"
+    )
+    return f"{count} {noun}{'' if shape.max_length == 1 else 's'}"
 
 
 def _child_path(path: str, name: str) -> str:

@@ -1,10 +1,11 @@
-"""How large is too large, what a text costs in tokens, and what one answer may cost."""
+"""Limits of offloading, and estimates of what a text or binary data costs in tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..catalog.result import Result
 from ..tokens import TokenCounter
 
 MEGABYTE = 1 << 20
@@ -14,9 +15,9 @@ MEGABYTE = 1 << 20
 class OffloadLimits:
     """Every number of the feature in one place; sizes on disk are bytes.
 
-    `thresholds` overrides `threshold_tokens` by tool name, and None there means *never keep
-    aside*; `cap_tokens` holds even then. Once a result is `stale_turns` old, the general
-    threshold holds for it whatever its tool was allowed.
+    `thresholds` overrides `threshold_tokens` by tool name, and None there means *never store*;
+    `cap_tokens` applies even then. Once a result is `stale_turns` old, the general threshold
+    applies to it whatever its tool's own threshold is.
     """
 
     threshold_tokens: int = 10_000
@@ -36,26 +37,30 @@ class OffloadLimits:
     query_memory_bytes: int = 1_024 * MEGABYTE
 
     def threshold(self, tool: str, *, age_turns: int = 0) -> int | None:
-        """The most tokens a result of this tool may have; None means any number."""
+        """The maximum tokens of a result of this tool; None means no threshold."""
         if age_turns >= self.stale_turns:
             return self.threshold_tokens
         return self.thresholds.get(tool, self.threshold_tokens)
 
     @property
     def preview_characters(self) -> int:
-        """How much of a result stays in view: half the threshold, counted in characters."""
+        """How many characters of a stored result a notice shows: half the threshold."""
         return max(0, self.threshold_tokens // 2)
 
 
-# No readable text has more characters to a token than this; a longer one is judged by its head.
-_CHARACTERS_PER_TOKEN = 16
-_BYTES_PER_CHARACTER = 4
-_BASE64_PER_TOKEN = 3
+# Readable text has fewer characters per token than this. So the first threshold * 16 characters
+# of a longer text decide whether it is above the threshold.
+MAX_CHARACTERS_PER_TOKEN = 16
+# A character has at most 4 bytes in UTF-8, and a token at least 1 byte: 4 * characters is an upper
+# bound of the tokens that needs no counting.
+MAX_BYTES_PER_CHARACTER = 4
+# Base64 has no words, so tokenizers split it into short pieces.
+_BASE64_CHARACTERS_PER_TOKEN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEstimate:
-    """A number of tokens, and whether it was counted or worked out from a part."""
+    """A number of tokens, and whether it was counted or extrapolated."""
 
     tokens: int
     is_exact: bool = True
@@ -65,10 +70,10 @@ class TokenEstimate:
 
 
 def estimate_tokens(text: str, *, threshold: int, by: TokenCounter) -> TokenEstimate:
-    """Count a text; exactly wherever it could decide on which side of the threshold it falls."""
-    if len(text) * _BYTES_PER_CHARACTER <= threshold:
-        return TokenEstimate(len(text) // _BYTES_PER_CHARACTER, is_exact=False)
-    sample = max(1, threshold) * _CHARACTERS_PER_TOKEN
+    """Count a text; only far below or above the threshold is the number an estimate."""
+    if len(text) * MAX_BYTES_PER_CHARACTER <= threshold:
+        return TokenEstimate(len(text) // MAX_BYTES_PER_CHARACTER, is_exact=False)
+    sample = max(1, threshold) * MAX_CHARACTERS_PER_TOKEN
     if len(text) > sample:
         counted = by.count(text[:sample])
         if counted > threshold:
@@ -77,5 +82,12 @@ def estimate_tokens(text: str, *, threshold: int, by: TokenCounter) -> TokenEsti
 
 
 def estimate_data_tokens(data: str) -> TokenEstimate:
-    """About what base64 would cost if it went into the context as it is."""
-    return TokenEstimate(len(data) // _BASE64_PER_TOKEN, is_exact=False)
+    """Roughly what base64 data would cost in the context."""
+    return TokenEstimate(len(data) // _BASE64_CHARACTERS_PER_TOKEN, is_exact=False)
+
+
+def may_be_large(result: Result, threshold: int) -> bool:
+    """Whether a result could be above the threshold, without counting its tokens."""
+    # This runs on every call, and small results need nothing else of this package.
+    size = sum(MAX_BYTES_PER_CHARACTER * len(c.text) + len(c.data) for c in result.content)
+    return size + MAX_BYTES_PER_CHARACTER * len(result.structured or "") > threshold

@@ -1,4 +1,4 @@
-"""Move what is too large out of one result, and put a notice in its place."""
+"""Replaces the large parts of a result with notices that say how to read them."""
 
 from __future__ import annotations
 
@@ -23,49 +23,52 @@ _END_CHARACTERS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class FileReference:
-    """Where a result was put: its bare name, and its path below the folder."""
+    """A stored result: its bare name, and its path below the folder."""
 
+    # Not the absolute path: a model needs to know nothing about the machine's folders.
     filename: str
-    shown: str
+    relative_path: str
 
 
 def render_text_notice(
     tool: str,
     text: str,
-    place: FileReference,
+    reference: FileReference,
     *,
-    weight: TokenEstimate,
+    estimate: TokenEstimate,
     shape: Shape | None,
     preview: int,
 ) -> str:
-    """The notice for text: where it is, what it looks like, how it begins, how to read on."""
-    size = f"{weight}, {len(text):,} characters"
-    parts = [f"The result of {tool} is large ({size}); it was kept aside as {place.filename}."]
+    """The notice for text: its name, shape and beginning, and how to read the rest."""
+    size = f"{estimate}, {len(text):,} characters"
+    parts = [f"The result of {tool} is large ({size}); it was kept aside as {reference.filename}."]
     if shape is not None:
         parts.append(f"Its shape:\n{render_shape(shape)}")
     if end := min(preview, len(text)):
         parts.append(f"It begins (characters 1 to {end:,} of {len(text):,}):\n{text[:end]}")
-    parts.append(_usage_help(place, is_json=shape is not None))
+    parts.append(_usage_help(reference, is_json=shape is not None))
     return "\n\n".join(parts)
 
 
-def render_data_notice(tool: str, place: FileReference, *, mime: str, size: int) -> str:
-    """The notice for an image or another blob: its type and size, and how to see it."""
+def render_data_notice(tool: str, reference: FileReference, *, mime: str, size: int) -> str:
+    """The notice for an image or other binary data: its type and size, and how to see it."""
     return (
         f"{tool} returned {mime or 'binary data'} of {size:,} bytes; it was kept aside as "
-        f"{place.filename}. To see it, call {LARGE_OUTPUT_TOOL} with this filename and "
+        f"{reference.filename}. To see it, call {LARGE_OUTPUT_TOOL} with this filename and "
         "operation 'read', start 1, end 1."
     )
 
 
 def render_overflow_notice(
-    tool: str, text: str, *, weight: TokenEstimate, cap: int, is_error: bool, why: str
+    tool: str, text: str, *, estimate: TokenEstimate, cap: int, is_error: bool, why: str
 ) -> str:
-    """The notice for a result over the cap that could not be kept: both its ends, and advice."""
+    """The notice for a result above the cap that was not stored: both its ends, and advice."""
+    # A large result is not an error: a model that believes a delivery failed delivers twice
+    # (docs/decisions/large-results.md).
     outcome = "failed" if is_error else "was carried out"
     head, tail = text[:_END_CHARACTERS], text[_END_CHARACTERS:][-_END_CHARACTERS:]
     parts = [
-        f"The result of {tool} is too large to show: {weight}; the limit is {cap:,}{why}.",
+        f"The result of {tool} is too large to show: {estimate}; the limit is {cap:,}{why}.",
         f"The call itself {outcome}. Ask for less: filter, name fields, or page with a limit.",
         f"It begins:\n{head}",
         *([f"It ends:\n{tail}"] if tail else []),
@@ -73,8 +76,8 @@ def render_overflow_notice(
     return "\n\n".join(parts)
 
 
-def _usage_help(place: FileReference, *, is_json: bool) -> str:
-    names = f"{place.filename!r} (or {place.shown!r})"
+def _usage_help(reference: FileReference, *, is_json: bool) -> str:
+    names = f"{reference.filename!r} (or {reference.relative_path!r})"
     lines = [
         f"To read on, call {LARGE_OUTPUT_TOOL} with filename {names} and an operation:",
         "- read, with start and end: characters counted from 1, both included",
@@ -90,7 +93,7 @@ ChunkSource = Callable[[], Iterable[bytes]]
 
 @dataclass(slots=True)
 class OffloadJob:
-    """One result on its way: whose it is, how much is too much, and what happened to it."""
+    """One result to process: its session, tool and threshold, and the events so far."""
 
     session: str
     tool: str
@@ -99,12 +102,12 @@ class OffloadJob:
     failure: str = ""
 
     def record_event(self, kind: str, **facts: object) -> None:
-        """Remember something to tell once the work is done."""
+        """Collect an event; the store emits it on the event loop when the work is done."""
         self.events.append(Event(kind, self.session, {"tool": self.tool, **facts}))
 
 
 class Offloader:
-    """Does the work of keeping; it blocks, so it runs beside the event loop."""
+    """Measures and stores results; it blocks, so it runs in a thread."""
 
     def __init__(
         self,
@@ -119,96 +122,101 @@ class Offloader:
         self._counter = counter
         self._clock = clock
 
-    def offload(self, result: Result, case: OffloadJob) -> Result:
-        """The result without what is too large in it; the same object if nothing is."""
-        content = tuple(self._replace_data(piece, case) for piece in result.content)
+    def offload(self, result: Result, job: OffloadJob) -> Result:
+        """The result with its large parts replaced; the same object if there are none."""
+        content = tuple(self._replace_data(piece, job) for piece in result.content)
         text = "\n".join(c.text for c in content if c.text) or result.structured or ""
-        put = self._replace_text(text, case, is_error=result.is_error)
-        if put is not None:
+        notice = self._replace_text(text, job, is_error=result.is_error)
+        if notice is not None:
             others = (c for c in content if c.data or c.type == "link")
-            return _replace_content(result, (put, *others))
+            return _replace_content(result, (notice, *others))
+        # A short text may summarise structured data that is large itself.
         if result.structured and not _looks_like_json(text):
-            put = self._replace_text(result.structured, case, is_error=result.is_error)
-            if put is not None:
-                return _replace_content(result, (*content, put))
+            notice = self._replace_text(result.structured, job, is_error=result.is_error)
+            if notice is not None:
+                return _replace_content(result, (*content, notice))
         return result if content == result.content else replace(result, content=content, raw=None)
 
-    def _replace_text(self, text: str, case: OffloadJob, *, is_error: bool) -> Content | None:
-        """What stands for a text that is too large; None if it may stay."""
+    def _replace_text(self, text: str, job: OffloadJob, *, is_error: bool) -> Content | None:
+        """The notice for a text that is too large; None if it may stay."""
         cap = self._limits.cap_tokens
-        threshold = cap if case.threshold is None else min(cap, case.threshold)
-        weight = estimate_tokens(text, threshold=threshold, by=self._counter)
-        if weight.tokens <= threshold:
+        threshold = cap if job.threshold is None else min(cap, job.threshold)
+        estimate = estimate_tokens(text, threshold=threshold, by=self._counter)
+        if estimate.tokens <= threshold:
             return None
-        case.record_event("large_output_detected", tokens=weight.tokens)
-        if case.threshold is not None and (put := self._store_text(text, weight, case)) is not None:
-            return put
-        weight = estimate_tokens(text, threshold=cap, by=self._counter)
-        if weight.tokens <= cap:
+        job.record_event("large_output_detected", tokens=estimate.tokens)
+        if job.threshold is not None:
+            notice = self._store_text(text, estimate, job)
+            if notice is not None:
+                return notice
+        # It was not stored. The estimate was made for the lower threshold; only the cap counts now.
+        estimate = estimate_tokens(text, threshold=cap, by=self._counter)
+        if estimate.tokens <= cap:
             return None
         return Content(
             text=render_overflow_notice(
-                case.tool, text, weight=weight, cap=cap, is_error=is_error, why=case.failure
+                job.tool, text, estimate=estimate, cap=cap, is_error=is_error, why=job.failure
             )
         )
 
-    def _store_text(self, text: str, weight: TokenEstimate, case: OffloadJob) -> Content | None:
+    def _store_text(self, text: str, estimate: TokenEstimate, job: OffloadJob) -> Content | None:
         shape = infer_shape(_text_reader(text)) if self._folder else None
-        place = self._store(lambda: _encode_chunks(text), JSON if shape else TEXT, case)
-        if place is None:
+        reference = self._store(lambda: _encode_chunks(text), JSON if shape else TEXT, job)
+        if reference is None:
             return None
         preview = self._limits.preview_characters
-        told = render_text_notice(
-            case.tool, text, place, weight=weight, shape=shape, preview=preview
+        notice = render_text_notice(
+            job.tool, text, reference, estimate=estimate, shape=shape, preview=preview
         )
-        return Content(text=told)
+        return Content(text=notice)
 
-    def _replace_data(self, piece: Content, case: OffloadJob) -> Content:
-        if case.threshold is None or estimate_data_tokens(piece.data).tokens <= case.threshold:
+    def _replace_data(self, piece: Content, job: OffloadJob) -> Content:
+        if job.threshold is None or estimate_data_tokens(piece.data).tokens <= job.threshold:
             return piece
-        case.record_event("large_output_detected", tokens=estimate_data_tokens(piece.data).tokens)
+        job.record_event("large_output_detected", tokens=estimate_data_tokens(piece.data).tokens)
         try:
             data = base64.b64decode(piece.data, validate=True)
         except (binascii.Error, ValueError):
             return piece
-        place = self._store(lambda: (data,), extension_of(piece.mime), case)
-        if place is None:
+        reference = self._store(lambda: (data,), extension_of(piece.mime), job)
+        if reference is None:
             return piece
-        told = render_data_notice(case.tool, place, mime=piece.mime, size=len(data))
-        return Content("link", text=told, mime=piece.mime, uri=place.shown, name=place.filename)
+        notice = render_data_notice(job.tool, reference, mime=piece.mime, size=len(data))
+        return Content(
+            "link",
+            text=notice,
+            mime=piece.mime,
+            uri=reference.relative_path,
+            name=reference.filename,
+        )
 
-    def _store(self, pieces: ChunkSource, extension: str, case: OffloadJob) -> FileReference | None:
-        """Write a file; where that fails, note it and leave everything as it was."""
+    def _store(self, pieces: ChunkSource, extension: str, job: OffloadJob) -> FileReference | None:
+        """Write a file; a failure is recorded in the job and gives None."""
         folder = self._folder
         if folder is None:
             return None
         try:
+            # The chunks are made twice, so that the encoded text is never in memory as a whole.
             size = sum(map(len, pieces()))
-            folder.make_room(case.session, size)
+            folder.make_room(job.session, size)
             now = self._clock()
-            path = folder.write(case.session, case.tool, pieces(), extension=extension, now=now)
+            path = folder.write(job.session, job.tool, pieces(), extension=extension, now=now)
         except OSError as error:
             reason = error.strerror or str(error)
-            case.failure = f"; it could not be kept aside ({reason})"
-            case.record_event("large_output_failed", error=reason)
+            job.failure = f"; it could not be kept aside ({reason})"
+            job.record_event("large_output_failed", error=reason)
             return None
-        case.record_event("large_output_kept", filename=path.name, bytes=size)
+        job.record_event("large_output_kept", filename=path.name, bytes=size)
         return FileReference(path.name, folder.relative_path(path))
 
 
-def may_be_large(result: Result, threshold: int) -> bool:
-    """A quick look that spares small results everything else; no token is less than a byte."""
-    size = sum(4 * len(c.text) + len(c.data) for c in result.content)
-    return size + 4 * len(result.structured or "") > threshold
-
-
 def _replace_content(result: Result, content: tuple[Content, ...]) -> Result:
-    """The same outcome with other content; the large data must not stay on in another form."""
+    """The result with other content, and without other forms of the same large data."""
     return replace(result, content=content, structured=None, raw=None)
 
 
 def _looks_like_json(text: str) -> bool:
-    """Servers send structured data as text as well; then the text stands for both."""
+    """Whether the text is the structured data as JSON, which MCP servers send in both forms."""
     return text.lstrip()[:1] in ("{", "[")
 
 

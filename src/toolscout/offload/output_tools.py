@@ -1,4 +1,4 @@
-"""The tool that reads kept results, as the model sees it, and what its arguments mean."""
+"""Definitions of the tools that read stored results, and parsing of their arguments."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..catalog.schema import Schema
 from ..catalog.tool import Annotations, Tool
 
 LARGE_OUTPUT_TOOL = "search_large_output"
+# Older names of two operations. Models still call them in conversations that began with them.
 ALIASES: Mapping[str, str] = {"read_large_output": "read", "query_large_output": "query"}
 OUTPUT_TOOLS = frozenset((LARGE_OUTPUT_TOOL, *ALIASES))
 OPERATIONS = ("read", "search", "query")
@@ -18,7 +19,7 @@ _MAX_RESULTS = 50
 
 
 class BadArguments(ValueError):
-    """The arguments do not say what to do; the text says what is missing."""
+    """The arguments are invalid; the text says what is wrong."""
 
 
 class ReadOperation(BaseModel):
@@ -43,7 +44,7 @@ class SearchOperation(BaseModel):
 
 
 class QueryOperation(BaseModel):
-    """Ask a JSON result with a jq program."""
+    """Query a JSON result with a jq program."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -76,7 +77,7 @@ _OPERATION = {
 
 
 def output_tool_definitions(*, with_aliases: bool = False) -> tuple[Tool, ...]:
-    """The tool as models get it; the two older names only where a profile still shows them."""
+    """The tool as models get it, and on request the two older names."""
     unified = _build_tool(
         LARGE_OUTPUT_TOOL,
         "Read on in a result that was too large and was kept aside: read a range of characters, "
@@ -104,7 +105,7 @@ def output_tool_definitions(*, with_aliases: bool = False) -> tuple[Tool, ...]:
 def parse_operation(
     name: str, arguments: Mapping[str, Any]
 ) -> ReadOperation | SearchOperation | QueryOperation:
-    """What a call of the tool, or of an older name, asks for; BadArguments if that is unclear."""
+    """The operation that a call requests, by either name; BadArguments if it is unclear."""
     if name == LARGE_OUTPUT_TOOL:
         operation = arguments.get("operation")
     elif name in ALIASES:
@@ -131,11 +132,11 @@ def _validate_arguments(kind: type[_Operation], arguments: Mapping[str, Any]) ->
     try:
         return kind.model_validate(dict(arguments))
     except ValidationError as error:
-        told = "; ".join(
+        problems = "; ".join(
             f"{'.'.join(map(str, e['loc']))}: {e['msg'].lower()}"
             for e in error.errors(include_url=False)
         )
-        raise BadArguments(f"These arguments do not fit: {told}.") from error
+        raise BadArguments(f"These arguments do not fit: {problems}.") from error
 
 
 def _build_tool(

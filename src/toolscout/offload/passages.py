@@ -1,4 +1,4 @@
-"""Reading a range of characters from a UTF-8 file without decoding what lies before it."""
+"""Reads a range of characters from a UTF-8 file without decoding the text before it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 CHUNK = 1 << 20
-# Text from tools may hold half a surrogate pair; it must come back as it went in.
+# Text from tools may contain half a surrogate pair, and must be read back as it was written.
 ERRORS = "surrogatepass"
 
 
 class OutOfRange(ValueError):
-    """The range asked for does not lie in the text."""
+    """The requested range is not in the text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """Characters `start` to `end` of a text, counted from 1 and both included, of `total`."""
+    """Characters `start` to `end`, counted from 1 and inclusive, of `total`."""
 
     text: str
     start: int
@@ -34,32 +34,32 @@ class _ByteRange(NamedTuple):
 
 
 def read_passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Passage:
-    """The characters from `start` to `end`; an end beyond the text is taken as its end."""
+    """The characters from `start` to `end`; an end beyond the text means its end."""
     if start < 1:
         raise OutOfRange(f"start is {start}, but characters are counted from 1.")
     if end < start:
         raise OutOfRange(f"end ({end}) is before start ({start}).")
-    found = _locate(stream, start, end, chunk)
-    if found.first is None:
-        raise OutOfRange(f"start ({start:,}) is beyond the last of {found.total:,} characters.")
-    stream.seek(found.first)
-    size = -1 if found.last is None else found.last - found.first
+    span = _locate(stream, start, end, chunk)
+    if span.first is None:
+        raise OutOfRange(f"start ({start:,}) is beyond the last of {span.total:,} characters.")
+    stream.seek(span.first)
+    size = -1 if span.last is None else span.last - span.first
     text = stream.read(size).decode("utf-8", ERRORS)
-    return Passage(text, start, min(end, found.total), found.total)
+    return Passage(text, start, min(end, span.total), span.total)
 
 
 def count_characters(data: bytes | memoryview) -> int:
-    """How many characters begin in this piece of UTF-8."""
+    """The number of characters that begin in this piece of UTF-8."""
     return int(np.count_nonzero(_character_starts(data)))
 
 
 def _character_starts(data: bytes | memoryview) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Where characters begin: every byte but the continuation bytes."""
+    """A mask of the bytes that begin a character: all but continuation bytes (10xxxxxx)."""
     return (np.frombuffer(data, np.uint8) & 0xC0) != 0x80
 
 
 def _locate(stream: BinaryIO, start: int, end: int, size: int) -> _ByteRange:
-    """The byte at which `start` begins and the one after `end`, and how many there are in all."""
+    """The byte at which `start` begins, the byte after `end`, and the number of characters."""
     first = last = None
     seen = offset = 0
     stream.seek(0, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""Answering what the model asks of a kept result, within what one answer may cost."""
+"""Answers read, search and query operations on stored results, within a token budget."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from ..tokens import TokenCounter, truncate_to_tokens
 from .folder import NoSuchFile, ResultFolder
 from .grep import BadPattern, GrepResult, Line, compile_pattern, grep
 from .jq_query import BadQuery, JqQuery, run_jq
-from .limits import OffloadLimits
+from .limits import MAX_CHARACTERS_PER_TOKEN, OffloadLimits
 from .media_types import media_content, mime_of
 from .output_tools import QueryOperation, ReadOperation, SearchOperation
 from .passages import OutOfRange, read_passage
 
-_CHARACTERS_PER_TOKEN = 16
 _MAX_NAMES = 5
 _MAX_CONCURRENT = 2
 
 
 class ResultReader:
-    """Reads, searches and queries kept results; a failure is an answer that says what to do."""
+    """Reads, searches and queries stored results; failures become error results."""
 
     def __init__(self, folder: ResultFolder, limits: OffloadLimits, counter: TokenCounter) -> None:
         self._folder = folder
         self._limits = limits
         self._counter = counter
-        # Costly ones wait for one another, so that they never take all threads there are.
-        self._gate = asyncio.Semaphore(_MAX_CONCURRENT)
+        # Searches and queries are costly. Few run at a time, so that they cannot occupy every
+        # thread of the pool, which calls and the session store need too.
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def answer(
         self, session: str, request: ReadOperation | SearchOperation | QueryOperation
     ) -> Result:
-        """What a session asks of one of its own results."""
+        """Run an operation on one of the session's own results."""
         try:
             mime = mime_of(request.filename)
             match request:
                 case ReadOperation():
-                    show = self._read_text if mime is None else self._read_media
-                    return await asyncio.to_thread(show, session, request)
+                    read = self._read_text if mime is None else self._read_media
+                    return await asyncio.to_thread(read, session, request)
                 case _ if mime is not None:
                     return Result.error(f"{request.filename} is {mime}: it can only be read.")
                 case SearchOperation():
-                    async with self._gate:
+                    async with self._slots:
                         return await asyncio.to_thread(self._search, session, request)
                 case QueryOperation():
                     return await self._query(session, request)
@@ -63,11 +63,12 @@ class ResultReader:
     def _not_found_hint(self, session: str) -> str:
         days = self._limits.max_age_seconds / 86_400
         names = self._folder.names(session)[:_MAX_NAMES]
-        kept = f"Kept now: {', '.join(names)}." if names else "Nothing is kept at the moment."
-        return f"Results are kept for {days:g} days at most, less when room is short. {kept}"
+        stored = f"Kept now: {', '.join(names)}." if names else "Nothing is kept at the moment."
+        return f"Results are kept for {days:g} days at most, less when room is short. {stored}"
 
     def _read_text(self, session: str, request: ReadOperation) -> Result:
-        room = self._limits.answer_tokens * _CHARACTERS_PER_TOKEN
+        # Longer text would be cut to the budget below, so there is no need to read it.
+        room = self._limits.answer_tokens * MAX_CHARACTERS_PER_TOKEN
         end = min(request.end, request.start + room - 1) if request.start > 0 else request.end
         with self._folder.open(session, request.filename) as stream:
             found = read_passage(stream, start=request.start, end=end)
@@ -76,22 +77,22 @@ class ResultReader:
         )
         last = found.start + len(text) - 1
         if last < min(request.end, found.total):
-            told = f"read on with start {last + 1}"
+            status = f"read on with start {last + 1}"
         elif request.end > found.total:
-            told = "that is the end"
+            status = "that is the end"
         else:
             return Result((Content(text=text),))
-        note = f"[Characters {found.start:,} to {last:,} of {found.total:,}; {told}.]"
+        note = f"[Characters {found.start:,} to {last:,} of {found.total:,}; {status}.]"
         return Result((Content(text=text), Content(text=note)))
 
     def _read_media(self, session: str, request: ReadOperation) -> Result:
         mime = mime_of(request.filename) or ""
-        most = self._limits.answer_media_bytes
+        max_bytes = self._limits.answer_media_bytes
         with self._folder.open(session, request.filename) as stream:
             size = os.fstat(stream.fileno()).st_size
-            if size > most:
+            if size > max_bytes:
                 return Result.error(
-                    f"{request.filename} is {mime} of {size:,} bytes; {most:,} can be shown."
+                    f"{request.filename} is {mime} of {size:,} bytes; {max_bytes:,} can be shown."
                 )
             data = base64.b64encode(stream.read()).decode()
         return Result((media_content(data, mime=mime, name=request.filename),))
@@ -112,20 +113,20 @@ class ResultReader:
         )
 
     async def _query(self, session: str, request: QueryOperation) -> Result:
-        question = JqQuery(request.query, is_compact=request.compact, is_raw=request.raw)
-        async with self._gate:
+        query = JqQuery(request.query, is_compact=request.compact, is_raw=request.raw)
+        async with self._slots:
             stream = await asyncio.to_thread(self._folder.open, session, request.filename)
             with stream:
-                answer = await run_jq(stream, question, limits=self._limits)
+                answer = await run_jq(stream, query, limits=self._limits)
         if not answer.outputs:
             return Result.of("The query gave nothing." + _bracket_note(answer.stopped))
         return self._truncate(answer.text, "Select less.", ending=_bracket_note(answer.stopped))
 
     def _truncate(self, text: str, advice: str, *, ending: str = "") -> Result:
-        shown = truncate_to_tokens(text, budget_tokens=self._limits.answer_tokens, by=self._counter)
-        if len(shown) < len(text):
-            shown += f"\n[Cut here: the answer has {len(text):,} characters. {advice}]"
-        return Result.of(shown + ending)
+        cut = truncate_to_tokens(text, budget_tokens=self._limits.answer_tokens, by=self._counter)
+        if len(cut) < len(text):
+            cut += f"\n[Cut here: the answer has {len(text):,} characters. {advice}]"
+        return Result.of(cut + ending)
 
 
 def _render_matches(found: GrepResult) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The shelf: large results go onto it, and come back in parts when asked for."""
+"""Result store: keeps large results on disk and serves them in parts."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from ..catalog.tool import Tool
 from ..events import Sink, ignore
 from ..tokens import TokenCounter, default_counter
 from .folder import ResultFolder
-from .limits import OffloadLimits
-from .offloader import Offloader, OffloadJob, may_be_large
+from .limits import MAX_BYTES_PER_CHARACTER, OffloadLimits, may_be_large
+from .offloader import Offloader, OffloadJob
 from .output_tools import OUTPUT_TOOLS, BadArguments, output_tool_definitions, parse_operation
 from .result_reader import ResultReader
 
 
 class ResultStore:
-    """Keeps large results out of the context; without a folder it only holds to the cap.
+    """Stores large results outside the context; without a folder it only enforces the cap.
 
-    Nothing here raises into a call: a result that cannot be kept stays as it is or, beyond the
-    cap, leaves its two ends and a note.
+    Nothing here raises into a call: a result that cannot be stored stays as it is or, above the
+    cap, is cut to its beginning and end with a note.
     """
+
+    # The name of this class in version 0.1, which /health reports and monitoring may look for.
+    health_key = "shelf"
 
     def __init__(
         self,
@@ -42,41 +45,43 @@ class ResultStore:
         self._clock = clock
         self._sink = sink
         self._folder = None if folder is None else ResultFolder(Path(folder), self._limits)
-        self._answers = self._folder and ResultReader(self._folder, self._limits, self._counter)
-        self._keeper = Offloader(
+        self._reader = self._folder and ResultReader(self._folder, self._limits, self._counter)
+        self._offloader = Offloader(
             self._folder, limits=self._limits, counter=self._counter, clock=clock
         )
-        self._swept = clock()
+        self._last_sweep = clock()
         self._failure = ""
 
     @property
     def is_enabled(self) -> bool:
-        """Whether results are kept at all."""
+        """Whether results are stored."""
         return self._folder is not None
 
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that read results back, as a model sees them; none while nothing is kept."""
+        """The tools that read stored results, as a model sees them; none if it is disabled."""
         return output_tool_definitions(with_aliases=self._show_aliases) if self.is_enabled else ()
 
     def alias_tools(self) -> tuple[Tool, ...]:
-        """The older names that are answered although no model is told of them."""
-        shown = {tool.name for tool in self.tools()}
+        """The tools under their older names, for conversations that still use them."""
+        visible = {tool.name for tool in self.tools()}
         return tuple(
-            t for t in output_tool_definitions(with_aliases=True) if shown and t.name not in shown
+            t
+            for t in output_tool_definitions(with_aliases=True)
+            if visible and t.name not in visible
         )
 
     async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Answer a call of one of the tools; what goes wrong is told in the result."""
-        if self._answers is None:
+        """Run one of the tools; failures become error results."""
+        if self._reader is None:
             return Result.error("No results are kept aside here.")
         try:
             request = parse_operation(tool.name, arguments)
         except BadArguments as error:
             return Result.error(str(error))
-        return await self._answers.answer(session, request)
+        return await self._reader.answer(session, request)
 
     async def keep(self, session: str, tool: Tool, result: Result, *, age_turns: int = 0) -> Result:
-        """Put a result aside if it is too large for the context; else give it back as it is."""
+        """Store a result that is too large for the context and return a notice, else return it."""
         limits = self._limits
         threshold = limits.threshold(tool.name, age_turns=age_turns) if self.is_enabled else None
         return await self._offload(result, OffloadJob(session, tool.name, threshold))
@@ -84,49 +89,57 @@ class ResultStore:
     async def keep_turn(
         self, session: str, results: Sequence[tuple[Tool, Result]]
     ) -> tuple[Result, ...]:
-        """The same for all results of one turn, so that together they fit as well."""
-        kept = [await self.keep(session, tool, result) for tool, result in results]
-        # No text has more tokens than bytes, so what is small need not be counted.
+        """Do the same for all results of one turn, and store more until their total fits."""
+        fitting = [await self.keep(session, tool, result) for tool, result in results]
+        # Counting is slow: skip it if the upper bound fits (see MAX_BYTES_PER_CHARACTER).
         if (
             not self.is_enabled
-            or sum(4 * len(result.text) for result in kept) <= self._limits.turn_tokens
+            or sum(MAX_BYTES_PER_CHARACTER * len(result.text) for result in fitting)
+            <= self._limits.turn_tokens
         ):
-            return tuple(kept)
-        costs = [self._counter.count(result.text) for result in kept]
-        for index in sorted(range(len(kept)), key=lambda i: -costs[i]):
+            return tuple(fitting)
+        costs = [self._counter.count(result.text) for result in fitting]
+        for index in sorted(range(len(fitting)), key=lambda i: -costs[i]):
             if sum(costs) <= self._limits.turn_tokens:
                 break
-            case = OffloadJob(session, results[index][0].name, self._limits.preview_characters)
-            kept[index] = await self._offload(kept[index], case)
-            costs[index] = self._counter.count(kept[index].text)
-        return tuple(kept)
+            # A number of characters serves as a threshold in tokens: a notice shows so many
+            # characters, so storing a result of fewer tokens would hardly save anything.
+            threshold = self._limits.preview_characters
+            job = OffloadJob(session, results[index][0].name, threshold)
+            fitting[index] = await self._offload(fitting[index], job)
+            costs[index] = self._counter.count(fitting[index].text)
+        return tuple(fitting)
 
     def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
-        """How keeping is: degraded from a write that failed until one succeeds."""
+        """Its status: degraded from a failed write until one succeeds."""
         facts = {"is_enabled": self.is_enabled, "failure": self._failure}
         return "degraded" if self._failure else "ok", facts
 
     async def forget(self, session: str) -> int:
-        """Remove all that a session has kept; say how many results that were."""
+        """Delete the stored results of a session; return how many."""
         return await asyncio.to_thread(self._folder.forget, session) if self._folder else 0
 
     async def sweep(self) -> int:
-        """Remove what is too old or too much; say how many results that were."""
-        self._swept = self._clock()
-        return await asyncio.to_thread(self._folder.sweep, self._swept) if self._folder else 0
+        """Delete results that are too old or exceed the size limit; return how many."""
+        self._last_sweep = self._clock()
+        return await asyncio.to_thread(self._folder.sweep, self._last_sweep) if self._folder else 0
 
-    async def _offload(self, result: Result, case: OffloadJob) -> Result:
-        least = self._limits.cap_tokens if case.threshold is None else case.threshold
-        if case.tool in OUTPUT_TOOLS or not may_be_large(result, least):
+    async def _offload(self, result: Result, job: OffloadJob) -> Result:
+        threshold = self._limits.cap_tokens if job.threshold is None else job.threshold
+        # An answer of the reading tools has its own limit; storing it would lead in a circle.
+        if job.tool in OUTPUT_TOOLS or not may_be_large(result, threshold):
             return result
         try:
-            kept = await asyncio.to_thread(self._keeper.offload, result, case)
-        except Exception as error:  # noqa: BLE001 - whatever fails here, the call's outcome stays
-            case.record_event("large_output_failed", error=f"{type(error).__name__}: {error}")
-            kept = result
-        for event in case.events:
+            fitting = await asyncio.to_thread(self._offloader.offload, result, job)
+        except Exception as error:  # noqa: BLE001 - a failure here must not lose the result
+            job.record_event("large_output_failed", error=f"{type(error).__name__}: {error}")
+            fitting = result
+        for event in job.events:
+            # The last event wins: a write that succeeds after a failure clears it.
             self._failure = str(event.facts.get("error", ""))
             self._sink(event)
-        if self._folder and self._clock() - self._swept >= self._limits.sweep_seconds:
+        # Here, since a library has no background task of its own, and only a large result adds
+        # to the folder. Results that are small never reach this line.
+        if self._folder and self._clock() - self._last_sweep >= self._limits.sweep_seconds:
             await self.sweep()
-        return kept
+        return fitting

@@ -1,4 +1,4 @@
-"""Analysis: text in any script to the terms that the index holds and queries are made of."""
+"""Text analysis: text in any script to the terms of the index and of queries."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ were weren what when where which while who whom whose why will with would wouldn
 yourself yourselves
 """
 _STOP = frozenset(_STOP_WORDS.split())
-# Words that hardly any other language has: a text with one of them is English.
+# Words that hardly any other language has: a text with one of them counts as English. Cheap and
+# good enough: it only decides how unknown words are treated.
 _ENGLISH_WORDS = """
 and can could does every from how its many much my need our please should some something that the
 their them these they this those what when where which who why with would you your
 """
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
-# Signs that belong to the letter before them, and which `\w` leaves out: vowels and tones of the
+# Combining marks that belong to the letter before them but are not in `\w`: vowels and tones of the
 # scripts of India and its neighbours, Hebrew, Arabic, Thaana, Thai, Lao, Tibetan, Burmese, Khmer.
+# Without them every vowel sign would split a word.
 MARKS = (
     "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
     "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u07a6-\u07b0\u0900-\u0963\u0971-\u0df3\u0e31\u0e34-\u0e3a"
@@ -39,17 +41,20 @@ MARKS = (
 )
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
-# What an apostrophe parts from its word: `I'm`, `don't`, `the user's`.
+# Contractions: the m of `I'm` and the s of `the user's` are no words and would count as unknown.
 _CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
-# Where words are joined; `URLs` and `PRs` are single words.
+# The boundaries in `getHTTPStatus`; `URLs` and `PRs` are single words.
 _CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?![a-z]))")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
-# Scripts written without spaces, and Hangul, whose particles hide the stem: pairs of characters.
+# Indexed as character bigrams, the usual way without a dictionary: scripts written without spaces,
+# and Hangul, where particles are attached to the stem.
 _BIGRAM_SCRIPTS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3130-\u318f"
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]+"
 )
-_SCRIPTS = (
+# Snowball stemmers by script, which tells languages apart well enough here. Latin script is stemmed
+# as English, the language of nearly all tool descriptions.
+_STEMMER_RANGES = (
     ("\u0370", "\u03ff", "greek"),
     ("\u0400", "\u052f", "russian"),
     ("\u0530", "\u058f", "armenian"),
@@ -62,14 +67,15 @@ _ACCENTS = re.compile(
     "\u064b-\u0652\u0670]"
 )
 _CACHE_SIZE = 200_000
+# Longer runs (tokens, hashes, Base64) never come again, so caching them would waste memory.
 _MAX_CACHED_CHARS = 64
 
 
 def fold(text: str) -> str:
-    """One spelling for what looks the same: compatibility forms and accents folded.
+    """Remove accents and fold compatibility forms (NFKD).
 
-    What makes another letter stays: the breve of `й`, and vowels where a script writes them as
-    signs. Hebrew and Arabic vowels, which are mostly left out, go.
+    Marks that make another letter stay: the breve of `й`, and vowel signs of Indic scripts. Hebrew
+    and Arabic vowel points, which people usually do not write, are removed.
     """
     if text.isascii():
         return text
@@ -77,17 +83,17 @@ def fold(text: str) -> str:
 
 
 def split_identifiers(text: str) -> str:
-    """Identifiers in every case style as words: `getHTTPStatus_v2` is `get HTTP Status v2`."""
+    """Split identifiers of any case style: `getHTTPStatus_v2` becomes `get HTTP Status v2`."""
     return " ".join(_WORD.findall(_CAMEL_BOUNDARY.sub(" ", text)))
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as written, but for case."""
+    """The words of a text in lower case."""
     return [w.casefold() for w in tokenize(text)]
 
 
 def word_forms(words: Iterable[str]) -> Iterator[str]:
-    """Words as one would say them: in small letters, an identifier and behind it its words."""
+    """Words in lower case; an identifier is followed by its parts."""
     for word in words:
         yield word.casefold()
         if not word.islower() and len(parts := _CAMEL_BOUNDARY.sub(" ", word).split()) > 1:
@@ -95,26 +101,27 @@ def word_forms(words: Iterable[str]) -> Iterator[str]:
 
 
 def has_camel_case(text: str) -> bool:
-    """Whether a text has words that are joined, as in `sendMail`."""
+    """Whether a text contains camel case, as in `sendMail`."""
     return _CAMEL_BOUNDARY.search(text) is not None
 
 
-def replace_words(text: str, others: Mapping[str, str]) -> str:
-    """A text with words that are known by their folded form replaced by others."""
+def replace_words(text: str, replacements: Mapping[str, str]) -> str:
+    """Replace words of a text, looked up in lower case and without accents."""
     if not text.isascii():
-        return _WORD.sub(lambda m: others.get(fold(m[0]).casefold(), m[0]), text)
+        return _WORD.sub(lambda m: replacements.get(fold(m[0]).casefold(), m[0]), text)
+    # Few words are replaced, so searching for each is faster than matching all words of the text.
     plain = text.lower()
-    found = sorted((place, word) for word in others for place in word_positions(plain, word))
+    found = sorted((place, word) for word in replacements for place in word_positions(plain, word))
     pieces: list[str] = []
     end = 0
     for place, word in found:
-        pieces += text[end:place], others[word]
+        pieces += text[end:place], replacements[word]
         end = place + len(word)
     return "".join((*pieces, text[end:]))
 
 
 def word_positions(plain: str, word: str) -> Iterator[int]:
-    """Where a word stands in a text of plain letters, and not as a part of another."""
+    """The positions of a word in an ASCII text, where it is not part of another word."""
     place = plain.find(word)
     while place >= 0:
         end = place + len(word)
@@ -124,42 +131,38 @@ def word_positions(plain: str, word: str) -> Iterator[int]:
 
 
 def terms(text: str) -> list[str]:
-    """The index terms of a text, in order, stop words left out."""
+    """The index terms of a text, in order, without stop words."""
     return terms_of_words(tokenize(text))
 
 
 def terms_of_words(words: Sequence[str]) -> list[str]:
-    """The same of words as they are written."""
+    """The index terms of words as written."""
     return list(chain.from_iterable(map(_term_cache.__getitem__, words)))
 
 
 def terms_by_word(words: Iterable[str]) -> list[tuple[str, ...]]:
-    """The same word by word."""
+    """The index terms of each word."""
     return list(map(_term_cache.__getitem__, words))
 
 
 def tokenize(text: str) -> list[str]:
-    """What is written without a break; plain English needs no pattern for that."""
+    """Split a text into words."""
     if "'" in text or "’" in text:
         text = _CONTRACTED.sub("", text)
     if not text.isascii():
         return _WORD.findall(fold(text))
+    # A byte table and str.split are several times faster than a regular expression.
     return text.encode().translate(_ASCII_TABLE).decode().split()
 
 
 def needs_bigrams(text: str) -> bool:
-    """Whether a text has characters that are indexed in pairs, for want of words."""
+    """Whether a text has characters that are indexed as bigrams."""
     return _BIGRAM_SCRIPTS.search(text) is not None
 
 
 def is_english(text: str) -> bool:
-    """Whether a text has one of the small words by which English is told from other languages."""
+    """Whether a text contains one of the function words that mark it as English."""
     return " the " in text or not _ENGLISH.isdisjoint(text.lower().split())
-
-
-def has_digit(term: str) -> bool:
-    """Whether a term has a digit: an argument's value rather than a capability."""
-    return not term.isalpha() and any(map(str.isdigit, term))
 
 
 def latin_share(text: str) -> float:
@@ -169,13 +172,11 @@ def latin_share(text: str) -> float:
 
 
 class _TermCache(dict[str, tuple[str, ...]]):
-    """The terms of words, worked out when a word is first met."""
+    """The terms of words, computed when a word is first looked up."""
 
     def __missing__(self, word: str) -> tuple[str, ...]:
         found = _simple_terms(word) or tuple(_analyze_word(word))
-        if (
-            len(word) <= _MAX_CACHED_CHARS
-        ):  # what is longer is no word, and would be kept for nobody
+        if len(word) <= _MAX_CACHED_CHARS:
             if len(self) >= _CACHE_SIZE:
                 self.clear()
             self[word] = found
@@ -186,37 +187,36 @@ _term_cache = _TermCache()
 
 
 def _simple_terms(word: str) -> tuple[str, ...]:
-    """The term of a word that has but one, as most have; nothing if it has to be looked at."""
+    """The term of a plain English word; empty if the word needs the full analysis."""
     if not (word.isascii() and word.isalpha() and (word.islower() or word.istitle())):
         return ()
     lowered = word.lower()
     if lowered in _STOP or " " in (full := canonical_word(lowered)):
         return ()
     stem = _stem(full)
-    return (word if stem == word else stem,)  # one text for both is kept once, and found sooner
+    # The same string object as the word where possible: less memory, and dictionaries compare
+    # identical objects faster.
+    return (word if stem == word else stem,)
 
 
 def _analyze_word(word: str) -> Iterable[str]:
-    lowered = word.casefold()
     if _BIGRAM_SCRIPTS.search(word):
         yield from _bigrams(word)
         return
     parts = _CAMEL_BOUNDARY.sub(" ", word).split() if not word.islower() else [word]
-    if len(parts) > 1:
-        # `GitHub` is asked for as `github`; `listPullRequests` never as one word.
-        if len(parts) == 2:
-            yield _stem(lowered)
-        for part in parts:
-            yield from _plain_terms(part.casefold())
-        return
-    yield from _plain_terms(lowered)
+    # `GitHub` is asked for as `github`; `listPullRequests` never as one word.
+    if len(parts) == 2:
+        yield _stem(word.casefold())
+    for part in parts:
+        yield from _plain_terms(part.casefold())
 
 
 def _plain_terms(word: str) -> Iterable[str]:
     if word in _STOP:
         return
     yield from map(_stem, canonical_word(word).split())
-    if has_digit(word) and not word.isdigit():
+    # `python3` is also found as `python`.
+    if not (word.isalpha() or word.isdigit()) and any(map(str.isdigit, word)):
         yield from (_stem(part) for part in _LETTERS.findall(word) if part not in _STOP)
 
 
@@ -226,6 +226,7 @@ def _bigrams(word: str) -> Iterable[str]:
         if rest := word[position : run.start()]:
             yield from _plain_terms(rest.casefold())
         text = run.group()
+        # A run of one character is a term by itself.
         yield from (text[i : i + 2] for i in range(max(1, len(text) - 1)))
         position = run.end()
     if rest := word[position:]:
@@ -236,7 +237,7 @@ def _stem(word: str) -> str:
     first = word[0]
     if first < "\u0370":
         return _stemmer("english")(word)
-    for start, end, language in _SCRIPTS:
+    for start, end, language in _STEMMER_RANGES:
         if start <= first <= end:
             return _stemmer(language)(word)
     return word
@@ -244,5 +245,6 @@ def _stem(word: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Callable[[str], str]:
-    snowball: Any = import_module("Stemmer")  # it brings no types
-    return snowball.Stemmer(language, 0).stemWord  # its cache takes longer than stemming does
+    snowball: Any = import_module("Stemmer")  # it has no type hints
+    # 0: without a cache of its own. `_TermCache` asks for each word once, so it would only cost.
+    return snowball.Stemmer(language, 0).stemWord

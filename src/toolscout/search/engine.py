@@ -1,4 +1,4 @@
-"""The engine: a list of rankers and a fusion over snapshots of the catalog."""
+"""The search engine: rankers and a fusion over snapshots of the catalog."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
-from .candidate_filter import Allow, allow_mask
+from .arrays import Floats, Mask
 from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, Floats, has_vocabulary, is_cross_lingual
+from .embedders.embedder import Embedder, has_vocabulary, is_cross_lingual
 from .embedding_worker import RETRY_SECONDS, EmbeddingWorker, ProgressCallback
 from .fields import TextRecipe, embedding_texts
 from .fusion import zscore
@@ -27,17 +27,19 @@ from .rankers.bm25f import BM25F
 from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
-from .ranking import Fusion, Mask, Ranker
+from .ranking import Allow, Fusion, Ranker, allow_mask
 from .spelling_index import SpellingIndex
 
 __all__ = ["Allow", "Engine", "IndexStatus"]
 
-_MASKS = 64
+# Usually a process has a handful of allow rules. A caller that creates a new one for every search
+# must not fill the memory: a full cache is emptied.
+_MAX_MASKS = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A catalog and its index, swapped together; `masks` remembers what callers may see in it."""
+    """A catalog and its index, replaced together; `masks` caches the slots of each allow rule."""
 
     catalog: Catalog
     index: Index
@@ -47,28 +49,30 @@ class Snapshot:
     )
 
     def mask(self, allow: Allow | None) -> Mask:
-        """The slots that a rule allows; rules that can be told apart are worked out once."""
+        """The slots that a rule allows; computed once for rules that cannot change."""
         if allow is None:
             return self.index.alive
         if not (callable(allow) or isinstance(allow, frozenset)):
-            return allow_mask(self.index, allow)
-        if (again := self.masks_by_id.get(id(allow))) is not None:
-            return again[1]
+            return allow_mask(self.index, allow)  # a list or set may change between searches
+        # By identity first: comparing two sets of thousands of names takes longer than a search.
+        if (cached := self.masks_by_id.get(id(allow))) is not None:
+            return cached[1]
         mask = self._look_up_mask(allow)
-        if len(self.masks_by_id) >= _MASKS:
+        if len(self.masks_by_id) >= _MAX_MASKS:
             self.masks_by_id.clear()
-        self.masks_by_id[id(allow)] = allow, mask  # the rule is kept, so that its id stays its own
+        # The rule is stored too: while it is alive, no other object can get its id.
+        self.masks_by_id[id(allow)] = allow, mask
         return mask
 
     def _look_up_mask(self, allow: Allow) -> Mask:
-        """The same, for a rule that is not the very one met before: telling takes its while."""
+        """The same for a rule that may equal a known one without being the same object."""
         try:
             known = self.masks.get(allow)
-        except TypeError:  # it has no hash
+        except TypeError:  # not hashable
             return allow_mask(self.index, allow)
         if known is None:
             known = allow_mask(self.index, allow)
-            if len(self.masks) >= _MASKS:
+            if len(self.masks) >= _MAX_MASKS:
                 self.masks.clear()
             self.masks[allow] = known
         return known
@@ -76,7 +80,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """How far the index is: tools, vectors by embedder, and what went wrong, if anything."""
+    """The state of the index: tools, vectors per embedder, and the last problem, if any."""
 
     tools: int
     vectors: dict[str, int]
@@ -85,14 +89,16 @@ class IndexStatus:
 
 
 class Engine:
-    """Finds tools; safe to search from many threads while the catalog changes.
+    """Searches tools; safe to use from many threads while the catalog changes.
 
-    Words are ready at once. Vectors come from the cache or are made in the background; until they
-    are there, search goes by words and says so. `fill()` waits for them. An embedder that fails is
-    tried again by the first search after `retry_seconds`. Without one, search goes by words alone.
-    `rankers`, `fusion`, `read` (what of a tool is encoded) and `prepare` (what is made of a request
-    before) may be your own; `mends` says whether slips of the pen are; `cut` is the confidence from
-    which on a search counts as answered.
+    Keyword search works at once. Vectors come from the cache or are computed in the background;
+    until then search is keyword-only and says so in its notes. `fill()` waits for them. An embedder
+    that failed is tried again by the first search after `retry_seconds`. Without embedders search
+    is always keyword-only.
+
+    You can replace the `rankers`, the `fusion`, the `text_recipe` (which texts of a tool are
+    embedded) and `prepare` (preprocessing of requests). `corrects_typos` switches typo correction.
+    `cut` is the confidence from which on a search counts as answered.
     """
 
     def __init__(
@@ -103,61 +109,65 @@ class Engine:
         cache: VectorCache | None = None,
         rankers: Sequence[Ranker] | None = None,
         fusion: Fusion = zscore,
-        read: TextRecipe = embedding_texts,
+        text_recipe: TextRecipe = embedding_texts,
         prepare: QueryPreprocessor = prepare_query,
-        mends: bool = True,
+        corrects_typos: bool = True,
         cut: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.embedders = tuple(embedders)
         self.cut = cut
-        arms = tuple(rankers or _default_rankers(self.embedders))
+        chosen = tuple(rankers or _default_rankers(self.embedders))
         spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
-        self._method = Pipeline(arms, fusion, spellings, prepare, corrects_typos=mends)
-        self._translating = {arm.embedder.id for arm in arms if isinstance(arm, CrossLingual)}
-        self._writing = Lock()
-        self._now = Snapshot(Catalog(), Index())
-        self._filler = EmbeddingWorker(
-            self, self.embedders, cache, read=read, retry_seconds=retry_seconds
+        self._pipeline = Pipeline(chosen, fusion, spellings, prepare, corrects_typos=corrects_typos)
+        self._translator_ids = {r.embedder.id for r in chosen if isinstance(r, CrossLingual)}
+        # Only writers take the lock. Readers load `_snapshot` once per search, which is atomic, and
+        # snapshots never change; so a search never waits and never sees half an update.
+        self._write_lock = Lock()
+        self._snapshot = Snapshot(Catalog(), Index())
+        self._worker = EmbeddingWorker(
+            self, self.embedders, cache, text_recipe=text_recipe, retry_seconds=retry_seconds
         )
         if catalog is not None:
             self.update(catalog)
 
     @property
     def catalog(self) -> Catalog:
-        """The snapshot that searches see now."""
-        return self._now.catalog
+        """The catalog that is searched now."""
+        return self._snapshot.catalog
 
     @property
     def status(self) -> IndexStatus:
-        """How far the index is."""
-        now = self._now.index
-        counts = {e.id: now.vector_count(e.id) for e in self.embedders}
-        is_filling = self._filler.is_running and any(c < len(now) for c in counts.values())
-        return IndexStatus(len(now), counts, is_filling, self._filler.problem)
+        """The state of the index."""
+        index = self._snapshot.index
+        counts = {e.id: index.vector_count(e.id) for e in self.embedders}
+        is_filling = self._worker.is_running and any(c < len(index) for c in counts.values())
+        return IndexStatus(len(index), counts, is_filling, self._worker.problem)
 
     def update(self, catalog: Catalog) -> None:
-        """Take over a newer snapshot; only what changed is indexed."""
-        with self._writing:
-            now = self._now
-            change = catalog.diff(now.catalog)
+        """Switch to a newer catalog; only the differences are indexed."""
+        with self._write_lock:
+            old = self._snapshot
+            change = catalog.diff(old.catalog)
             gone = (*change.removed, *(t.name for t in change.changed))
             try:
-                index = now.index.without_tools(gone).with_tools((*change.added, *change.changed))
-            except Exception:  # whatever it has left half done is left behind
-                self._now = Snapshot(now.catalog, now.index.compact())
+                index = old.index.without_tools(gone).with_tools((*change.added, *change.changed))
+            except Exception:
+                # The update may have written to the tables that snapshots share. Compacting copies
+                # what is alive into new ones and leaves the rest behind.
+                self._snapshot = Snapshot(old.catalog, old.index.compact())
                 raise
-            self._now = Snapshot(catalog, index.compact() if index.needs_compaction else index)
-        self._filler.start()
+            self._snapshot = Snapshot(catalog, index.compact() if index.needs_compaction else index)
+        self._worker.start()
 
     def fill(self, progress: ProgressCallback | None = None) -> IndexStatus:
         """Wait until every tool has its vectors, or until an embedder fails."""
-        self._filler.fill_now(progress)
+        self._worker.fill_now(progress)
         return self.status
 
     def close(self) -> None:
-        """Stop making vectors and let go of the cache."""
-        self._filler.close()
+        """Stop computing vectors and close the cache."""
+        self._worker.close()
 
     def search(
         self,
@@ -167,13 +177,13 @@ class Engine:
         allow: Allow | None = None,
         mode: Mode = "auto",
     ) -> Results:
-        """The best tools for a query, or for several at once."""
+        """Find the best tools for a query, or for several queries at once."""
         started = perf_counter()
-        now = self._now
-        mask = now.mask(allow)
+        snapshot = self._snapshot
+        index, mask = snapshot.index, snapshot.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        each = [run_query(self._method, now.index, q, mask, limit=limit) for q in queries]
+        each = [run_query(self._pipeline, index, q, mask, limit=limit) for q in queries]
         found = merge_results(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
@@ -181,74 +191,74 @@ class Engine:
             confidence=found.confidence,
             answered=found.confidence >= self.cut,
             near=found.near,
-            notes=tuple(dict.fromkeys((*found.notes, *self._vector_notes(now.index, mask)))),
+            notes=tuple(dict.fromkeys((*found.notes, *self._vector_notes(index, mask)))),
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
         )
 
     def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:
-        """The tools that an embedder has made no vector for."""
-        now = self._now.index
-        return [now.tool(slot) for slot in now.slots_without_vectors(embedder.id)]
+        """The tools that have no vector from an embedder yet."""
+        index = self._snapshot.index
+        return [index.tool(slot) for slot in index.slots_without_vectors(embedder.id)]
 
     def add_vectors(self, embedder: Embedder, tools: Sequence[Tool], vectors: Floats) -> None:
-        """Put vectors where their tools are now; a tool that has changed since is passed over."""
-        with self._writing:
-            now = self._now
-            found = [(i, slot) for i, t in enumerate(tools) if (slot := now.index.slot_of(t)) >= 0]
+        """Store vectors; those of tools that changed or were removed meanwhile are ignored."""
+        with self._write_lock:
+            old = self._snapshot
+            found = [(i, slot) for i, t in enumerate(tools) if (slot := old.index.slot_of(t)) >= 0]
             if found:
                 rows, slots = zip(*found, strict=True)
-                places = np.array(slots, np.int32)
                 if len(rows) < len(vectors):
                     vectors = vectors[list(rows)]
-                index = now.index.with_vectors(embedder.id, places, vectors)
-                self._now = replace(now, index=index)
+                index = old.index.with_vectors(embedder.id, np.array(slots, np.int32), vectors)
+                self._snapshot = replace(old, index=index)
 
     def words_to_embed(self, embedder: Embedder) -> Mapping[str, str]:
-        """The terms whose words an embedder is to learn, each with its word."""
-        now = self._now
-        known = now.index.glossaries.get(embedder.id)
-        size = len(now.index.lexicon.vocabulary)
-        is_wanted = embedder.id in self._translating and size > 0
+        """The terms whose words an embedder should encode, each with its word."""
+        snapshot = self._snapshot
+        known = snapshot.index.glossaries.get(embedder.id)
+        size = len(snapshot.index.lexicon.vocabulary)
+        is_wanted = embedder.id in self._translator_ids and size > 0
         if not is_wanted or (known is not None and not known.is_outgrown(size)):
             return {}
-        return common_words(now.catalog)
+        return common_words(snapshot.catalog)
 
     def word_vectors(self, embedder: Embedder) -> Mapping[str, Floats]:
-        """The words that an embedder has learnt, with their vectors."""
-        known = self._now.index.glossaries.get(embedder.id)
+        """The words that an embedder has encoded, with their vectors."""
+        known = self._snapshot.index.glossaries.get(embedder.id)
         return {} if known is None else dict(zip(known.words, known.vectors, strict=True))
 
     def add_word_vectors(
         self, embedder: Embedder, words: Mapping[str, str], vectors: Floats
     ) -> None:
-        """Take over the vectors of words, each under its term."""
-        glossary = Glossary.of(words, vectors, size=len(self._now.index.lexicon.vocabulary))
-        with self._writing:
-            index = self._now.index.with_glossary(embedder.id, glossary)
-            self._now = replace(self._now, index=index)
+        """Store the vectors of words, each under its term."""
+        glossary = Glossary.of(words, vectors, size=len(self._snapshot.index.lexicon.vocabulary))
+        with self._write_lock:
+            index = self._snapshot.index.with_glossary(embedder.id, glossary)
+            self._snapshot = replace(self._snapshot, index=index)
 
     def _vector_notes(self, index: Index, mask: Mask) -> Sequence[str]:
-        """What a reader should know of the vectors; it counts only what the caller may see."""
+        """Notes about missing vectors, which count only the tools that the caller may see."""
         if not self.embedders:
             return ()
-        self._filler.retry_if_due()
+        if self._worker.problem:
+            self._worker.retry_if_due()
         if all(index.vector_count(e.id) == len(index) for e in self.embedders):
             return ()
-        lacking = max(int((mask & ~index.vector_mask(e.id)).sum()) for e in self.embedders)
-        if not lacking:
+        missing = max(int((mask & ~index.vector_mask(e.id)).sum()) for e in self.embedders)
+        if not missing:
             return ()
-        if problem := self._filler.problem:
+        if problem := self._worker.problem:
             rest = "by words only" if not index.vectors else "without some vectors"
             return (f"Searched {rest}: {problem}",)
-        return (f"Vectors are still being made for {lacking} of {int(mask.sum())} tools.",)
+        return (f"Vectors are still being made for {missing} of {int(mask.sum())} tools.",)
 
 
 def _find_word_checker(embedders: Sequence[Embedder]) -> Callable[[str], bool]:
-    """Who tells what is a word: the first embedder that can, else nobody."""
-    judges = [e.is_word for e in embedders if has_vocabulary(e)]
-    return judges[0] if judges else _is_never_word
+    """The vocabulary check of the first embedder that has one."""
+    checkers = [e.is_word for e in embedders if has_vocabulary(e)]
+    return checkers[0] if checkers else _is_never_word
 
 
 def _is_never_word(_: str) -> bool:
@@ -256,7 +266,7 @@ def _is_never_word(_: str) -> bool:
 
 
 def _default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
-    """Names, words, the meaning by each embedder, and what words of other languages mean."""
+    """Names, words, vectors of each embedder, and translated words from the first that can."""
     yield Exact()
     yield BM25F()
     yield from (Dense(embedder) for embedder in embedders)

@@ -1,4 +1,4 @@
-"""A tool as the index sees it: fields of terms for the words, texts for the vectors."""
+"""A tool as the index sees it: weighted fields for BM25F, and texts for the embedders."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..catalog.tool import Tool
 from .analyzer import split_identifiers, tokenize
 from .postings import DocumentTerms, Vocabulary
 
-# One field a bit; the weights and reference lengths that BM25F works with. Lengths are fixed
-# rather than averaged over the catalog: a tool's weights then depend on the tool alone, so an index
-# that grew is the same as one built at once (docs/decisions/ranking.md has the ablation).
+# The fields of BM25F: a weight, and a reference length in terms, for each. A field's number is also
+# its bit in a posting, so there can be at most eight. The lengths are fixed and not averages over
+# the catalog: a tool's weights then depend on the tool alone, so an index that grew is the same as
+# one built at once (docs/decisions/ranking.md).
 FIELDS = (
     "name",
     "description",
@@ -26,18 +27,32 @@ FIELDS = (
 )
 WEIGHTS = (2.0, 1.0, 1.0, 0.5, 0.3, 0.5, 2.0)
 LENGTHS = (3.0, 15.0, 15.0, 5.0, 30.0, 3.0, 3.0)
+# The usual parameters of BM25: K1 sets how soon repeats saturate, B how much a long field is
+# discounted (0: not at all, 1: in proportion to its length).
 K1 = 1.2
 B = 0.5
+# A very long description counts as four times the reference length, and a term counts three times
+# at most in a field: stuffing a description with keywords gains little.
 MAX_LENGTH_RATIO = 4.0
 MAX_REPEATS = 3
 
+# "acme-mcp-server" is about acme; the other words stand in the names of most servers.
 _SERVER_NOISE = re.compile(r"(?<![^\W_])(?:mcp|server)(?![^\W_])", re.IGNORECASE)
-_TEXT_CAP = 6_000
+_MAX_FIELD_CHARS = 6_000
+_MAX_PARAMETER_CHARS = 400
 _FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 
 def weigh_terms(tools: Sequence[Tool], vocabulary: Vocabulary) -> DocumentTerms:
-    """Every term of some tools with its BM25F weight; repeats and long fields saturate."""
+    """Every term of some tools with its BM25F weight.
+
+    For a term t in a tool d, summed over the fields f with weight w_f and length l_f:
+
+        x(t, d)      = sum of w_f * min(tf, MAX_REPEATS) / (1 - B + B * l_f / reference_f)
+        weight(t, d) = x * (K1 + 1) / (K1 + x)
+
+    The inverse document frequency is multiplied in later, since it depends on the whole catalog.
+    """
     flat: list[int] = []
     lengths: list[int] = []
 
@@ -50,15 +65,18 @@ def weigh_terms(tools: Sequence[Tool], vocabulary: Vocabulary) -> DocumentTerms:
             flat += field
     numbers = np.array(flat, np.int64)
     sizes = np.array(lengths, np.int64)
-    places = np.repeat(np.arange(len(sizes)), sizes)  # a tool's fields stand one after another
+    # `sizes` has the fields of the first tool, then those of the second, and so on. Each occurrence
+    # becomes one integer key (tool, term, field), so that np.unique counts them all in one pass.
+    places = np.repeat(np.arange(len(sizes)), sizes)
     document, field = np.divmod(places, len(FIELDS))
     keys = (document * len(vocabulary) + numbers) * len(FIELDS) + field
     keys, counts = np.unique(keys, return_counts=True)
-    longer = np.minimum(sizes / np.tile(LENGTHS, len(tools)), MAX_LENGTH_RATIO)
-    units = np.tile(WEIGHTS, len(tools)) / (1 - B + B * longer)
+    ratios = np.minimum(sizes / np.tile(LENGTHS, len(tools)), MAX_LENGTH_RATIO)
+    units = np.tile(WEIGHTS, len(tools)) / (1 - B + B * ratios)
     pairs, field = np.divmod(keys, len(FIELDS))
     document, number = np.divmod(pairs, len(vocabulary) or 1)
     gains = units[document * len(FIELDS) + field] * np.minimum(counts, MAX_REPEATS)
+    # The keys are sorted, so the fields of one (tool, term) pair are neighbours: sum each group.
     firsts = np.flatnonzero(np.diff(pairs, prepend=-1))
     weights = np.add.reduceat(gains, firsts) if len(firsts) else gains
     bits = np.left_shift(1, field).astype(np.uint8)
@@ -70,34 +88,39 @@ def weigh_terms(tools: Sequence[Tool], vocabulary: Vocabulary) -> DocumentTerms:
     )
 
 
-def _field_terms(tool: Tool, read: Callable[[str], list[int]]) -> Iterator[list[int]]:
-    described = tool.parameters.descriptions()
-    name = read(tool.local_name)
-    yield name + [t for t in read(tool.title) if t not in name] if tool.title else name
-    yield read(tool.description[:_TEXT_CAP])
-    yield [t for phrase in tool.phrases for t in read(phrase[:_TEXT_CAP])]
-    yield read(" ".join([p for p, _ in described]))
-    yield read(" ".join([text[:400] for _, text in described])[:_TEXT_CAP])
-    yield read(" ".join((tool.category, *tool.tags)))
-    yield [t for t in read(_SERVER_NOISE.sub(" ", tool.server)) if t not in name]
+def _field_terms(tool: Tool, analyze: Callable[[str], list[int]]) -> Iterator[list[int]]:
+    """The term numbers of each field, in the order of FIELDS."""
+    parameters = tool.parameters.descriptions()
+    name = analyze(tool.local_name)
+    # A title usually repeats the name. Counted twice, its words would make the name look long.
+    yield name + [t for t in analyze(tool.title) if t not in name] if tool.title else name
+    yield analyze(tool.description[:_MAX_FIELD_CHARS])
+    yield [t for phrase in tool.phrases for t in analyze(phrase[:_MAX_FIELD_CHARS])]
+    yield analyze(" ".join([p for p, _ in parameters]))
+    texts = [text[:_MAX_PARAMETER_CHARS] for _, text in parameters]
+    yield analyze(" ".join(texts)[:_MAX_FIELD_CHARS])
+    yield analyze(" ".join((tool.category, *tool.tags)))
+    yield [t for t in analyze(_SERVER_NOISE.sub(" ", tool.server)) if t not in name]
 
 
 TextRecipe = Callable[[Tool], Sequence[tuple[str, float]]]
-"""What is encoded for a tool: texts, each with its share in the one vector."""
+"""Which texts of a tool are encoded, each with its share in the tool's single vector."""
 
 
 RECIPE_VERSION = "texts 2"
-"""Which way of making texts vectors were made by; another way needs another name."""
+"""Part of the cache keys: change it whenever `embedding_texts` produces other texts."""
 
 
 def embedding_input(tool: Tool) -> str:
-    """All that the texts of a tool are made of, and how: the same origin gives the same texts."""
+    """Everything that `embedding_texts` depends on: equal inputs give equal texts."""
     parts = (RECIPE_VERSION, tool.name, tool.description, tool.parameters.text, *tool.phrases)
     return "\2".join(parts)
 
 
+# Each text stresses another part of a tool, and the cuts keep a long description from drowning the
+# name. docs/decisions/ranking.md has the effect of leaving out each of the four.
 def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
-    """What is encoded for a tool, with the share of each text in its one vector."""
+    """The texts that are encoded for a tool, with the share of each in its single vector."""
     name = split_identifiers(tool.name) or tool.name
     description = tool.description.strip()
     outer = tool.parameters.top_level()
@@ -113,11 +136,14 @@ def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
 
 
 def _describe_parameters(parameters: Sequence[Parameter]) -> str:
-    """The arguments a call cannot do without, in words; optional ones are often boilerplate."""
-    needed = [p for p in parameters if p.required] or parameters[:3]
-    return "; ".join(f"{split_identifiers(p.name)}: {p.description[:80]}" for p in needed[:8])
+    """The required parameters in words."""
+    # Optional ones (tenant, retries, authentication) are often the same for every tool of a catalog
+    # and would make all vectors alike.
+    required = [p for p in parameters if p.required] or parameters[:3]
+    return "; ".join(f"{split_identifiers(p.name)}: {p.description[:80]}" for p in required[:8])
 
 
 def _phrase_texts(phrases: Sequence[str]) -> Iterator[tuple[str, float]]:
+    # All phrases together have a third of the vector: 0.7 beside the 1.4 of the other texts.
     for phrase in phrases[:20]:
         yield phrase[:600], 0.7 / min(len(phrases), 20)

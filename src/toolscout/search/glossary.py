@@ -1,4 +1,4 @@
-"""The catalog's words by what they mean, so that words of another language can be read as them."""
+"""Vectors of the catalog's words, to translate query words of other languages into them."""
 
 from __future__ import annotations
 
@@ -12,105 +12,119 @@ import numpy as np
 
 from ..catalog.tool import Tool
 from .analyzer import MARKS, needs_bigrams, split_identifiers, terms
-from .embedders.embedder import Floats
+from .arrays import Floats
 from .variants import canonical_word
 from .vectors import one_thread
 
-_MOST_WORDS = 3_000
-_MOST_TOOLS = 2_000
-_TEXT_CAP = 2_000
+# Encoding words takes time, so a large catalog is sampled: its most common words are enough.
+_MAX_WORDS = 3_000
+_MAX_TOOLS = 2_000
+_MAX_DESCRIPTION_CHARS = 2_000
+# Unicode normalisation of unusual combining marks takes quadratic time.
 _MAX_QUERY_CHARS = 1_000
-_SHORTEST = 3
-_CROWDING_SAMPLE = 1_000
+_MIN_WORD_CHARS = 3
+# Hubness: the mean similarity to the nearest 25 of the 1,000 most common words.
+_HUBNESS_SAMPLE = 1_000
 _NEIGHBOURS = 25
-_CLOSE = 0.08
+# A second translation counts only if it is nearly as good as the first.
 _MAX_TRANSLATIONS = 2
+_TRANSLATION_MARGIN = 0.08
+# The glossary is built again when the vocabulary has grown by five percent.
 _REBUILD_GROWTH = 1.05
 
 _WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
-# What stands for a word where no blanks do: runs of Han, of Katakana, of Hangul.
+# Stand-ins for words in scripts without spaces: runs of Han, Katakana or Hangul.
 _RUNS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+|[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}")
 
 Translations = Mapping[str, float]
-"""Terms of the catalog that a word may mean, and the share of each."""
+"""The catalog's terms that a word may mean, each with its share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Glossary:
-    """Terms of a catalog, the word each stands for, and its vector.
+    """The most common terms of a catalog, the word that each stands for, and its vector.
 
-    `crowding` is how near each has the nearest of the commonest: a word that is near to everything
-    means little. `size` is how large the vocabulary was.
+    `hubness` is how close each word is to its nearest neighbours among the most common words.
+    `size` is the size of the vocabulary at the time.
     """
 
     terms: Sequence[str]
     words: Sequence[str]
     vectors: Floats
-    crowding: Floats
+    hubness: Floats
     size: int
 
     @classmethod
     def of(cls, words: Mapping[str, str], vectors: Floats, *, size: int) -> Glossary:
-        """A glossary of terms, each with its word, and the vectors of the words, of length one."""
-        others = vectors[:_CROWDING_SAMPLE]
+        """Build a glossary from words by term, and the unit vectors of the words."""
+        others = vectors[:_HUBNESS_SAMPLE]
         first = max(0, len(others) - _NEIGHBOURS)
         with one_thread():
-            likeness = vectors @ others.T
-        np.fill_diagonal(likeness, -1)  # nothing crowds itself
-        likeness.partition(first, axis=1)
-        crowding = likeness[:, first:].mean(axis=1)
-        return cls(tuple(words), tuple(words.values()), vectors, crowding, size)
+            similarity = vectors @ others.T
+        np.fill_diagonal(similarity, -1)  # a word is not its own neighbour
+        similarity.partition(first, axis=1)
+        hubness = similarity[:, first:].mean(axis=1)
+        return cls(tuple(words), tuple(words.values()), vectors, hubness, size)
 
     def is_outgrown(self, size: int) -> bool:
-        """Whether the vocabulary has grown by so much that a new glossary pays."""
+        """Whether the vocabulary has grown so much that a new glossary pays."""
         return size > _REBUILD_GROWTH * self.size
 
-    def translations(self, vectors: Floats, *, least: float) -> list[Translations]:
-        """What each of some words may mean: the nearest terms, if they are near enough at all."""
+    def translations(self, vectors: Floats, *, min_similarity: float) -> list[Translations]:
+        """The nearest terms of each word, if any are near enough."""
         with one_thread():
-            likeness = vectors @ self.vectors.T
-        standing = likeness - self.crowding
+            similarity = vectors @ self.vectors.T
+        # Hubness correction: some words, mostly odd tokens, are close to everything and would be
+        # chosen for everything. Taking off the mean similarity to their neighbours is the target
+        # side of CSLS (Conneau et al., 2018, "Word translation without parallel data"). The query
+        # side would be the same for all candidates and changes no order.
+        corrected = similarity - self.hubness
         found: list[Translations] = []
-        for like, stands in zip(likeness, standing, strict=True):
-            best: list[int] = np.argsort(-stands)[:_MAX_TRANSLATIONS].tolist()
-            lowest = stands[best[0]] - _CLOSE
-            kept = [p for p in best if like[p] >= least and stands[p] >= lowest]
-            found.append({self.terms[place]: 1 / len(kept) for place in kept})
+        for row, scores in zip(similarity, corrected, strict=True):
+            best: list[int] = np.argsort(-scores)[:_MAX_TRANSLATIONS].tolist()
+            lowest = scores[best[0]] - _TRANSLATION_MARGIN
+            chosen = [p for p in best if row[p] >= min_similarity and scores[p] >= lowest]
+            found.append({self.terms[place]: 1 / len(chosen) for place in chosen})
         return found
 
 
 def common_words(tools: Collection[Tool]) -> dict[str, str]:
-    """The commonest terms of a catalog, each with the word that it mostly stands for."""
+    """The most common terms of a catalog, each with the word that it usually stands for.
+
+    The word is encoded, not the term: encoders know words, not stems.
+    """
     counts: Counter[str] = Counter()
-    step = -(-len(tools) // _MOST_TOOLS)
+    step = -(-len(tools) // _MAX_TOOLS)
     for tool in list(tools)[:: step or 1]:
-        texts = (tool.name, tool.title, tool.description[:_TEXT_CAP], *tool.phrases)
+        texts = (tool.name, tool.title, tool.description[:_MAX_DESCRIPTION_CHARS], *tool.phrases)
         counts.update(_WORD.findall(" ".join(texts)))
     forms: dict[str, Counter[str]] = {}
     for written, count in counts.items():
         words = split_identifiers(written).casefold().split()
         for word in " ".join(map(canonical_word, words)).split():
             for term in terms(word):
-                if term.isalpha() and len(term) >= (_SHORTEST if term < "\u0250" else 2):
+                # U+0250 is the end of the Latin letters; in other scripts two characters are a
+                # word.
+                if term.isalpha() and len(term) >= (_MIN_WORD_CHARS if term < "\u0250" else 2):
                     form = term if needs_bigrams(term) else word
                     forms.setdefault(term, Counter())[form] += count
-    ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MOST_WORDS]
+    ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MAX_WORDS]
     return {term: min(forms[term], key=lambda w: (-forms[term][w], w)) for term in ordered}
 
 
 def split_words(text: str) -> Iterator[str]:
-    """The words that a text begins with, accents and all; without blanks what may be words."""
-    start = text[
-        :_MAX_QUERY_CHARS
-    ]  # bringing odd marks into order takes a time that grows with its square
+    """The words at the beginning of a text, with accents; runs of characters without spaces."""
+    # Accents stay, unlike in the index: the encoder knows the words as people write them.
+    start = text[:_MAX_QUERY_CHARS]
     for word in _WORD.findall(unicodedata.normalize("NFKC", start).casefold()):
         yield from _split_runs(word) if needs_bigrams(word) else (word,)
 
 
 def _split_runs(text: str) -> Iterable[str]:
+    # Most Chinese words have two characters: longer runs of Han are also looked up as pairs.
     for run in _RUNS.findall(text):
         is_han = run[0] > "\u33ff" and run[0] < "\uac00"
-        if not is_han or len(run) <= _SHORTEST:
+        if not is_han or len(run) <= _MIN_WORD_CHARS:
             yield run
-        if is_han and len(run) >= _SHORTEST:
+        if is_han and len(run) >= _MIN_WORD_CHARS:
             yield from (run[i : i + 2] for i in range(len(run) - 1))

@@ -1,4 +1,4 @@
-"""What a search gives back: hits that say why, and how sure the whole is."""
+"""Search results: hits with their reasons, and the confidence in the whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..catalog.tool import Tool
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a tool was found: which arm, in which field, by which words, how much it gave."""
+    """Why a tool was found: by which ranker, in which field, by which words, with what score."""
 
     arm: str
     field: str = ""
@@ -24,19 +24,22 @@ class Reason:
         return f"{self.arm}{where}{what}"
 
 
-@dataclass(slots=True, unsafe_hash=True)  # not frozen: of these a search makes the most
+# Not frozen: a frozen dataclass takes longer to create, and a search creates more of these than of
+# anything else.
+@dataclass(slots=True, unsafe_hash=True)
 class Hit:
-    """One tool that fits; `score` orders hits of one search and means nothing across searches."""
+    """A tool that was found; `score` orders the hits of one search and means nothing beyond it."""
 
     tool: Tool
     score: float
+    # A function, because most callers never look at the reasons.
     reasons: Callable[[], tuple[Reason, ...]] = field(
         default=tuple[Reason, ...], compare=False, repr=False
     )
 
     @property
     def why(self) -> tuple[Reason, ...]:
-        """What spoke for it, worked out when asked."""
+        """Why the tool was found, computed on access."""
         return self.reasons()
 
     @property
@@ -46,13 +49,14 @@ class Hit:
 
 
 class Evidence(NamedTuple):
-    """What confidence is judged by, all of it about the best hit.
+    """The facts about the best hit from which the confidence is computed.
 
-    `similarity` is the cosine of its vector with the closest view of the request (none without
-    vectors), `meaning` and `words` are what the two arms gave it in standard deviations, `coverage`
-    is the share of the request's words that the catalog knows, `share` the share that the tool has,
-    `named` the share of the words of its name, without its server, that the request says, and
-    `tools` how many the whole catalog has: among few, the same standard deviations mean more.
+    - `similarity`: cosine with the closest view of the request; None without vectors
+    - `meaning`, `words`: z-scores from the embedder and from the words
+    - `coverage`: the share of the request's words, by idf, that the catalog knows
+    - `share`: the share of the request's words, by idf, that the tool has
+    - `named`: the share of the words in its name (without the server) that the request contains
+    - `tools`: the size of the catalog; z-scores cannot grow large among a few tools
     """
 
     similarity: float | None = None
@@ -66,12 +70,13 @@ class Evidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The answer to one search.
+    """The results of one search.
 
-    `confidence` in [0, 1] is the chance that the right tool is among the hits; `near` has the
-    next names after them; `notes` says what a reader should know (a repaired typo, vectors that
-    are not there yet); `evidence` is what the confidence was judged by. Hits that were selected by
-    name are all there, whatever the limit: then `is_selection` is true.
+    `confidence` in [0, 1] is the estimated probability that the right tool is among the hits.
+    `near` lists the names that come after the hits. `notes` are for the reader, for example about a
+    corrected typo or vectors that are not ready. `evidence` is the basis of the confidence. If a
+    query selects tools by name, `is_selection` is true and `hits` has all of them, whatever the
+    limit.
     """
 
     query: str

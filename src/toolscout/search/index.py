@@ -1,4 +1,4 @@
-"""The index: what search knows of a catalog, as snapshots that share nearly everything."""
+"""The index of a catalog: immutable snapshots that share what only grows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from ..catalog.names import normalise_name, qualify_name
 from ..catalog.tool import Tool
+from .arrays import Floats, Ints, Mask
 from .embedders.embedder import dimension_error
 from .fields import weigh_terms
 from .glossary import Glossary
@@ -17,19 +17,19 @@ from .lexicon import Lexicon, RemovedTermStats, Term
 from .postings import Segment, Vocabulary, build_segment, compact_segments, merge_small_segments
 from .vectors import Vectors
 
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-
-_SLACK = 256
+# Removed tools keep their slots until a third as many of them as of live ones has piled up; small
+# catalogs do not compact below this number.
+_MAX_DEAD_SLOTS = 256
+# Tools are weighed in chunks: large enough for NumPy to be fast, small enough for little memory.
 _CHUNK = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class SharedTables:
-    """What only grows, and so can serve every snapshot at once.
+    """Tables that only grow, shared by all snapshots.
 
-    A reader looks at slots that its own snapshot says are alive, so what a writer appends later is
-    never seen too early.
+    Readers need no lock: they only use slots that are alive in their own snapshot, so they never
+    see what a writer appends later.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -42,7 +42,7 @@ class SharedTables:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A snapshot: which slots live, their words, their vectors."""
+    """A snapshot of the index: live slots, terms, vectors. A slot is the number of a tool."""
 
     shared: SharedTables = field(default_factory=SharedTables)
     lexicon: Lexicon = field(default_factory=Lexicon)
@@ -58,13 +58,13 @@ class Index:
 
     @property
     def size(self) -> int:
-        """How many slots there are, the dead included."""
+        """The number of slots, dead ones included."""
         return len(self.alive)
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether so many slots are dead that building anew pays."""
-        return self.size - len(self) > max(_SLACK, len(self) // 3)
+        """Whether so many slots are dead that compacting pays."""
+        return self.size - len(self) > max(_MAX_DEAD_SLOTS, len(self) // 3)
 
     def tool(self, slot: int) -> Tool:
         """The tool in a slot."""
@@ -75,42 +75,41 @@ class Index:
         return next(iter(self._alive_slots(self.shared.names.get(name, ()))), None)
 
     def slot_of(self, tool: Tool) -> int:
-        """The slot of this very tool, or -1 if it has gone or changed."""
+        """The slot of this tool object, or -1 if it was removed or replaced."""
         slot = self.slot(tool.name)
         return slot if slot is not None and self.tool(slot) is tool else -1
 
     def slots_by_name(self, spelling: str) -> list[int]:
-        """The living slots whose name is spelled so, in any case style, with or without server."""
+        """The live slots of a name in any case style, with or without its server."""
         return self._alive_slots(self.shared.spellings.get(normalise_name(spelling), ()))
 
     def look_up_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
-        """What each of some words is, if an allowed tool has it."""
-        is_all = allowed is self.alive
-        return (
-            self.lexicon.look_up(texts) if is_all else self.lexicon.look_up_visible(texts, allowed)
-        )
+        """Look up terms; None for each that no allowed tool has."""
+        # The engine passes `alive` itself for callers without restrictions.
+        if allowed is self.alive:
+            return self.lexicon.look_up(texts)
+        return self.lexicon.look_up_visible(texts, allowed)
 
     def find_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
-        """Those of some words that an allowed tool has."""
+        """Look up terms; those that no allowed tool has are left out."""
         return [term for term in self.look_up_terms(texts, allowed) if term is not None]
 
     def with_tools(self, tools: Sequence[Tool]) -> Index:
-        """Index more tools; the cost follows their number, not the catalog's."""
+        """Index more tools; the cost depends on their number, not on the size of the catalog."""
         if not tools:
             return self
         start, end = self.size, self.size + len(tools)
         segments = list(self.lexicon.segments)
-        del self.shared.tools[start:]  # what an update that failed half-way may have left
+        del self.shared.tools[start:]  # an update that failed may have left some
         for first in range(0, len(tools), _CHUNK):
-            some = tools[first : first + _CHUNK]
-            for tool in some:
+            chunk = tools[first : first + _CHUNK]
+            for tool in chunk:
                 self._assign_slot(tool)
-            weighed = weigh_terms(some, self.shared.vocabulary)
-            segments.append(build_segment(start + first, len(some), weighed))
+            weighed = weigh_terms(chunk, self.shared.vocabulary)
+            segments.append(build_segment(start + first, len(chunk), weighed))
             segments = list(merge_small_segments(segments))
-        known = self.shared
-        servers = _assign_numbers(known.servers, (t.server for t in tools))
-        categories = _assign_numbers(known.categories, (t.category for t in tools))
+        servers = _assign_numbers(self.shared.servers, (t.server for t in tools))
+        categories = _assign_numbers(self.shared.categories, (t.category for t in tools))
         alive = np.concatenate([self.alive, np.ones(len(tools), np.bool_)])
         server = np.concatenate([self.server, servers])
         return replace(
@@ -126,32 +125,34 @@ class Index:
         )
 
     def without_tools(self, names: Iterable[str]) -> Index:
-        """Take tools out; their postings stay until the index is built anew, unseen."""
+        """Remove tools; their postings stay, out of reach, until the index is compacted."""
         gone = [slot for n in dict.fromkeys(names) if (slot := self.slot(n)) is not None]
         if not gone:
             return self
-        self.shared.vocabulary.has_lost = True
-        lost, alive = dict(self.lexicon.removed), self.alive.copy()
+        self.shared.vocabulary.has_removals = True
+        removed, alive = dict(self.lexicon.removed), self.alive.copy()
         for slot in gone:
             alive[slot] = False
+            # A tool's weights depend on the tool alone, so weighing it again gives exactly what the
+            # segments' sums contain.
             _, terms, weights, _ = weigh_terms([self.tool(slot)], self.shared.vocabulary)
             for number, weight in zip(terms.tolist(), weights.tolist(), strict=True):
-                count, total, squares = lost.get(number, (0, 0.0, 0.0))
-                lost[number] = (count + 1, total + weight, squares + weight * weight)
+                count, total, squares = removed.get(number, (0, 0.0, 0.0))
+                removed[number] = (count + 1, total + weight, squares + weight * weight)
         dead = np.array(gone, np.int32)
         vectors = {name: v.drop(dead) for name, v in self.vectors.items()}
         return replace(
             self,
             lexicon=self._make_lexicon(
-                self.lexicon.segments, lost, self.size, len(self) - len(gone)
+                self.lexicon.segments, removed, self.size, len(self) - len(gone)
             ),
             server_count=_count_distinct(self.server[alive]),
             alive=alive,
             vectors=vectors,
         )
 
-    def with_vectors(self, name: str, slots: Ints, vectors: npt.NDArray[np.float32]) -> Index:
-        """Fill in vectors of one embedder."""
+    def with_vectors(self, name: str, slots: Ints, vectors: Floats) -> Index:
+        """Add vectors of one embedder."""
         width = vectors.shape[1]
         known = self.vectors.get(name) or Vectors.empty(width).resize(self.size)
         if known.dimensions != width:
@@ -159,29 +160,30 @@ class Index:
         return replace(self, vectors={**self.vectors, name: known.put(slots, vectors)})
 
     def with_glossary(self, name: str, glossary: Glossary) -> Index:
-        """Take over what one embedder knows of the words."""
+        """Set the glossary of one embedder."""
         return replace(self, glossaries={**self.glossaries, name: glossary})
 
     def vector_count(self, name: str) -> int:
-        """How many tools one embedder has vectors for."""
+        """The number of tools with a vector from one embedder."""
         known = self.vectors.get(name)
         return 0 if known is None else known.count
 
     def vector_mask(self, name: str) -> Mask:
-        """The slots that one embedder has vectors for."""
+        """The slots with a vector from one embedder."""
         known = self.vectors.get(name)
         return np.zeros(self.size, np.bool_) if known is None else known.present
 
     def slots_without_vectors(self, name: str) -> list[int]:
-        """The living slots that one embedder has no vector for yet."""
+        """The live slots without a vector from one embedder."""
         return np.flatnonzero(self.alive & ~self.vector_mask(name)).tolist()
 
     def compact(self) -> Index:
-        """The same tools in slots closed up; nothing is read or weighed again."""
+        """Renumber the live tools without gaps; nothing is analysed or weighed again."""
         living = np.flatnonzero(self.alive).astype(np.int32)
         old = self.shared
         segments = (compact_segments(self.lexicon.segments, self.alive),) if len(living) else ()
         after = Index(
+            # New tables for whatever refers to slots; older snapshots keep using the old ones.
             shared=replace(old, tools=[], names={}, spellings={}),
             lexicon=self._make_lexicon(segments, {}, len(living), len(living)),
             server_count=self.server_count,
@@ -199,22 +201,24 @@ class Index:
         return [s for s in slots if s < self.size and self.alive[s]]
 
     def _make_lexicon(
-        self, segments: tuple[Segment, ...], lost: RemovedTermStats, size: int, count: int
+        self, segments: tuple[Segment, ...], removed: RemovedTermStats, size: int, count: int
     ) -> Lexicon:
-        return Lexicon(self.shared.vocabulary, segments, lost, size=size, count=count)
+        return Lexicon(self.shared.vocabulary, segments, removed, size=size, count=count)
 
     def _assign_slot(self, tool: Tool) -> None:
-        """Give a tool the next slot, under all it may be called."""
+        """Give a tool the next slot, and register all its names."""
         shared = self.shared
         slot = len(shared.tools)
         shared.tools.append(tool)
+        # Tuples are replaced, never changed: a reader in another thread sees the old or the new
+        # one.
         shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
         for spelling in {normalise_name(n) for n in _tool_names(tool)}:
             shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
 
 
 def _tool_names(tool: Tool) -> tuple[str, str, str]:
-    """What a tool may be called: its name, that without its server, and with it."""
+    """The names of a tool: as given, without its server, and with it."""
     return tool.name, tool.local_name, qualify_name(tool.server, tool.local_name)
 
 

@@ -1,4 +1,4 @@
-"""What the words of queries are to one snapshot: which tools have them, and how much that says."""
+"""Term lookup in one snapshot: postings, idf and score statistics, for all tools or a caller's."""
 
 from __future__ import annotations
 
@@ -8,61 +8,60 @@ from math import log
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from .arrays import Floats, Ints, Mask
 from .kernel import PostingList
-from .postings import Floats, Ints, Segment, SegmentPostings, Vocabulary
+from .postings import Segment, SegmentPostings, Vocabulary
 
+# Caches for this many allow masks; beyond it all are dropped, so memory stays bounded.
 _MAX_VISIBLE_TERMS = 64
+# A shorter posting list is scored faster than it is copied.
 _MIN_POSTINGS_TO_NARROW = 64
 
-Mask = npt.NDArray[np.bool_]
-
 RemovedTermStats = Mapping[int, tuple[int, float, float]]
-"""What dead slots had of each term: how many had it, the sum of its weights, and of the squares."""
+"""By term, what removed tools contributed: document count, sum of weights, sum of squares."""
 
 
 class Term(NamedTuple):
-    """A word as one snapshot knows it; words sort by how rare they are.
+    """A term of one snapshot with its postings; terms sort by document frequency, rarest first."""
 
-    So many living `tools` have it; `postings` tell in which fields.
-    """
-
+    # The order of the fields matters: the kernel needs the rarest terms first, and ties are broken
+    # by text. Texts are unique, so the posting lists are never compared.
     document_frequency: int
     text: str
     posting_list: PostingList
     segment_postings: tuple[SegmentPostings, ...]
 
-    def restrict_to(self, sight: VisibleTerms) -> Term | None:
-        """The same word to a caller, if a tool in sight has it.
-
-        How rare it is stays; who sees little need not read of the many tools out of sight.
-        """
+    def restrict_to(self, visible: VisibleTerms) -> Term | None:
+        """The term for one caller; None if no visible tool has it."""
+        # idf, mean and variance stay those of the whole catalog: every caller is scored on the same
+        # scale, however few tools are visible.
         slots, weights, worth, idf, mean, variance, _ = self.posting_list
-        is_seen = sight.mask.take(slots)
-        if len(slots) <= _MIN_POSTINGS_TO_NARROW or not sight.is_narrow:
-            return self if 1 in is_seen.tobytes() else None
-        few = slots.compress(is_seen)
+        is_visible = visible.mask.take(slots)
+        if len(slots) <= _MIN_POSTINGS_TO_NARROW or not visible.is_narrow:
+            return self if 1 in is_visible.tobytes() else None  # faster than is_visible.any()
+        few = slots.compress(is_visible)
         if not len(few):
             return None
-        word = PostingList.of(few, weights.compress(is_seen), worth, idf, mean, variance)
-        return Term(self.document_frequency, self.text, word, self.segment_postings)
+        narrowed = PostingList.of(few, weights.compress(is_visible), worth, idf, mean, variance)
+        return Term(self.document_frequency, self.text, narrowed, self.segment_postings)
 
     def scale(self, share: float) -> Term:
-        """The same word where it counts only for a share."""
+        """The same term with only a share of its score."""
         if share == 1:
             return self
         slots, weights, worth, idf, mean, variance, _ = self.posting_list
-        told = share * worth, idf, share * mean, share * share * variance
-        return self._replace(posting_list=PostingList.of(slots, weights, *told))
+        numbers = share * worth, idf, share * mean, share * share * variance
+        return self._replace(posting_list=PostingList.of(slots, weights, *numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class VisibleTerms:
-    """What a caller sees of one snapshot: the `words` of the catalog, if a tool in sight has them.
+    """The caches for one allow mask over one snapshot.
 
-    `slips` are words with the term and the word that each is read as. All are worked out once. It
-    `is_narrow` if most tools are out of sight.
+    `terms` are the looked-up terms, None where no visible tool has them. `corrections` are the
+    looked-up typos, each with the term and the word that it stands for. `is_narrow` says that most
+    tools are hidden.
     """
 
     mask: Mask
@@ -75,9 +74,10 @@ class VisibleTerms:
 
 @dataclass(frozen=True, slots=True)
 class Lexicon:
-    """The words of one snapshot, looked up once each; the dead count as if they had never been.
+    """The terms of one snapshot, each looked up once; removed tools leave no trace in them.
 
-    `size` counts slots and `count` the living; `lost` corrects the postings' statistics.
+    `size` is the number of slots, `count` the number of live ones. `removed` is subtracted from the
+    statistics of the segments, which still contain removed tools.
     """
 
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
@@ -89,43 +89,48 @@ class Lexicon:
     _visible_by_mask: dict[int, VisibleTerms] = field(default_factory=dict[int, "VisibleTerms"])
 
     def look_up(self, texts: Iterable[str]) -> list[Term | None]:
-        """What each of some words is, if living tools have it."""
-        seen, numbers = self._cache, self.vocabulary.numbers
-        return [seen[t] if t in seen else self.get(t) if t in numbers else None for t in texts]
+        """Look up terms; None for each that no live tool has."""
+        # Inlined `get`: most terms of a query are cached or unknown, and need no call each.
+        cache, numbers = self._cache, self.vocabulary.numbers
+        return [cache[t] if t in cache else self.get(t) if t in numbers else None for t in texts]
 
     def look_up_visible(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
-        """What each of some words is, if an allowed tool has it; asked for once for a mask."""
-        sight = self.visible_terms(allowed)
-        known, numbers = sight.terms, self.vocabulary.numbers
+        """Look up terms; None for each that no allowed tool has."""
+        visible = self.visible_terms(allowed)
+        cache, numbers = visible.terms, self.vocabulary.numbers
         return [
-            known[t] if t in known else self._get_visible(t, sight) if t in numbers else None
+            cache[t] if t in cache else self._get_visible(t, visible) if t in numbers else None
             for t in texts
         ]
 
     def visible_terms(self, allowed: Mask) -> VisibleTerms:
-        """What is remembered of a caller's view."""
-        sight = self._visible_by_mask.get(id(allowed))
-        if sight is None:  # the mask is kept with its answers, so that its id stays its own
+        """The caches for an allow mask."""
+        # Keyed by identity, because hashing or comparing a mask takes as long as a lookup. The
+        # value holds the mask: while it is alive, no other mask can get its id.
+        visible = self._visible_by_mask.get(id(allowed))
+        if visible is None:
             if len(self._visible_by_mask) >= _MAX_VISIBLE_TERMS:
                 self._visible_by_mask.clear()
             is_narrow = 2 * np.count_nonzero(allowed) < len(allowed)
-            sight = self._visible_by_mask[id(allowed)] = VisibleTerms(allowed, bool(is_narrow))
-        return sight
+            visible = self._visible_by_mask[id(allowed)] = VisibleTerms(allowed, bool(is_narrow))
+        return visible
 
     def get(self, text: str) -> Term | None:
-        """A word, if a living tool has it."""
+        """Look up a term; None if no live tool has it."""
         if text in self._cache:
             return self._cache[text]
         number = self.vocabulary.numbers.get(text)
-        if number is None or not self.count:  # words of strangers are not kept
+        # Unknown words are not cached: queries bring ever new ones, and the cache would never stop
+        # growing.
+        if number is None or not self.count:
             return None
         term = self._cache[text] = self._build_term(text, number)
         return term
 
-    def _get_visible(self, text: str, sight: VisibleTerms) -> Term | None:
+    def _get_visible(self, text: str, visible: VisibleTerms) -> Term | None:
         term = self.get(text)
         if term is not None:
-            term = sight.terms[text] = term.restrict_to(sight)
+            term = visible.terms[text] = term.restrict_to(visible)
         return term
 
     def _build_term(self, text: str, number: int) -> Term | None:
@@ -135,20 +140,23 @@ class Lexicon:
             return None
         count, total, squares = _sum_statistics(postings)
         if number in self.removed:
-            gone, less, fewer = self.removed[number]
-            count, total, squares = count - gone, total - less, squares - fewer
+            gone, gone_total, gone_squares = self.removed[number]
+            count, total, squares = count - gone, total - gone_total, squares - gone_squares
         if count <= 0:
             return None
+        # The idf of BM25 in Lucene's form, which the 1 keeps positive even for a term that every
+        # tool has: log(1 + (N - n + 0.5) / (n + 0.5)).
         idf = log(1 + (self.count - count + 0.5) / (count + 0.5))
+        # Mean and variance of the term's score over all N tools, those without it counting as 0.
         mean = total / self.count
         variance = idf * idf * max(0.0, squares / self.count - mean * mean)
         slots, weights = _join_postings(postings)
-        word = PostingList.of(slots, weights, idf, idf, idf * mean, variance)
-        return Term(count, text, word, postings)
+        posting_list = PostingList.of(slots, weights, idf, idf, idf * mean, variance)
+        return Term(count, text, posting_list, postings)
 
 
 def _sum_statistics(postings: Sequence[SegmentPostings]) -> tuple[int, float, float]:
-    """How many tools have a term, the sum of its weights there, and of their squares."""
+    """The document frequency of a term, the sum of its weights, and the sum of their squares."""
     if len(postings) == 1:
         _, start, end, total, squares = postings[0]
         return end - start, total, squares
@@ -157,7 +165,7 @@ def _sum_statistics(postings: Sequence[SegmentPostings]) -> tuple[int, float, fl
 
 
 def _join_postings(postings: Sequence[SegmentPostings]) -> tuple[Ints, Floats]:
-    """The slots of all segments that have a term, and its weights."""
+    """The slots and weights of a term over all segments."""
     if len(postings) == 1:
         return postings[0].slots, postings[0].weights
     slots = np.concatenate([p.slots for p in postings])

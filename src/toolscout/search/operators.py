@@ -1,4 +1,4 @@
-"""The signs in a query of plain words: which of them are surely meant, and what they say."""
+"""Operators in a query: filters, required and excluded terms, phrases."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import Literal
 TokenKind = Literal["word", "phrase", "required", "excluded", "server", "category"]
 
 _FILTER_KINDS: tuple[TokenKind, ...] = ("server", "category", "excluded")
+# In a query of so few words a minus is meant as an operator wherever it stands.
 _MAX_SHORT_QUERY_WORDS = 6
 _MAX_LEADING_OPERATORS = 100
+
+# Parts of the grammar. A token ends at a space or the end of the text; punctuation before that is
+# not part of it. A filter value and a term need a letter: `-5` and `server:80` are words.
 _END = r"(?=[,;.!?]*(?:\s|$))"
 _PHRASE = r'"(?=[^"\s,;.!?])[^"\n]*"'
 _VALUE = r"(?=[\w.\-/&@+]*[^\W\d])\w(?:[\w.\-/&@+]*[\w+])?"
@@ -27,7 +31,7 @@ _BARE = re.compile(rf"{_TERM}{_END}")
 
 @dataclass(frozen=True, slots=True)
 class QueryToken:
-    """One token of a query: what it is, what it names, and where it stands."""
+    """A token of a query: its kind, its values, and its position."""
 
     kind: TokenKind
     values: tuple[str, ...]
@@ -36,8 +40,9 @@ class QueryToken:
 
 
 def split_leading_operators(text: str) -> tuple[tuple[QueryToken, ...], str]:
-    """The filters and exclusions in front of a query, and what follows them."""
+    """The filters and exclusions at the beginning of a query, and the rest."""
     found: list[QueryToken] = []
+    # In a text of several lines a minus may be a bullet.
     allowed = _FILTER_KINDS if "\n" not in text else _FILTER_KINDS[:2]
     position = 0
     while len(found) < _MAX_LEADING_OPERATORS and (match := _TOKEN.match(text, position)):
@@ -50,51 +55,50 @@ def split_leading_operators(text: str) -> tuple[tuple[QueryToken, ...], str]:
 
 
 def tokenize_query(text: str) -> tuple[QueryToken, ...]:
-    """Every token of a text, with the signs that only look like operators read as words."""
+    """All tokens of a text; a minus that is probably a dash or a bullet makes a word."""
     tokens = [_make_token(match) for match in _TOKEN.finditer(text)]
-    minus = set(_exclusions(text, tokens))
+    exclusions = set(_exclusions(text, tokens))
     return tuple(
-        replace(token, kind="word") if token.kind == "excluded" and i not in minus else token
+        replace(token, kind="word") if token.kind == "excluded" and i not in exclusions else token
         for i, token in enumerate(tokens)
     )
 
 
 def find_phrases(text: str) -> tuple[str, ...]:
-    """The different phrases of a text that has no other operators."""
-    if '"' not in text:
-        return ()
+    """The distinct phrases of a text that has no other operators."""
     found = [phrase[1:-1].strip() for phrase in _PHRASES.findall(text) if phrase]
     return tuple(dict.fromkeys(filter(None, found)))
 
 
 def strip_operators(text: str, tokens: Iterable[QueryToken]) -> str:
-    """The text for ranking: filters and exclusions gone, the terms of `+` without their sign."""
-    kept: list[str] = []
+    """The text for ranking: without filters and exclusions, required terms without the plus."""
+    pieces: list[str] = []
     position = 0
     for token in tokens:
         if token.kind == "required":
-            kept.append(text[position : token.start])
+            pieces.append(text[position : token.start])
             position = token.start + 1
         elif token.kind in _FILTER_KINDS:
-            kept.append(text[position : token.start].rstrip() + " ")
+            pieces.append(text[position : token.start].rstrip() + " ")
             position = _skip_spaces(text, token.end)
-    return "".join((*kept, text[position:])).strip()
+    return "".join((*pieces, text[position:])).strip()
 
 
 def restore_plus_signs(words: str, required: Iterable[str]) -> str:
-    """Words with a plus put back before the terms that are required, in their order."""
+    """Put a plus before the required terms of a text, in their order."""
+    # One iterator for all terms: each search goes on where the last one stopped.
     tokens = iter(tokenize_query(words))
-    marks = [
+    positions = [
         next((token.start for token in tokens if _term_of(words, token) == term), -1)
         for term in required
     ]
-    for mark in sorted(set(marks) - {-1}, reverse=True):
-        words = f"{words[:mark]}+{words[mark:]}"
+    for position in sorted(set(positions) - {-1}, reverse=True):
+        words = f"{words[:position]}+{words[position:]}"
     return words
 
 
 def quote(value: str) -> str:
-    """A name or term as the grammar reads it back."""
+    """A name or term with quotes if the grammar needs them."""
     plain = len(value) > 2 and re.fullmatch(_VALUE, value) and re.fullmatch(_TERM, value)
     return value if plain else f'"{value}"'
 
@@ -128,7 +132,7 @@ def _make_token(match: re.Match[str]) -> QueryToken:
 
 
 def _make_term_token(kind: TokenKind, term: str, start: int, end: int) -> QueryToken:
-    """A signed term; too short a one is a flag (`-v`), a grade (`+b`) or a sum, hence a word."""
+    """A term with a sign; one that is too short is a flag (`-v`) or a grade (`+b`), so a word."""
     if term.startswith('"'):
         return QueryToken(kind, (term[1:-1].strip(),), start, end)
     return QueryToken(kind if _is_long_enough(term, kind) else "word", (term,), start, end)
@@ -143,11 +147,9 @@ def _split_names(value: str) -> tuple[str, ...]:
 
 
 def _exclusions(text: str, tokens: list[QueryToken]) -> Iterator[int]:
-    """The minus signs that surely exclude: at either end of a query, or anywhere in a short one.
-
-    In the middle of a sentence a minus is a dash, in a text of several lines perhaps a bullet, and
-    with nothing else beside it there would be nothing to search for.
-    """
+    """The places of exclusions: at either end of a query, or anywhere in a short one."""
+    # In the middle of a sentence a minus is a dash, and in a text of several lines it may be a
+    # bullet. A query of nothing but exclusions has nothing to search for, so its words are meant.
     plain = [i for i, t in enumerate(tokens) if t.kind in ("word", "phrase")]
     if "\n" in text or all(t.kind == "excluded" for t in tokens):
         return

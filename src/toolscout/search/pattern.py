@@ -1,4 +1,4 @@
-"""Regular expressions from models and users: linear in time, limited in size, never silent."""
+"""Regular expressions from models and users: linear time, limited size, precise errors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from typing import Any, Protocol, cast
 
 from ..errors import QueryError
 
+# RE2 and not `re`: patterns come from models and clients, and a backtracking engine can take
+# exponential time. RE2 takes linear time, but counted repetitions such as `(.{100}){100}` compile
+# to large programs, so their size is limited too.
 MAX_PATTERN_CHARS = 200
 MAX_PROGRAM_SIZE = 4_000
 _MAX_MEMORY_BYTES = 8 << 20
+# The time budget is checked after each block.
 _BLOCK_BYTES = 256 << 10
 
-# RE2 brings no types: its few members used here are declared by `_Machine`.
+# RE2 has no type hints: the members used here are declared by `_Re2Regex` and `_Re2Match`.
 _re2: Any = import_module("re2")
 
 _TOKEN = re.compile(
     r"""\\Q.*?(?:\\E|\Z) | \\. | \[\^?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\] | \(\?[A-Za-z-]+[:)] | .""",
     re.DOTALL | re.VERBOSE,
 )
-_WHOLE = re.compile(r"^(missing \)|unexpected \)): .*", re.DOTALL)
+# These two messages quote the whole pattern, which says nothing.
+_WITH_WHOLE_PATTERN = re.compile(r"^(missing \)|unexpected \)): .*", re.DOTALL)
 _ANCHORS = {r"\A": "^", r"\z": "$", r"\Z": "$"}
 
 _HINTS = (
@@ -43,9 +48,9 @@ _HINTS = (
 )
 _ADVICE = "Mend the pattern, or ask in plain words."
 
-# What a person would not type by chance in a single word: wildcards, alternatives, an anchor
-# before a word, a class with a count, a flag group.
-_LOOKS = re.compile(
+# What nobody types by accident in a single word: wildcards, alternatives, an anchor before a word,
+# a class with a repetition, a group of flags.
+_PATTERN_SIGNS = re.compile(
     r"""\.[*+] | [\w)\]*+?]\|[\w(\[^.\\] | ^\^\w | \\[wdsWDS][*+?{] | ^\\b\w | \][*+?{]""",
     re.VERBOSE,
 )
@@ -65,14 +70,14 @@ class _Re2Regex(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression that looks at each field of a tool as one line, whatever its case."""
+    """A case-insensitive regular expression that sees each field of a tool as one line."""
 
     source: str
     regex: _Re2Regex
 
     @classmethod
     def of(cls, source: str) -> Pattern:
-        """Read a pattern, or raise QueryError that says where it fails and what to write."""
+        """Compile a pattern; raises QueryError with the position and a hint if it is invalid."""
         if not source:
             raise QueryError("The pattern is empty", hint="Write what to look for, as in /mail/.")
         if len(source) > MAX_PATTERN_CHARS:
@@ -90,14 +95,14 @@ class Pattern:
         return cls(source, _compile(source))
 
     def find(self, text: str) -> str | None:
-        """What the pattern matches first in one field."""
+        """The first match in one field, if any."""
         match = self.regex.search(_encode_line(text))
         return None if match is None else match.group().decode(errors="replace")
 
 
 @dataclass(frozen=True, slots=True)
 class _TextBlock:
-    """A run of tools as one text, a line a field, and where each tool begins."""
+    """Several tools as one text, a line per field, and the start of each tool in it."""
 
     first: int
     text: bytes
@@ -106,7 +111,7 @@ class _TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """The fields of many tools joined, so that a pattern reads them in one pass."""
+    """The fields of many tools joined into blocks, so that a pattern needs few calls."""
 
     blocks: tuple[_TextBlock, ...]
 
@@ -123,11 +128,8 @@ class Haystack:
         budget_seconds: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> list[int]:
-        """Which tools have a field with a match, in their order.
-
-        RE2 needs no more than time linear in the text, but a pattern like `a.{150}b` makes that
-        slow over a large catalog, so the work is bounded as well.
-        """
+        """The tools with a match in any field, by their position in the input."""
+        # Linear time can still be slow: `a.{150}b` over a large catalog. So there is a budget.
         found: list[int] = []
         deadline = clock() + budget_seconds
         for block in self.blocks:
@@ -143,10 +145,11 @@ class Haystack:
 
 
 def looks_like_pattern(text: str) -> bool:
-    """Whether text with no operator around it was surely meant as a pattern, and is one."""
+    """Whether a text without operators was certainly meant as a pattern, and is a valid one."""
     if len(text) > MAX_PATTERN_CHARS:
         return False
-    if _FLAGGED.match(text) is None and (_LOOKS.search(text) is None or len(text.split()) != 1):
+    has_signs = _PATTERN_SIGNS.search(text) is not None and len(text.split()) == 1
+    if _FLAGGED.match(text) is None and not has_signs:
         return False
     return _compile_error(text) is None
 
@@ -172,10 +175,11 @@ def _encode_line(text: str) -> bytes:
     return text.replace("\n", " ").encode(errors="replace")
 
 
-def _search_block(machine: _Re2Regex, block: _TextBlock) -> Iterator[int]:
+def _search_block(regex: _Re2Regex, block: _TextBlock) -> Iterator[int]:
+    # After a match the search goes on at the next tool: one match per tool is enough.
     position, end = 0, block.starts[-1]
     while position < end:
-        match = machine.search(block.text, position)
+        match = regex.search(block.text, position)
         if match is None or match.start() >= end:
             return
         index = bisect_right(block.starts, match.start()) - 1
@@ -185,48 +189,42 @@ def _search_block(machine: _Re2Regex, block: _TextBlock) -> Iterator[int]:
 
 @lru_cache(maxsize=256)
 def _compile_error(source: str) -> str | None:
-    """Why a pattern cannot be used, in RE2's words, or nothing."""
-    return _try_compile(source)
-
-
-def _try_compile(source: str) -> str | None:
+    """RE2's message about an invalid pattern; None if it is valid."""
     try:
-        machine = _compile(source)
+        regex = _compile(source)
     except UnicodeEncodeError:
         return "not valid Unicode text"
     except _re2.error as error:
         cause = str(error.args[0], "utf-8", "replace")
-        return _WHOLE.sub(r"\1", cause)
-    return None if machine.programsize <= MAX_PROGRAM_SIZE else "pattern too large"
+        return _WITH_WHOLE_PATTERN.sub(r"\1", cause)
+    return None if regex.programsize <= MAX_PROGRAM_SIZE else "pattern too large"
 
 
 def _compile(source: str) -> _Re2Regex:
     options = _re2.Options()
     options.case_sensitive = False
-    options.never_nl = True
+    options.never_nl = True  # no match across lines, that is across fields or tools
     options.never_capture = True
     options.log_errors = False
     options.max_mem = _MAX_MEMORY_BYTES
-    return cast("_Re2Regex", _re2.compile(f"(?m){_translate_anchors(source)}", options))
+    return cast("_Re2Regex", _re2.compile(f"(?m){_TOKEN.sub(_translate_token, source)}", options))
 
 
-def _translate_anchors(source: str) -> str:
-    """Anchors of the whole text become anchors of a line, which is what a field is."""
-    return _TOKEN.sub(lambda match: _translate_token(match.group()), source)
-
-
-def _translate_token(part: str) -> str:
+def _translate_token(match: re.Match[str]) -> str:
+    """Replace an anchor of the whole text by one of a line, since a field is a line."""
+    part = match.group()
     if part in _ANCHORS:
         return _ANCHORS[part]
     if not part.startswith("(?"):
         return part
+    # A group of flags: `m` is dropped, because the anchors rely on multi-line mode.
     on, _, off = part[2:-1].replace("m", "").partition("-")
     flags = f"{on}-{off}" if off else on
     return f"(?{flags}{part[-1]}" if flags or part[-1] == ":" else "(?:)"
 
 
 def _error_position(source: str, cause: str) -> int:
-    """The index of what RE2 stumbled over; it names the fragment but not the place."""
+    """The position of an error; RE2 reports the fragment but not its position."""
     kind, _, fragment = cause.partition(": ")
     if kind == "missing )":
         return _open_group_position(source)
@@ -234,13 +232,13 @@ def _error_position(source: str, cause: str) -> int:
         return max(0, len(source) - len(fragment))
     if not fragment and kind != "unexpected )":
         return len(source) - 1 if kind.startswith("trailing") else 0
-    lengths = (n for n in range(1, len(source) + 1) if _try_compile(source[:n]) == cause)
-    length = next(lengths, len(source))
-    return max(0, source.rfind(fragment or ")", 0, length))
+    # The shortest prefix with the same error ends at the fragment. Prefixes are not worth caching.
+    ends = (n for n in range(1, len(source) + 1) if _compile_error.__wrapped__(source[:n]) == cause)
+    return max(0, source.rfind(fragment or ")", 0, next(ends, len(source))))
 
 
 def _open_group_position(source: str) -> int:
-    """Where the innermost group that never ends begins."""
+    """The position of the innermost group that is not closed."""
     opened: list[int] = []
     for match in _TOKEN.finditer(source):
         part = match.group()

@@ -1,4 +1,4 @@
-"""Answering one query over one snapshot: choose, rank, fuse, explain. Pure but for the embedder."""
+"""Answer one query over one snapshot: filter, prepare, rank, fuse, explain."""
 
 from __future__ import annotations
 
@@ -12,26 +12,37 @@ import numpy as np
 
 from ..errors import EmbedderError
 from .analyzer import needs_bigrams
-from .candidate_filter import MAX_NAME_CHARS, apply_filters
-from .confidence import confidence, gather_evidence, has_words, is_exact_name
+from .arrays import Mask
+from .fusion import confidence, gather_evidence, has_words, is_exact_name
 from .hit import Evidence, Hit, Reason
 from .index import Index
 from .preprocessing import QueryPreprocessor, prepare_query, split_clauses
 from .query import MAX_NAMES, MAX_QUERIES, Query
 from .rankers.regex import Regex
-from .ranking import FusedRanking, Fusion, Mask, Ranker, Ranking, RankingRequest
+from .ranking import (
+    MAX_NAME_CHARS,
+    FusedRanking,
+    Fusion,
+    Ranker,
+    Ranking,
+    RankingRequest,
+    apply_filters,
+)
 from .spelling_index import SpellingIndex
 from .typos import correct_typos, unknown_terms
 
 _MAX_NEAR = 8
+# Each ranker proposes this many candidates, so that a tool which only one ranker likes a little can
+# still win with the sum of all scores.
 _MIN_CANDIDATES = 100
+# A note about missing names stays short, whatever was asked for: it may go into a model's context.
 _MAX_NAMED_MISSING = 10
 _MAX_QUOTED_CHARS = 80
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """How an engine ranks: its arms, how they become one, and what is done to requests before."""
+    """The parts of an engine that rank: rankers, fusion, typo correction, preprocessing."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
@@ -41,7 +52,7 @@ class Pipeline:
 
 
 class QueryHits(NamedTuple):
-    """What was found, as `Results` has it."""
+    """The results of one query, with the fields that `Results` has."""
 
     hits: tuple[Hit, ...] = ()
     confidence: float = 0.0
@@ -51,8 +62,10 @@ class QueryHits(NamedTuple):
     is_selection: bool = False
 
 
-def run_query(method: Pipeline, index: Index, query: Query, mask: Mask, *, limit: int) -> QueryHits:
-    """The hits for one query among what a caller may see."""
+def run_query(
+    pipeline: Pipeline, index: Index, query: Query, mask: Mask, *, limit: int
+) -> QueryHits:
+    """Answer one query from the tools that the mask allows."""
     if query.is_empty:
         return QueryHits()
     mask = apply_filters(index, query, mask)
@@ -60,34 +73,48 @@ def run_query(method: Pipeline, index: Index, query: Query, mask: Mask, *, limit
         return _select_by_name(index, query, mask)
     if query.pattern is not None:
         request = RankingRequest(query, index, mask, limit=limit, depth=_candidate_count(limit))
-        found = _rank_and_fuse(method, request, arms=(Regex(),))
-        if found.hits or not query.is_guess:  # what matches is what was asked for
+        found = _rank_and_fuse(pipeline, request, rankers=(Regex(),))
+        # A pattern either matches or not, so there is nothing to estimate. If a word only looked
+        # like a pattern and nothing matches, it is searched as a word.
+        if found.hits or not query.is_guess:
             return found._replace(confidence=float(bool(found.hits)))
     if not query.words:
         return _list_tools(index, mask, limit)
-    if not query.name or needs_bigrams(query.name):  # a lone word may be a name, but not a sentence
-        words = method.prepare(query.words, partial(_is_visible_term, index, mask))
+    return _search_words(pipeline, index, query, mask, limit)
+
+
+def _search_words(
+    pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
+) -> QueryHits:
+    """Search by the words of a query, after preprocessing and typo correction."""
+    # A single word may be the name of a tool and stays as it is. In a script without spaces a
+    # single word may also be a whole sentence.
+    if not query.name or needs_bigrams(query.name):
+        words = pipeline.prepare(query.words, partial(_is_visible_term, index, mask))
         query = query if words is query.words else query._replace(words=words)
-    parts = split_clauses(query.words)
-    read = correct_typos(index, method.spellings if method.corrects_typos else None, parts, mask)
+    clauses: Sequence[str] = split_clauses(query.words)
+    spellings = pipeline.spellings if pipeline.corrects_typos else None
+    read = correct_typos(index, spellings, clauses, mask)
     notes: tuple[str, ...] = ()
     if read.corrections:
         notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.corrections.items())}.",)
-        if not read.is_foreign:  # then what is strange in it tells an encoder more as it stands
-            meant = read.apply_to(query.words)
-            parts = [meant if part == query.words else read.apply_to(part) for part in parts]
-            query = query._replace(words=meant)
+        # The embedder gets the corrected text too, but not of a request in another language: its
+        # words, "corrected" to similar English ones, would lose their meaning.
+        if not read.is_foreign:
+            corrected = read.apply_to(query.words)
+            clauses = [corrected if c == query.words else read.apply_to(c) for c in clauses]
+            query = query._replace(words=corrected)
     if query.is_cut:
         notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
-    said = read.terms, read.known_terms, parts, read.clause_terms
-    request = RankingRequest(query, index, mask, *said, limit, _candidate_count(limit))
-    return _rank_and_fuse(method, request, notes=notes)
+    analysis = read.terms, read.known_terms, clauses, read.clause_terms
+    request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
+    return _rank_and_fuse(pipeline, request, notes=notes)
 
 
 def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
-    """Several answers as one, taking turns, so that every query has its best hit near the top.
+    """Interleave the results of several queries, so that each has its best hit near the top.
 
-    What was selected by name is kept, whatever the limit.
+    Tools that were selected by name are all kept, whatever the limit.
     """
     if len(found) == 1:
         return found[0]
@@ -95,7 +122,7 @@ def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
     for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
         if hit is not None:
             hits.setdefault(hit.name, hit)
-    room = max(limit, len(found))
+    room = max(limit, len(found))  # at least one hit per query
     selected = {hit.name for r in found if r.is_selection for hit in r.hits}
     kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
     shown = {h.name for h in kept}
@@ -107,6 +134,7 @@ def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
     return QueryHits(
         hits=kept,
         is_selection=bool(found) and all(r.is_selection for r in found),
+        # The weakest query decides: the answer is complete only if every query has its tool.
         confidence=min((r.confidence for r in found), default=0.0),
         near=tuple(near)[:_MAX_NEAR],
         notes=tuple(notes),
@@ -114,62 +142,63 @@ def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
 
 
 def _is_visible_term(index: Index, mask: Mask, term: str) -> bool:
-    """Whether a tool in the caller's sight has a word."""
+    """Whether a visible tool has a term."""
     return not unknown_terms(index, (term,), mask)
 
 
 def _candidate_count(limit: int) -> int:
-    """How many candidates an arm offers: more where a caller wants more."""
+    """How many candidates each ranker proposes."""
     return max(_MIN_CANDIDATES, 3 * limit)
 
 
 def _rank_and_fuse(
-    method: Pipeline,
+    pipeline: Pipeline,
     request: RankingRequest,
     *,
-    arms: Sequence[Ranker] | None = None,
+    rankers: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
 ) -> QueryHits:
     rankings: list[Ranking] = []
-    for arm in arms or method.rankers:
+    for ranker in rankers or pipeline.rankers:
         try:
-            ranking = arm.rank(request)
-        except EmbedderError as error:
+            ranking = ranker.rank(request)
+        except EmbedderError as error:  # a remote embedder that is down must not stop the search
             notes = (*notes, f"Searched without vectors: {error}")
             continue
         if ranking is not None:
             rankings.append(ranking)
-    fused = _drop_forbidden(request, method.fusion(request, rankings))
+    fused = _drop_forbidden(request, pipeline.fusion(request, rankings))
     if not len(fused.slots):
         return QueryHits(notes=notes)
     hits = _make_hits(request, rankings, fused)
-    found = gather_evidence(request, rankings, fused)
-    sure = confidence(found) if has_words(request) else 0.0
+    evidence = gather_evidence(request, rankings, fused)
+    estimate = confidence(evidence) if has_words(request) else 0.0
     return QueryHits(
         hits=hits,
-        confidence=1.0 if is_exact_name(rankings, fused) else sure,
+        confidence=1.0 if is_exact_name(rankings, fused) else estimate,
         near=_next_names(request, fused, hits),
         notes=notes,
-        evidence=found,
+        evidence=evidence,
     )
 
 
 def _drop_forbidden(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
-    """Only what the caller may see, even if somebody's own ranker offers more."""
-    is_seen = request.allowed.take(fused.slots)
-    is_well = np.count_nonzero(is_seen) == len(is_seen)
-    return fused if is_well else FusedRanking(fused.slots[is_seen], fused.scores[is_seen])
+    """Drop slots that the caller may not see, in case a custom ranker or fusion returned some."""
+    is_allowed = request.allowed.take(fused.slots)
+    if np.count_nonzero(is_allowed) == len(is_allowed):
+        return fused
+    return FusedRanking(fused.slots[is_allowed], fused.scores[is_allowed])
 
 
 def _make_hits(
     request: RankingRequest, rankings: Sequence[Ranking], fused: FusedRanking
 ) -> tuple[Hit, ...]:
-    """The best, then what they say is related, as far as there is room."""
+    """The best tools, then the tools that they declare as related, up to the limit."""
     tools, limit = request.index.shared.tools, request.limit
     best: zip[tuple[int, float]] = zip(
         fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
     )
-    # `round` to a number of digits goes by way of a text, which takes twice as long
+    # round(x, 4) goes through a decimal string and takes twice as long.
     hits = [Hit(tools[s], round(1e4 * x) / 1e4, partial(_explain, rankings, s)) for s, x in best]
     related = [hit.tool for hit in hits if hit.tool.related]
     if not related:
@@ -202,7 +231,7 @@ def _explain(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
 def _next_names(
     request: RankingRequest, fused: FusedRanking, hits: Sequence[Hit]
 ) -> tuple[str, ...]:
-    """What the hits call related, and the next in line."""
+    """The names after the hits: related tools first, then the next in order."""
     tools = request.index.shared.tools
     places: list[int] = fused.slots[len(hits) : len(hits) + _MAX_NEAR].tolist()
     following = [tools[slot].name for slot in places]
@@ -214,18 +243,19 @@ def _next_names(
 
 
 def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
-    """Tools asked for by name, all of them, in the order asked."""
+    """All tools of the given names, in the given order."""
     hits: dict[str, Hit] = {}
-    lacking: list[str] = []
+    missing: list[str] = []
     for name in query.select:
+        # The exact name wins; without one, every tool with that name in another spelling.
         exact = index.slot(name)
         slots = [exact] if exact is not None and mask[exact] else _slots_by_name(index, name)
         tools = sorted((index.tool(s) for s in slots if mask[s]), key=lambda t: t.name)
         if not tools:
-            lacking.append(name)
+            missing.append(name)
         for tool in tools:
             hits.setdefault(tool.name, Hit(tool, 1.0, _constant_reason("name", "name", (name,))))
-    notes = (_note_missing_names(lacking),) if lacking else ()
+    notes = (_note_missing_names(missing),) if missing else ()
     if query.is_cut and len(query.select) == MAX_NAMES:
         notes = (*notes, f"Only the first {MAX_NAMES:,} names were read.")
     found = tuple(hits.values())
@@ -233,26 +263,23 @@ def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
 
 
 def _slots_by_name(index: Index, name: str) -> list[int]:
-    """The slots of what is called so in any spelling; a text is not worth looking up as a name."""
+    """The slots with this name in any spelling; a text too long for a name is not looked up."""
     return index.slots_by_name(name) if len(name) <= MAX_NAME_CHARS else []
 
 
-def _note_missing_names(lacking: Sequence[str]) -> str:
-    """Which names no tool has; of many only the first, and how many more."""
+def _note_missing_names(missing: Sequence[str]) -> str:
+    """Name the first missing tools, and count the others."""
     named = [
         name if len(name) <= _MAX_QUOTED_CHARS else f"{name[:_MAX_QUOTED_CHARS]}…"
-        for name in lacking[:_MAX_NAMED_MISSING]
+        for name in missing[:_MAX_NAMED_MISSING]
     ]
-    more = (
-        f" and {len(lacking) - _MAX_NAMED_MISSING:,} more"
-        if len(lacking) > _MAX_NAMED_MISSING
-        else ""
-    )
+    rest = len(missing) - _MAX_NAMED_MISSING
+    more = f" and {rest:,} more" if rest > 0 else ""
     return f"No tool is named {', '.join(named)}{more}."
 
 
 def _list_tools(index: Index, mask: Mask, limit: int) -> QueryHits:
-    """A query of filters alone lists what they leave, by name."""
+    """List the tools that pass the filters, by name: the answer to a query of filters only."""
     tools = sorted((index.tool(s) for s in np.flatnonzero(mask).tolist()), key=lambda t: t.name)
     hits = tuple(Hit(t, 0.0, _constant_reason("filter")) for t in tools[:limit])
     near = tuple(t.name for t in tools[limit : limit + _MAX_NEAR])

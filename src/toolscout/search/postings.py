@@ -1,4 +1,4 @@
-"""Inverted lists in flat arrays: who has a term, how much it weighs there, and in which fields."""
+"""The inverted index: immutable segments of postings in flat arrays, and the vocabulary."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .analyzer import terms_of_words
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
-Bytes = npt.NDArray[np.uint8]
+from .arrays import Bytes, Doubles, Floats, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The postings of one run of slots, sorted by term and then by slot; never changed."""
+    """The postings of a range of slots, sorted by term and then by slot; never changed.
+
+    The postings of `terms[i]` stand at `offsets[i]` to `offsets[i + 1]` of `slots`, `weights` and
+    `fields`. `sums` and `squares` hold each term's summed weights and squared weights.
+    """
 
     start: int
     end: int
@@ -28,13 +28,15 @@ class Segment:
     slots: Ints
     weights: Floats
     fields: Bytes
-    sums: npt.NDArray[np.float64]
-    squares: npt.NDArray[np.float64]
+    sums: Doubles
+    squares: Doubles
 
     def find(self, term: int) -> SegmentPostings | None:
-        """A term's postings here, if it has any."""
+        """The postings of a term in this segment, if any."""
         terms, offsets = self.terms, self.offsets
-        place = term  # where it stands if the segment has every term up to it
+        # The first segment usually has every term up to its last one, and then the term's number is
+        # its place. Only otherwise a binary search is needed.
+        place = term
         if place >= len(terms) or terms.item(place) != term:
             place = int(terms.searchsorted(np.int32(term)))
             if place == len(terms) or terms.item(place) != term:
@@ -44,7 +46,7 @@ class Segment:
 
 
 class SegmentPostings(NamedTuple):
-    """A term's postings in one segment: where they stand, and the sums of what they weigh."""
+    """The postings of a term in one segment: their place, and the sums of their weights."""
 
     segment: Segment
     start: int
@@ -57,16 +59,16 @@ class SegmentPostings(NamedTuple):
 
     @property
     def slots(self) -> Ints:
-        """The slots that have the term, in order."""
+        """The slots that have the term, ascending."""
         return self.segment.slots[self.start : self.end]
 
     @property
     def weights(self) -> Floats:
-        """What it weighs in each of them."""
+        """The weight of the term in each of them."""
         return self.segment.weights[self.start : self.end]
 
     def position(self, slot: int) -> int | None:
-        """Where a slot stands in the segment, if it has the term."""
+        """The place of a slot in the arrays of the segment, if it has the term."""
         if not self.segment.start <= slot < self.segment.end:
             return None
         place = self.start + int(self.slots.searchsorted(np.int32(slot)))
@@ -74,7 +76,7 @@ class SegmentPostings(NamedTuple):
 
 
 class DocumentTerms(NamedTuple):
-    """The terms of some documents, a row each: whose, which, what it weighs, in which fields."""
+    """The terms of some documents as parallel arrays: document, term, weight, bit set of fields."""
 
     documents: Ints
     terms: Ints
@@ -83,7 +85,7 @@ class DocumentTerms(NamedTuple):
 
 
 def build_segment(start: int, count: int, entries: DocumentTerms) -> Segment:
-    """A segment for so many documents, which take the slots from `start` on."""
+    """Build a segment for `count` documents, which get the slots from `start` on."""
     slots = (entries.documents + start).astype(np.int32)
     return _make_segment(
         start, start + count, entries.terms, slots, entries.weights, entries.fields
@@ -91,7 +93,7 @@ def build_segment(start: int, count: int, entries: DocumentTerms) -> Segment:
 
 
 def merge_segments(segments: Sequence[Segment]) -> Segment:
-    """One segment out of neighbouring ones."""
+    """Merge neighbouring segments into one."""
     if len(segments) == 1:
         return segments[0]
     terms = np.concatenate([np.repeat(s.terms, np.diff(s.offsets)) for s in segments])
@@ -105,11 +107,11 @@ def merge_segments(segments: Sequence[Segment]) -> Segment:
     )
 
 
-def compact_segments(segments: Sequence[Segment], alive: npt.NDArray[np.bool_]) -> Segment:
-    """One segment of the living alone, their slots closed up."""
+def compact_segments(segments: Sequence[Segment], alive: Mask) -> Segment:
+    """Merge all segments, leave out dead slots, and renumber the others without gaps."""
     whole = merge_segments(segments)
     living = alive[whole.slots]
-    places = np.cumsum(alive, dtype=np.int32) - 1
+    places = np.cumsum(alive, dtype=np.int32) - 1  # old slot to new slot
     terms = np.repeat(whole.terms, np.diff(whole.offsets))[living]
     slots = places[whole.slots[living]].astype(np.int32)
     weights, fields = whole.weights[living], whole.fields[living]
@@ -117,27 +119,33 @@ def compact_segments(segments: Sequence[Segment], alive: npt.NDArray[np.bool_]) 
 
 
 def merge_small_segments(segments: Sequence[Segment], *, ratio: int = 6) -> tuple[Segment, ...]:
-    """Merge small neighbours at the end, so that sizes fall geometrically and lookups stay few."""
-    kept = list(segments)
-    while len(kept) > 1:
-        last, before = kept[-1], kept[-2]
+    """Merge small segments at the end, so that each is at least `ratio` times its successor."""
+    # As in a log-structured merge tree: sizes fall geometrically, so there are only O(log n)
+    # segments to look a term up in, and a posting is copied only O(log n) times.
+    merged = list(segments)
+    while len(merged) > 1:
+        last, before = merged[-1], merged[-2]
         if before.end - before.start > ratio * (last.end - last.start):
             break
-        kept[-2:] = [merge_segments((before, last))]
-    return tuple(kept)
+        merged[-2:] = [merge_segments((before, last))]
+    return tuple(merged)
 
 
 def _make_segment(
     start: int, end: int, terms: Ints, slots: Ints, weights: Floats, fields: Bytes
 ) -> Segment:
-    if not len(terms):  # a term that no word has keeps the arrays from being empty
+    # Tools without any term: a placeholder that no lookup finds keeps the arrays non-empty, which
+    # `reduceat` requires.
+    if not len(terms):
         terms, slots = np.array([-1], np.int32), np.array([start], np.int32)
         weights, fields = np.zeros(1, np.float32), np.zeros(1, np.uint8)
     order = np.argsort(terms, kind="stable")
     terms, weights = terms[order], weights[order]
     firsts = np.flatnonzero(np.concatenate([[True], terms[1:] != terms[:-1]]))
     offsets = np.append(firsts, len(terms)).astype(np.int32)
-    wide = weights.astype(np.float64)  # so that what leaves can be taken off without a trace
+    # In double precision: the weights of removed tools are subtracted from these sums later, and
+    # must leave nothing behind.
+    wide = weights.astype(np.float64)
     return Segment(
         start=start,
         end=end,
@@ -152,33 +160,35 @@ def _make_segment(
 
 
 class Vocabulary:
-    """Terms and their numbers, and the words they come from, as they are written.
+    """Terms and their numbers, and the words (as written) that they come from.
 
-    It only grows, so every snapshot can share it; it `has_lost` once a tool has left, since then
-    there may be words in it that no tool has.
+    It only grows, so all snapshots share it. `has_removals` is set once a tool has been removed:
+    from then on it may contain words that no tool has.
     """
 
-    __slots__ = ("_met", "has_lost", "numbers", "terms", "words")
+    __slots__ = ("_word_numbers", "has_removals", "numbers", "terms", "words")
 
     def __init__(self) -> None:
         self.terms: list[str] = []
         self.words: list[str] = []
-        self.has_lost = False
+        self.has_removals = False
         numbers = _TermNumbers(self.terms)
         self.numbers: Mapping[str, int] = numbers
-        """By term; to be asked with `in` or `get`, since whatever else is asked for gets one."""
-        self._met = _WordTermNumbers(self.words, numbers)
+        """Numbers by term. Use `in` or `get`: subscripting adds an unknown term."""
+        self._word_numbers = _WordTermNumbers(self.words, numbers)
 
     def __len__(self) -> int:
         return len(self.terms)
 
     def add_words(self, words: Iterable[str]) -> list[int]:
-        """Take in words as they are written, new or not; the numbers of their terms."""
-        return list(chain.from_iterable(map(self._met.__getitem__, words)))
+        """Add words as written, known or not, and return the numbers of their terms."""
+        return list(chain.from_iterable(map(self._word_numbers.__getitem__, words)))
 
 
+# `__missing__` runs only for new entries; for the others a lookup is a plain dictionary access
+# without any Python code. Indexing does millions of them.
 class _TermNumbers(dict[str, int]):
-    """Numbers a term when it is first asked for."""
+    """Gives a term the next number when it is first looked up."""
 
     __slots__ = ("_terms",)
 
@@ -194,7 +204,7 @@ class _TermNumbers(dict[str, int]):
 
 
 class _WordTermNumbers(dict[str, tuple[int, ...]]):
-    """The numbers of a word's terms, worked out when it is first met."""
+    """The term numbers of a word, computed when it is first looked up."""
 
     __slots__ = ("_numbers", "_words")
 

@@ -1,4 +1,4 @@
-"""Prepare a request for ranking: split it into clauses, and take values out of its words."""
+"""Query preprocessing: split a request into clauses, and treat the values in it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from .analyzer import terms, tokenize
 from .variants import ABBREVIATIONS
 
 _MAX_CLAUSES = 16
+# A shorter piece names no task of its own ("and then stop") and joins its neighbour.
 _MIN_CLAUSE_WORDS = 4
-_CAP = 2_000
+_MAX_TEXT_CHARS = 8_000
 
+# "and then", "also", "after that" in the languages of the bundled encoder.
 _CONNECTIVES = """
 and then|and also|after that|afterwards|then|also|additionally|furthermore|finally|next|and
 as well as|und dann|und|danach|außerdem|anschließend|et ensuite|et|puis|ensuite|y luego|luego
@@ -22,84 +24,80 @@ ve sonra|sonra|ayrıca|en dan|daarna|и затем|затем|потом|так�
 ثم|وبعد ذلك|بعد ذلك|وأيضا|أيضا|كذلك|و|그리고|그런 다음|그 후
 """
 _JOINERS = _CONNECTIVES.strip().replace("\n", "|").replace(" ", r"\s")
-_JOINTS = re.compile(
+_BOUNDARY = re.compile(
     rf"""
       (?<![.!?؟…])[.!?؟…]++["'”’)\]]*+(?=\s|$)    # sentence ends
     | [。！？]["'”’」』)\]]*                         # and where no space follows them
     | (?:^|\s)(?:[-*–—]|\d{{1,2}}[.)])(?=\s)      # list marks
     | [;；؛\n•·▪‣]+                                # semicolons, lines, bullets
     | [,，、،]?\ (?:{_JOINERS})(?=\s)
-    | [，、،]                                       # commas that part clauses
+    | [，、،]                                       # commas that separate clauses
     | 然后|並且|并且|以及|同时|接着|另外|還有|还有
     | それから|そして|その後|また
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-# The same for small ASCII letters, in two: what begins with a sign, and what follows a blank. The
-# search for either can skip all that does not begin so.
+# The same for lower-case ASCII text, as two patterns that begin with a fixed set of characters: the
+# regex engine then skips everything else, which is several times faster.
 _ASCII = sorted((j for j in _JOINERS.split("|") if j.isascii()), key=lambda j: (j[0], -len(j)))
-_PLAIN = "|".join(
+_ASCII_JOINERS = "|".join(
     f"{first}(?:{'|'.join(j[1:] for j in joiners)})"
     for first, joiners in groupby(_ASCII, key=lambda j: j[0])
 )
-_SIGNS = re.compile(
+_SIGN_BOUNDARY = re.compile(
     rf"""
     [.!?;\n,](?:
         (?<=[.!?])(?<![.!?][.!?])[.!?]*+["')\]]*+(?=\s|$)
       | (?<=\n)(?:[-*]|\d{{1,2}}[.)])(?=\s)
       | (?<=[;\n])[;\n]*
-      | (?<=,)(?=\ (?:{_PLAIN})\s)
+      | (?<=,)(?=\ (?:{_ASCII_JOINERS})\s)
     )""",
     re.VERBOSE,
 )
-_BEHIND_BLANKS = re.compile(rf" (?:{_PLAIN}|[-*]|\d{{1,2}}[.)])(?=\s)")
+_SPACE_BOUNDARY = re.compile(rf" (?:{_ASCII_JOINERS}|[-*]|\d{{1,2}}[.)])(?=\s)")
 
 
 def split_clauses(text: str) -> tuple[str, ...]:
-    """The parts of a request that may each need a tool; one part if it cannot be taken apart."""
-    parts: list[str] = []
-    text = text[: 4 * _CAP]
-    if "  " in text or not text.isprintable():  # single blanks: no pattern reads a stretch twice
+    """Split a request into clauses that may each need a tool of their own."""
+    clauses: list[str] = []
+    text = text[:_MAX_TEXT_CHARS]
+    # Single spaces only, so that the patterns above take linear time.
+    if "  " in text or not text.isprintable():
         text = "\n".join([" ".join(line.split()) for line in text.splitlines()])
-    for piece in _split_at_joints(text):
-        piece = piece.strip()
-        if not piece:
-            continue
-        if parts and (_is_short(piece) or _is_short(parts[-1])):
-            parts[-1] = f"{parts[-1]} {piece}"
+    for piece in filter(None, map(str.strip, _split_at_boundaries(text))):
+        if clauses and (_is_short(piece) or _is_short(clauses[-1])):
+            clauses[-1] = f"{clauses[-1]} {piece}"
         else:
-            parts.append(piece)
-    if len(parts) > _MAX_CLAUSES:
-        parts[_MAX_CLAUSES - 1 :] = [" ".join(parts[_MAX_CLAUSES - 1 :])]
-    return tuple(parts) or (text.strip(),)
+            clauses.append(piece)
+    if len(clauses) > _MAX_CLAUSES:
+        clauses[_MAX_CLAUSES - 1 :] = [" ".join(clauses[_MAX_CLAUSES - 1 :])]
+    return tuple(clauses) or (text.strip(),)
 
 
-def _split_at_joints(text: str) -> list[str]:
-    """What stands between the joints."""
+def _split_at_boundaries(text: str) -> list[str]:
     if not text.isascii():
-        return _JOINTS.split(text)
-    text = f"\n{text.lstrip()}"
-    small = text.lower()
-    joints = [match.span() for match in _SIGNS.finditer(small)]
-    joints += [match.span() for match in _BEHIND_BLANKS.finditer(small)]
+        return _BOUNDARY.split(text)
+    text = f"\n{text.lstrip()}"  # a list mark at the very beginning follows a line break too
+    lowered = text.lower()
+    spans = [match.span() for match in _SIGN_BOUNDARY.finditer(lowered)]
+    spans += [match.span() for match in _SPACE_BOUNDARY.finditer(lowered)]
     pieces: list[str] = []
-    begins = 0
-    for start, end in sorted(joints):
-        if begins <= start:  # else it is part of the joint before
-            pieces.append(text[begins:start])
-            begins = end
-    return [*pieces, text[begins:]]
+    position = 0
+    for start, end in sorted(spans):
+        if position <= start:  # otherwise it overlaps the boundary before
+            pieces.append(text[position:start])
+            position = end
+    return [*pieces, text[position:]]
 
 
 def _is_short(piece: str) -> bool:
-    """Under four words; scripts without spaces count two characters as a word."""
-    if piece.isascii():
-        return piece.count(" ") < _MIN_CLAUSE_WORDS - 1
-    wide = sum(c > "\u2e7f" for c in piece)
+    """Whether a piece has under four words; without spaces, two characters count as a word."""
+    wide = 0 if piece.isascii() else sum(c > "\u2e7f" for c in piece)
     return piece.count(" ") + wide / 2 < _MIN_CLAUSE_WORDS - 1
 
 
-# A class in front lets a search skip all that begins no quotation.
+# Begins with a character class, so that the regex engine skips everything that opens no quotation.
+# At most 120 characters: an apostrophe that is taken for a quote must not swallow the request.
 _QUOTED = r"""
     ["“«「`'‘](?:
         (?<=")[^"\n]{1,120}" | (?<=“)[^”\n]{1,120}” | (?<=«)[^»\n]{1,120}»
@@ -115,17 +113,16 @@ _VALUES = re.compile(
     rf"{_QUOTED} | {_LINK} | {_ADDRESS} | (?<![\w-])[\w-]*\d[\w.,:%/-]*", re.VERBOSE
 )
 _QUOTES = "\"“”«»「」`'‘’"
-_SPACE = re.compile(r"\s+")
 
-_ENDINGS = """
+_FILE_ENDINGS = """
 avi bak bmp cfg conf csv db docx? exe flac gif gz html? ini ipynb jpe?g jsonl? log md mkv mov mp3
 mp4 odt parquet pdf png pptx? py rar rst rtf sh sql sqlite svg tar tiff? toml tsv tsx? txt wav webp
 xlsx? xml ya?ml zip
 """
-_ENDING = rf"\.(?i:{'|'.join(_ENDINGS.split())})(?!\w|[./\\-]\w)"
+_ENDING = rf"\.(?i:{'|'.join(_FILE_ENDINGS.split())})(?!\w|[./\\-]\w)"
 
-# What stands between quotes that open before a word and close behind one; apostrophes may be in it.
-_CONTENT = re.compile(
+# Longer quotations. Quotes open before a word and close after one, so apostrophes may be inside.
+_QUOTATION = re.compile(
     r"""
     (?<![^\s(\[:,])(?:
         "(?=\S)[^"\n]{1,600}(?<=\S)" | “[^”\n]{1,600}” | «[^»\n]{1,600}» | `[^`\n]{1,600}`
@@ -133,21 +130,22 @@ _CONTENT = re.compile(
     )(?!\w)""",
     re.VERBOSE,
 )
-_QUOTE = re.compile("[“«「‘]")
-# A word that is no part of a name, link or address.
-_ALONE = re.compile(r"(?<![\w./@:-])[^\W_]+(?![\w/@:-]|\.\w)")
+_OPENING_QUOTE = re.compile("[“«「‘]")
+# A word that is not part of an identifier, link or address.
+_SEPARATE_WORD = re.compile(r"(?<![\w./@:-])[^\W_]+(?![\w/@:-]|\.\w)")
+# Shorter quotations are titles and names, which may say what is wanted.
 _MIN_QUOTED_WORDS = 5
 _MIN_TERMS_LEFT = 3
 
 IsKnownTerm = Callable[[str], bool]
-"""Whether a tool that the caller may see has a term."""
+"""Whether a visible tool has a term."""
 
 QueryPreprocessor = Callable[[str, IsKnownTerm], str]
-"""What is made of a request before anything looks for it."""
+"""Rewrites a request before it is searched."""
 
 
 class ValueKind(NamedTuple):
-    """A kind of value: whether there may be one, what it looks like, and what tools call it."""
+    """A kind of value: a quick test for it, its pattern, and the words that tools use for it."""
 
     may_occur: Callable[[str], object]
     shape: re.Pattern[str]
@@ -177,48 +175,42 @@ _KINDS = (
 
 
 def prepare_query(text: str, is_known: IsKnownTerm) -> str:
-    """The request without what it quotes at length, with the kinds of values."""
+    """Drop long quotations, and name the kinds of values: the default preprocessing."""
     return add_value_kinds(drop_long_quotations(text, is_known), is_known)
 
 
 def drop_long_quotations(text: str, is_known: IsKnownTerm) -> str:
-    """The request without quotations of five words or more, if it says something without them."""
+    """Drop quotations of five words or more, if enough is left without them."""
+    # "Send Ann a note that says '…'" is about sending, whatever the note is about.
     if not _has_quotes(text):
         return text
-    left = _CONTENT.sub(lambda m: m[0] if m[0].count(" ") + 1 < _MIN_QUOTED_WORDS else " ", text)
+    left = _QUOTATION.sub(lambda m: m[0] if m[0].count(" ") + 1 < _MIN_QUOTED_WORDS else " ", text)
     if left == text:
         return text
-    said = dict.fromkeys(terms(left))
-    return (
-        left
-        if len(said) >= _MIN_TERMS_LEFT and sum(map(is_known, said)) >= _MIN_TERMS_LEFT - 1
-        else text
-    )
+    rest = dict.fromkeys(terms(left))
+    is_enough = len(rest) >= _MIN_TERMS_LEFT and sum(map(is_known, rest)) >= _MIN_TERMS_LEFT - 1
+    return left if is_enough else text
 
 
 def expand_abbreviations(text: str, is_known: IsKnownTerm) -> str:
-    """The request with `PR` as pull request: encoders know no letters that stand for words.
-
-    They do so only where tools have those words, and not in just any case: `dB` is no database.
-    """
+    """Write out abbreviations, such as `PR`, whose words the catalog has; for embedders."""
     if ABBREVIATIONS.keys().isdisjoint(tokenize(text.lower())):
         return text
 
     def expand(match: re.Match[str]) -> str:
         word = match[0]
-        spelled = (
-            ABBREVIATIONS.get(word.lower(), "") if word.islower() or word[:-1].isupper() else ""
-        )
-        return spelled if spelled and all(map(is_known, terms(spelled))) else word
+        # `db`, `DB` and `DBs`, but not `dB`, which is a decibel.
+        is_abbreviation = word.islower() or word[:-1].isupper()
+        full = ABBREVIATIONS.get(word.lower(), "") if is_abbreviation else ""
+        return full if full and all(map(is_known, terms(full))) else word
 
-    return _ALONE.sub(expand, text)
+    return _SEPARATE_WORD.sub(expand, text)
 
 
 def add_value_kinds(text: str, is_known: IsKnownTerm) -> str:
-    """The request with the kind of a link, address or file said before it, unless it says so.
-
-    It is said in the word that tools use; where they use none, they are not for such things.
-    """
+    """Name the kind of a link, e-mail address or file before it, unless the request does."""
+    # "What's inside 'report.docx'?" names no capability, but a file does. The word is one that
+    # tools use; if they use none, no tool is for such values.
     for kind in _KINDS:
         if kind.may_occur(text) and (found := kind.shape.search(text)):
             name = next((n for n in kind.names if is_known(terms(n)[0])), "")
@@ -228,21 +220,22 @@ def add_value_kinds(text: str, is_known: IsKnownTerm) -> str:
 
 
 def drop_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: False) -> str:
-    """The request without quoted texts, numbers, addresses and links, which name no capability.
+    """Drop quoted texts, numbers, addresses and links: they name no capability.
 
-    Those that do all the same may be kept, without their quotes.
+    Values for which `is_kept` is true stay, without their quotes.
     """
 
     def replacement(match: re.Match[str]) -> str:
         value = match[0].strip(_QUOTES)
         return f" {value} " if is_kept(value) else " "
 
-    left = _SPACE.sub(" ", _VALUES.sub(replacement, text)).strip(" ,.;:")
+    left = " ".join(_VALUES.sub(replacement, text).split()).strip(" ,.;:")
+    # A request that is nearly nothing but values stays as it is.
     return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
 
 
 def drop_quotations(text: str) -> str:
-    """The text without what is quoted, addresses and links."""
+    """Drop quotations, e-mail addresses and links."""
     if _has_quotes(text):
         text = _QUOTATIONS.sub(" ", text)
     if "://" in text:
@@ -253,4 +246,4 @@ def drop_quotations(text: str) -> str:
 def _has_quotes(text: str) -> bool:
     if '"' in text or "'" in text or "`" in text:
         return True
-    return not text.isascii() and _QUOTE.search(text) is not None
+    return not text.isascii() and _OPENING_QUOTE.search(text) is not None

@@ -1,4 +1,4 @@
-"""What a query means: the one grammar every way of asking shares (see docs/query-language.md).
+"""Parse queries by the one grammar that every interface shares (docs/query-language.md).
 
     query   = (filter | "-" term)* (select | regex | words)
     filter  = ("server:" | "category:") name ("," name)*
@@ -6,7 +6,8 @@
     regex   = "/" pattern "/" flags | "re:" pattern | a lone word that looks like a pattern
     words   = (filter | "+" term | "-" term | '"' phrase '"' | word)*
 
-Whatever is not surely an operator is a word, so no sentence is misread for the signs in it.
+Whatever is not certainly an operator is a word, so that no sentence is misread because of a sign
+in it.
 """
 
 from __future__ import annotations
@@ -27,42 +28,44 @@ from .operators import (
     strip_operators,
     tokenize_query,
 )
-from .pattern import MAX_PATTERN_CHARS as LONGEST_PATTERN
-from .pattern import Pattern, looks_like_pattern
+from .pattern import MAX_PATTERN_CHARS, Pattern, looks_like_pattern
 
 Mode = Literal["auto", "words", "regex"]
 
+# Limits on what a client can make the server do with one request. What is beyond is ignored, and
+# the results say so.
 MAX_QUERY_CHARS = 8_000
-"""How many characters of plain text are read; what is beyond them is left out."""
+"""The longest text of a query in characters."""
 
 MAX_NAMES = 10_000
-"""How many names of a selection are read."""
+"""The most names in a selection."""
 
 MAX_TERMS = 64
-"""How many different terms or names are read of each kind of operator."""
+"""The most different terms or names for each kind of operator."""
 
 MAX_QUERIES = 64
-"""How many different queries are read of a list."""
+"""The most different queries in a list."""
 
-# Texts of any length meet these patterns, so each looks at a stretch of text only once.
+# These patterns run on texts of any length; possessive quantifiers and bounds keep them linear.
 _SLASHED = re.compile(r"/((?![\s*])(?:\\.|[^/\\])++)/[gims]{0,4}", re.DOTALL)
 _NAMES = re.compile(r'[^\S\n]*+"([^"\n]*+)"[^\S\n]*+(?=[,\n]|$)|([^,\n]++)')
-# Every operator has one of these at the beginning of a word, and every pattern that is a lone word
-# one of the others; most queries have none, or only phrases, and are read at once.
+# A quick test: every operator matches the first pattern at the start of a word, and every query
+# that is a bare regular expression matches the second. Most queries match neither and need no
+# parsing.
 _OPERATORS = re.compile(
     r"""[+/(scr-](?<!\S.)(?:(?<=[+/-])|(?<=\()\?|(?:(?<=s)e(?:rver|lect)|(?<=c)ategory|(?<=r)e):)"""
 )
-_PATTERN = re.compile(rf"(?=\S{{1,{LONGEST_PATTERN}}}+\Z)\S*?[|\\()\[\]^*]")
-_ODD = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
-_AROUND = " \t\n`'\"()[]{}<>*.,;:!?…"
+_PATTERN = re.compile(rf"(?=\S{{1,{MAX_PATTERN_CHARS}}}+\Z)\S*?[|\\()\[\]^*]")
+_SIGN = re.compile(r"""["+/\-(:|\\)\[\]^*]""")
+_PUNCTUATION = " \t\n`'\"()[]{}<>*.,;:!?…"
 
 
 class Query(NamedTuple):
-    """A query, read. `words` is what ranking gets once filters and exclusions are taken out.
+    """A parsed query; `words` is the text for ranking, without filters and exclusions.
 
-    Required terms stay among the words, since they count there as well; so do phrases, which are
-    taken as they stand. A pattern that `is_guess` only looks like one:
-    when no tool matches it, the words stand. `is_cut` says that there was more than is read.
+    Required terms and phrases stay in `words`, since they count for ranking too. If `is_guess`, the
+    text only looks like a pattern: if no tool matches it, `words` is searched. `is_cut` says that
+    the query was longer than what is read.
     """
 
     text: str
@@ -79,7 +82,7 @@ class Query(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing asked at all."""
+        """Whether the query asks for nothing."""
         return (
             not (self.words or self.select or self.required or self.servers or self.categories)
             and self.pattern is None
@@ -87,19 +90,24 @@ class Query(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The single word asked for, bare of signs around it: perhaps a name or its beginning."""
-        bare = self.words.strip(_AROUND)
+        """The only word of the query, without punctuation around it; empty if there are several.
+
+        It may be a tool's name or the beginning of one.
+        """
+        bare = self.words.strip(_PUNCTUATION)
         return bare if " " not in bare and len(bare.split()) == 1 else ""
 
     def render(self) -> str:
-        """A text that reads as this query again, operators in one fixed order."""
-        front = [f"server:{quote(s)}" for s in self.servers]
-        front += [f"category:{quote(c)}" for c in self.categories]
-        front += [f"-{quote(e)}" for e in self.excluded]
+        """A text that parses to this query again, with operators in a fixed order."""
+        operators = [f"server:{quote(s)}" for s in self.servers]
+        operators += [f"category:{quote(c)}" for c in self.categories]
+        operators += [f"-{quote(e)}" for e in self.excluded]
         rest = self._render_form() or restore_plus_signs(self.words, self.required)
-        text = " ".join(part for part in (*front, rest) if part)
+        text = " ".join(part for part in (*operators, rest) if part)
+        # A word that begins with a minus would now be read as an exclusion. In a text of several
+        # lines a minus is always a word, so a line break protects it.
         if not self.excluded and any(part.kind == "excluded" for part in tokenize_query(text)):
-            return "\n".join((*front, rest))  # a minus is a word in a text of several lines
+            return "\n".join((*operators, rest))
         return text
 
     def _render_form(self) -> str:
@@ -107,36 +115,35 @@ class Query(NamedTuple):
             return "select:" + ",".join(f'"{n}"' if " " in n else n for n in self.select)
         if self.pattern is None or self.is_guess:
             return ""
-        bare = self.pattern == self.pattern.strip()
-        return f"re:{self.pattern}" if bare else f"/{self.pattern}/"
+        is_stripped = self.pattern == self.pattern.strip()
+        return f"re:{self.pattern}" if is_stripped else f"/{self.pattern}/"
 
 
 def parse(text: str, *, mode: Mode = "auto") -> Query:
-    """Read a query; raise QueryError only for a pattern that is not one."""
-    seen = clean(text, cap=len(text) + 1)
-    if mode == "auto" and (_ODD.search(seen) is None or not _may_have_operators(seen)):
-        words = _truncate(seen)
-        return Query(
-            text, words=words, phrases=find_phrases(words), is_cut=len(seen) > MAX_QUERY_CHARS
-        )
+    """Parse a query; raises QueryError only for an invalid pattern."""
+    cleaned = clean(text, cap=len(text) + 1)
+    if mode == "auto" and (_SIGN.search(cleaned) is None or not _may_have_operators(cleaned)):
+        words = _truncate(cleaned)
+        phrases = find_phrases(words) if '"' in words else ()
+        return Query(text, words=words, phrases=phrases, is_cut=len(cleaned) > MAX_QUERY_CHARS)
     try:
-        query = _parse_by_mode(seen, mode)
+        query = _parse_by_mode(cleaned, mode)
     except QueryError as error:
-        position = _original_position(text, seen, error.position)
+        position = _original_position(text, cleaned, error.position)
         raise QueryError(error.message, position=position, hint=error.hint) from error
     return query._replace(text=text)
 
 
 def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Query, ...]:
-    """Read one query or several: a text is one, however many lines it has; a list is many."""
+    """Parse one query or a list of queries; a text of several lines is one query."""
     if isinstance(queries, str):
         return (parse(queries, mode=mode),)
-    read: list[Query] = []
+    parsed: list[Query] = []
     seen: set[str] = set()
     for number, text in enumerate(queries, start=1):
         if text in seen:
             continue
-        if len(read) == MAX_QUERIES:
+        if len(parsed) == MAX_QUERIES:
             break
         seen.add(text)
         try:
@@ -145,41 +152,45 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
             message = f"In query {number}: {error.message}"
             raise QueryError(message, position=error.position, hint=error.hint) from error
         if not query.is_empty:
-            read.append(query)
-    return tuple(read)
+            parsed.append(query)
+    return tuple(parsed)
 
 
-def _may_have_operators(seen: str) -> bool:
-    return _OPERATORS.search(seen) is not None or _PATTERN.match(seen) is not None
+def _may_have_operators(text: str) -> bool:
+    return _OPERATORS.search(text) is not None or _PATTERN.match(text) is not None
 
 
-def _parse_by_mode(seen: str, mode: Mode) -> Query:
+def _parse_by_mode(text: str, mode: Mode) -> Query:
     match mode:
         case "regex":
-            return Query("", pattern=_check_pattern(seen)) if seen else Query("")
+            return Query("", pattern=_check_pattern(text)) if text else Query("")
         case "words":
-            return Query("", words=_truncate(seen), is_cut=len(seen) > MAX_QUERY_CHARS)
+            return Query("", words=_truncate(text), is_cut=len(text) > MAX_QUERY_CHARS)
         case "auto":
-            return _parse_auto(seen)
+            return _parse_auto(text)
         case _:
             assert_never(mode)
 
 
-def _parse_auto(seen: str) -> Query:
-    """The form of what follows the leading operators, else of what is left without any."""
-    front, rest = split_leading_operators(seen)
-    if form := _parse_form(rest, offset=len(seen) - len(rest)):
-        return form if form.is_empty else _add_filters(form, front)  # perhaps it selects nothing
-    text = _truncate(seen)
-    tokens = tokenize_query(text)
-    rest = strip_operators(text, (t for t in tokens if t.kind != "required"))
-    if form := _parse_form(rest, offset=max(0, seen.find(rest))):
+def _parse_auto(text: str) -> Query:
+    """Parse a selection or a pattern with filters around it, else words."""
+    # First with the filters in front: a selection may be long, and only the rest of the text is
+    # cut.
+    leading, rest = split_leading_operators(text)
+    if form := _parse_form(rest, offset=len(text) - len(rest)):
+        # An empty selection selects nothing; with filters it would list all they leave.
+        return form if form.is_empty else _add_filters(form, leading)
+    # Then with filters anywhere.
+    cut = _truncate(text)
+    tokens = tokenize_query(cut)
+    rest = strip_operators(cut, (t for t in tokens if t.kind != "required"))
+    if form := _parse_form(rest, offset=max(0, text.find(rest))):
         return form if form.is_empty else _add_filters(form, tokens)
-    return _parse_words(text, tokens, is_cut=len(seen) > MAX_QUERY_CHARS)
+    return _parse_words(cut, tokens, is_cut=len(text) > MAX_QUERY_CHARS)
 
 
 def _add_filters(query: Query, operators: Sequence[QueryToken]) -> Query:
-    """The query with its filters and exclusions, as many of each kind as are read."""
+    """Add filters and exclusions to a query, up to the limit of each kind."""
     servers = _token_values(operators, "server")
     categories = _token_values(operators, "category")
     excluded = _token_values(operators, "excluded")
@@ -192,7 +203,7 @@ def _add_filters(query: Query, operators: Sequence[QueryToken]) -> Query:
 
 
 def _parse_form(text: str, *, offset: int) -> Query | None:
-    """The query, if all of it is a selection or a pattern."""
+    """Parse a text that is a selection or a pattern as a whole; None for anything else."""
     if text.startswith("select:"):
         return _parse_selection(text.removeprefix("select:"))
     if text.startswith("re:") and len(text) > 3 and not text[3].isspace():
@@ -204,13 +215,14 @@ def _parse_form(text: str, *, offset: int) -> Query | None:
     return None
 
 
-def _parse_selection(listed: str) -> Query | None:
-    """Names between commas; after a space they are single words, since `select: …` may be prose."""
-    found: list[tuple[str, str]] = _NAMES.findall(listed)
-    pairs = [(inner.strip(), bare.replace('"', "").strip()) for inner, bare in found]
-    if listed[:1].isspace() and any(len(bare.split()) > 1 for _, bare in pairs):
+def _parse_selection(text: str) -> Query | None:
+    """Parse comma-separated names, quoted or not."""
+    found: list[tuple[str, str]] = _NAMES.findall(text)
+    pairs = [(quoted.strip(), bare.replace('"', "").strip()) for quoted, bare in found]
+    # `select: the best tool for me` is prose: after a space only single words are names.
+    if text[:1].isspace() and any(len(bare.split()) > 1 for _, bare in pairs):
         return None
-    names = _unique(inner or bare for inner, bare in pairs)
+    names = _unique(quoted or bare for quoted, bare in pairs)
     return Query("", select=names[:MAX_NAMES], is_cut=len(names) > MAX_NAMES)
 
 
@@ -236,7 +248,7 @@ def _parse_words(text: str, tokens: Sequence[QueryToken], *, is_cut: bool) -> Qu
 
 
 def _truncate(text: str) -> str:
-    """The text, or as many whole words of it as are read."""
+    """Cut a text to the limit, at a word boundary if there is one in the second half."""
     if len(text) <= MAX_QUERY_CHARS:
         return text
     head = text[:MAX_QUERY_CHARS]
@@ -252,10 +264,10 @@ def _unique(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in values if value))
 
 
-def _original_position(text: str, seen: str, place: int) -> int:
-    """Where a character of the cleaned text stands in the text as it was written."""
+def _original_position(text: str, cleaned: str, place: int) -> int:
+    """The position in the original text of a character in the cleaned text."""
     position = -1
-    for character in seen[: place + 1]:
-        if not character.isspace():  # line breaks and tabs may have been made one kind
+    for character in cleaned[: place + 1]:
+        if not character.isspace():  # cleaning may replace line breaks and tabs
             position = text.index(character, position + 1)
     return max(0, position)

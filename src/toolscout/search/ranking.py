@@ -1,30 +1,31 @@
-"""The seam of search: a ranker takes a request and gives a ranking; a fusion makes one of many."""
+"""The contract of search (request, ranker, ranking, fusion), and which tools take part in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
+from ..catalog.names import normalise_name
+from ..catalog.sanitization import NAME_CAP
+from ..catalog.tool import Tool
+from .arrays import Floats, Ints, Mask
 from .hit import Reason
 from .index import Index
 from .lexicon import Term
 from .query import Query
 
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
-
-# Equal texts may differ by so much, according to where they stand in a matrix.
+# BLAS sums in another order depending on where a row stands in a matrix, so the similarities of two
+# equal texts can differ by about this much.
 _NOISE = np.float32(1e-6)
 
 
 def unique_slots(slots: Ints) -> Ints:
-    """Each of some slots once, in order."""
+    """The distinct slots in ascending order."""
+    # Does what np.unique does for this case, without its overhead for small arrays.
     ordered = np.sort(slots)
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
@@ -33,12 +34,12 @@ def unique_slots(slots: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class RankingRequest:
-    """A query over one snapshot, for one caller.
+    """A query over one snapshot of the index, for one caller.
 
-    `allowed` says of each slot whether this caller may see it; a ranker never returns another.
-    `terms` are those of the whole request, `needs` those of each of its `clauses`, and `words` what
-    those of them are to the snapshot that a tool in the caller's sight has.
-    `limit` is how many hits are wanted; `depth` is how many candidates an arm should offer.
+    `allowed` marks the slots that the caller may see; a ranker never returns another one. `terms`
+    are the index terms of the query, typos corrected. `known_terms` are those that a visible tool
+    has, with their postings. `clause_terms` are the terms of each of the `clauses`. `limit` is the
+    number of hits wanted, `depth` the number of candidates that a ranker should return.
     """
 
     query: Query
@@ -52,13 +53,13 @@ class RankingRequest:
     depth: int = 300
 
     def find_terms(self, texts: Iterable[str]) -> list[Term]:
-        """Those of some words that a tool in the caller's sight has."""
+        """Look up terms; those that no visible tool has are left out."""
         return self.index.find_terms(texts, self.allowed)
 
     def top_slots(self, slots: Ints, scores: Floats, count: int) -> Ints:
-        """The best of some slots, in no order; of equals at the end the first by name.
+        """The `count` best slots, in no particular order.
 
-        Then it does not matter in which order tools came into the catalog.
+        Ties at the end are broken by name, so the order in which tools were added has no effect.
         """
         if len(slots) <= count:
             return slots
@@ -66,59 +67,59 @@ class RankingRequest:
         ordered.partition(len(scores) - count)
         last = ordered[len(scores) - count]
         is_above = scores > last + _NOISE
-        equals: list[int] = slots[(scores >= last - _NOISE) ^ is_above].tolist()
+        tied: list[int] = slots[(scores >= last - _NOISE) ^ is_above].tolist()
         above = slots[is_above]
         room = count - len(above)
-        if len(equals) > room:
-            equals = nsmallest(room, equals, key=lambda slot: self.index.tool(slot).name)
-        return np.concatenate([above, np.array(equals, np.int32)])
+        if len(tied) > room:
+            tied = nsmallest(room, tied, key=lambda slot: self.index.tool(slot).name)
+        return np.concatenate([above, np.array(tied, np.int32)])
 
 
 class Ranking(Protocol):
-    """How one arm sees the catalog."""
+    """The scores that one ranker gives to the tools for one request."""
 
     @property
     def arm(self) -> str:
-        """The name of the arm, as hits say it."""
+        """The ranker's name, as the reasons of hits show it."""
         ...
 
     @property
     def candidates(self) -> Ints:
-        """The slots this arm would have considered, in no order."""
+        """The slots that this ranker proposes, in no particular order."""
         ...
 
     @property
     def trust(self) -> float:
-        """How much the arm's word counts for this query; low where it is blind."""
+        """The weight of this ranking in the sum; low where the ranker cannot judge the query."""
         ...
 
     def scores_at(self, slots: Ints) -> Floats:
-        """Scores in standard deviations above the catalog's mean, for any slots."""
+        """Z-scores (standard deviations above the catalog's mean) of any slots."""
         ...
 
     def explain(self, slot: int) -> Reason | None:
-        """What speaks for a slot, if anything does."""
+        """Why this ranker would return a slot, if it would."""
         ...
 
 
 class ClauseRanking(Protocol):
-    """A ranking that can also tell how each clause of a request sees the catalog."""
+    """A ranking that also scores each clause of a request separately."""
 
     def clause_scores(self, slots: Ints) -> Floats:
-        """Standardised scores, a row a clause and a column a slot, already weighed by trust."""
+        """Z-scores times trust: a row per clause, a column per slot."""
         ...
 
 
 def has_clause_scores(ranking: Ranking) -> TypeGuard[ClauseRanking]:
-    """Whether a ranking can tell clauses apart."""
+    """Whether a ranking scores clauses separately."""
     return hasattr(ranking, "clause_scores")
 
 
 class Ranker(Protocol):
-    """One arm of search."""
+    """One way to rank tools, such as BM25F or an embedder."""
 
     def rank(self, request: RankingRequest) -> Ranking | None:
-        """Its view of a request; none if it has nothing to say."""
+        """Rank the tools for a request; None if this ranker has nothing to contribute."""
         ...
 
 
@@ -130,4 +131,73 @@ class FusedRanking(NamedTuple):
 
 
 Fusion = Callable[[RankingRequest, Sequence[Ranking]], FusedRanking]
-"""Makes one order out of several rankings."""
+"""Combines several rankings into one order."""
+
+
+Allow = Callable[[Tool], bool] | Collection[str]
+"""Which tools a caller may see: their names, or a predicate that is stable for a given tool."""
+
+MAX_TERM_CHARS = 200
+"""Longer required or excluded terms are cut to this length."""
+
+MAX_NAME_CHARS = 2 * NAME_CAP
+"""A longer text cannot name a tool, server or category, and would be slow to normalise."""
+
+
+def allow_mask(index: Index, allow: Allow | None) -> Mask:
+    """The live slots that a rule allows."""
+    if allow is None:
+        return index.alive
+    mask = np.zeros(index.size, np.bool_)
+    if callable(allow):
+        chosen = [s for s in np.flatnonzero(index.alive).tolist() if allow(index.tool(s))]
+    else:
+        chosen = [s for n in allow if (s := index.slot(n)) is not None]
+    mask[chosen] = True
+    return mask
+
+
+def apply_filters(index: Index, query: Query, mask: Mask) -> Mask:
+    """Narrow a mask by the filters in the query: server, category, required and excluded terms."""
+    if query.servers:
+        mask = mask & _group_mask(index.shared.servers, index.server, query.servers)
+    if query.categories:
+        mask = mask & _group_mask(index.shared.categories, index.category, query.categories)
+    return _term_mask(index, query, mask) if query.required or query.excluded else mask
+
+
+def _group_mask(known: dict[str, int], numbers: Ints, wanted: Iterable[str]) -> Mask:
+    names = set[str]().union(*(_name_spellings(w) for w in wanted if len(w) <= MAX_NAME_CHARS))
+    # list(): an update may add servers from another thread during the loop.
+    chosen = [known[n] for n in list(known) if not names.isdisjoint(_name_spellings(n))]
+    return np.isin(numbers, np.array(chosen, np.int32))
+
+
+def _name_spellings(name: str) -> set[str]:
+    """The normalised spellings under which a server or category is found, whatever the case."""
+    return {normalise_name(name), normalise_name(name.casefold())} - {""} or {name}
+
+
+def _term_mask(index: Index, query: Query, mask: Mask) -> Mask:
+    """The slots with every required term in name or description, and no excluded one."""
+    slots = np.flatnonzero(mask)
+    # The texts are built once, however many terms there are.
+    texts = [_searchable_text(index.tool(slot)) for slot in slots.tolist()]
+    is_match = np.ones(len(texts), np.bool_)
+    for term in query.required:
+        is_match &= _contains_term(texts, term)
+    for term in query.excluded:
+        is_match &= ~_contains_term(texts, term)
+    narrowed = np.zeros(index.size, np.bool_)
+    narrowed[slots[is_match]] = True
+    return narrowed
+
+
+def _searchable_text(tool: Tool) -> str:
+    # A NUL cannot occur in a term, so no match spans name and description.
+    return f"{tool.name}\0{tool.description}".replace("\n", " ").casefold()
+
+
+def _contains_term(texts: Sequence[str], term: str) -> Mask:
+    wanted = term[:MAX_TERM_CHARS].casefold()
+    return np.fromiter([wanted in text for text in texts], np.bool_, len(texts))

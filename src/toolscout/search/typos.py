@@ -1,4 +1,4 @@
-"""Typo repair: a word that no tool has is read as the word of the catalog that it nearly is."""
+"""Typo correction: a word that no tool has is read as a similar word of the catalog."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ from .analyzer import (
     word_forms,
     word_positions,
 )
+from .arrays import Mask
 from .index import Index
 from .lexicon import Term
 from .preprocessing import drop_quotations
-from .ranking import Mask
 from .spelling_index import MAX_WORD_CHARS, MIN_WORD_CHARS, SpellingIndex
 
+# Bounds the work for a long text in an unknown language, where every word looks like a typo.
 _MAX_CORRECTIONS = 16
 _CACHE_SIZE = 4_096
-_NOT_CACHED = ("", "")
+_NOT_CACHED = ("", "")  # None is a cached result: no correction
 
 
 class CorrectedQuery(NamedTuple):
-    """The terms of a request's clauses with slips mended, and each slip with the word it is.
+    """The terms of a request with typos corrected, and the corrections by typo.
 
-    `terms` are those of all `needs`, and `words` those that tools in sight have. The request
-    `is_foreign` if most of its words are strange: those are not slips, but another language.
+    `clause_terms` are the terms of each clause, `terms` those of all clauses, `known_terms` those
+    that a visible tool has. `is_foreign` says that most words are unknown: then they are probably
+    not typos but another language.
     """
 
     clause_terms: Sequence[list[str]]
@@ -46,95 +48,107 @@ class CorrectedQuery(NamedTuple):
     is_foreign: bool
 
     def apply_to(self, text: str) -> str:
-        """A text of the request as it was meant."""
+        """Apply the corrections to a text of the request."""
         return replace_words(text, self.corrections)
 
 
 def correct_typos(
     index: Index, spellings: SpellingIndex | None, clauses: Sequence[str], allowed: Mask
 ) -> CorrectedQuery:
-    """The terms of a query's clauses with slips mended, and which word was read as which.
+    """Look up the terms of a query's clauses, and correct words that look like typos.
 
-    Only words that a tool in the caller's sight has are offered, so a repair tells nothing of the
-    others. What is quoted is a value, and left as it is; so is what is a word elsewhere. Without
-    spellings nothing is mended.
+    Only words of visible tools are candidates, so a correction reveals nothing about hidden tools.
+    Quoted text is a value and stays, and so does what the embedder knows as a word. Without
+    `spellings` nothing is corrected.
     """
-    said = list(map(tokenize, clauses))
-    by_word = list(map(terms_by_word, said))
-    needs = [list(chain.from_iterable(its)) for its in by_word]
-    every = list(chain.from_iterable(needs))
-    different = dict.fromkeys(every)
-    found = index.look_up_terms(different, allowed)
+    words = list(map(tokenize, clauses))
+    by_word = list(map(terms_by_word, words))
+    clause_terms = [list(chain.from_iterable(its)) for its in by_word]
+    every = list(chain.from_iterable(clause_terms))
+    distinct = dict.fromkeys(every)
+    found = index.look_up_terms(distinct, allowed)
     known = [term for term in found if term is not None]
-    if spellings is None or len(known) == len(different):
-        return CorrectedQuery(needs, every, known, {}, is_foreign=False)
-    unknown = [text for text, term in zip(different, found, strict=True) if term is None]
-    strange = {term for term in unknown if term.isalpha()}  # what has digits is a value
-    told = zip(clauses, said, by_word, needs, strict=True)
-    typed = _words_of_terms(told, strange) if strange else {}
-    mended: dict[str, str] = {}
-    slips: dict[str, str] = {}
-    read = index.lexicon.visible_terms(allowed).corrections if typed else {}
-    for term, word in islice(typed.items(), _MAX_CORRECTIONS):
-        meant = read.get(word, _NOT_CACHED)
-        if meant is _NOT_CACHED:  # each is worked out once for a caller's view
-            if len(read) >= _CACHE_SIZE:
-                read.clear()  # other threads may be reading
-            meant = read[word] = _find_correction(index, spellings, word, term, allowed)
-        if meant and not spellings.is_word(word):
-            mended[term], slips[word] = meant
-    if mended:
-        needs = [[mended.get(term, term) for term in need] for need in needs]
-        every = list(chain.from_iterable(needs))
+    if spellings is None or len(known) == len(distinct):
+        return CorrectedQuery(clause_terms, every, known, {}, is_foreign=False)
+    unknown = [text for text, term in zip(distinct, found, strict=True) if term is None]
+    suspects = {term for term in unknown if term.isalpha()}  # with digits it is a value
+    parts = zip(clauses, words, by_word, clause_terms, strict=True)
+    typed = _words_of_terms(parts, suspects) if suspects else {}
+    replacements, corrections = _correct_words(index, spellings, typed, allowed)
+    if replacements:
+        clause_terms = [[replacements.get(t, t) for t in clause] for clause in clause_terms]
+        every = list(chain.from_iterable(clause_terms))
         known = index.find_terms(dict.fromkeys(every), allowed)
-    return CorrectedQuery(needs, every, known, slips, is_foreign=2 * len(unknown) > len(different))
+    is_foreign = 2 * len(unknown) > len(distinct)
+    return CorrectedQuery(clause_terms, every, known, corrections, is_foreign=is_foreign)
+
+
+def _correct_words(
+    index: Index, spellings: SpellingIndex, typed: Mapping[str, str], allowed: Mask
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The corrections of some words, given by term: new terms by term, and new words by word."""
+    replacements: dict[str, str] = {}
+    corrections: dict[str, str] = {}
+    cache = index.lexicon.visible_terms(allowed).corrections if typed else {}
+    for term, word in islice(typed.items(), _MAX_CORRECTIONS):
+        correction = cache.get(word, _NOT_CACHED)
+        if correction is _NOT_CACHED:
+            # Emptied as a whole, which is safe while other threads read it.
+            if len(cache) >= _CACHE_SIZE:
+                cache.clear()
+            correction = cache[word] = _find_correction(index, spellings, word, term, allowed)
+        # Asked last, because the embedder has to tokenize the word: most words have no candidate.
+        if correction and not spellings.is_word(word):
+            replacements[term], corrections[word] = correction
+    return replacements, corrections
 
 
 def unknown_terms(index: Index, texts: Collection[str], allowed: Mask) -> list[str]:
-    """The terms that no tool in a caller's sight has."""
+    """The terms that no visible tool has."""
     found = index.look_up_terms(texts, allowed)
     return [text for text, term in zip(texts, found, strict=True) if term is None]
 
 
 def _words_of_terms(
     clauses: Iterable[tuple[str, Sequence[str], Sequence[tuple[str, ...]], Sequence[str]]],
-    strange: AbstractSet[str],
+    suspects: AbstractSet[str],
 ) -> dict[str, str]:
-    """The words that strange terms were typed as, but for what is quoted.
+    """The typed word of each suspect term, unless it is quoted.
 
-    Of each clause come its text, its words, the terms of each, and all of those.
+    Each clause comes as its text, its words, the terms of each word, and all its terms.
     """
     found: dict[str, str] = {}
-    for clause, words, by_word, need in clauses:
-        if strange.isdisjoint(need):
+    for clause, words, by_word, clause_terms in clauses:
+        if suspects.isdisjoint(clause_terms):
             continue
         plain = drop_quotations(clause)
         if plain is not clause:
             words = tokenize(plain)
             by_word = terms_by_word(words)
         for word, its in zip(words, by_word, strict=True):
-            if not its or strange.isdisjoint(its):
+            if not its or suspects.isdisjoint(its):
                 continue
             if word.isalpha() and (word.islower() or word.istitle()):
-                read = [(word.casefold(), its)]
-            else:
-                read = [(form, terms(form)) for form in word_forms((word,))]
-            for form, meant in read:
+                forms = [(word.casefold(), its)]
+            else:  # an identifier may contain the typo as one of its words
+                forms = [(form, terms(form)) for form in word_forms((word,))]
+            for form, form_terms in forms:
                 if _is_correctable(form):
-                    found |= {term: form for term in meant if term in strange}
+                    found |= {term: form for term in form_terms if term in suspects}
     return found
 
 
 def _find_correction(
     index: Index, spellings: SpellingIndex, word: str, term: str, allowed: Mask
 ) -> tuple[str, str] | None:
-    """The term and the word that a slip is read as.
+    """The term and the word that a typo stands for.
 
-    What was typed is compared with words as tools write them, and only then its term with theirs,
-    if it is another than the word: it may be a form that no tool writes.
+    The typed word is compared with words as tools write them. Only then its stem is compared with
+    their stems, since the word may be a form that no tool writes.
     """
     found = spellings.near_words(index.shared.vocabulary, word)
-    near = [one for one in found if one[2] != term]  # which is not seen itself
+    # Words with the same term are no correction: this term is known to be invisible.
+    near = [candidate for candidate in found if candidate[2] != term]
     for other, known in _order_candidates(index, word, near, allowed):
         if _occurs_in_tools(index, known, other, allowed):
             return known.text, other
@@ -147,16 +161,16 @@ def _find_correction(
 
 
 def _order_candidates(
-    index: Index, word: str, offered: Iterable[tuple[int, str, str]], allowed: Mask
+    index: Index, word: str, candidates: Iterable[tuple[int, str, str]], allowed: Mask
 ) -> Iterator[tuple[str, Term]]:
-    """What is in the caller's sight, the likeliest first, with what is known of its term.
+    """The candidates that visible tools have, most likely first, with their terms.
 
-    Of equally many slips letters that changed places are likelier than another letter, and that is
-    likelier than one too few or too many; then the word that more tools have.
+    At equal distance, swapped letters are more likely than a wrong letter, and a wrong letter is
+    more likely than a missing or extra one. After that, the word that more tools have.
     """
     found: list[tuple[tuple[int, bool, bool, int, str], Term]] = []
     letters = sorted(word)
-    for distance, other, stem in offered:
+    for distance, other, stem in candidates:
         known = index.lexicon.get(stem)
         if known is None:
             continue
@@ -164,8 +178,9 @@ def _order_candidates(
         if allowed is not index.alive:
             count = int(np.count_nonzero(allowed.take(known.posting_list.slots)))
         if count:
-            is_mixed, is_even = sorted(other) == letters, len(other) == len(word)
-            found.append(((distance, not is_mixed, not is_even, -count, other), known))
+            is_anagram, is_same_length = sorted(other) == letters, len(other) == len(word)
+            rank = (distance, not is_anagram, not is_same_length, -count, other)
+            found.append((rank, known))
     found.sort(key=lambda pair: pair[0])
     yield from ((rank[-1], known) for rank, known in found)
 
@@ -173,26 +188,27 @@ def _order_candidates(
 def _closest_form(
     index: Index, spellings: SpellingIndex, word: str, known: Term, allowed: Mask
 ) -> str:
-    """How tools in the caller's sight write a term, as near as may be to a word."""
-    found = sorted(spellings.forms.get(known.text, ()), key=lambda f: (OSA.distance(word, f), f))
-    seen = (form for form in found if _occurs_in_tools(index, known, form, allowed))
-    return next(seen, known.text)
+    """The form of a term in visible tools that is closest to a word."""
+    forms = sorted(spellings.forms.get(known.text, ()), key=lambda f: (OSA.distance(word, f), f))
+    visible = (form for form in forms if _occurs_in_tools(index, known, form, allowed))
+    return next(visible, known.text)
 
 
 def _occurs_in_tools(index: Index, known: Term, word: str, allowed: Mask) -> bool:
-    """Whether a tool in the caller's sight writes a word just so."""
-    if allowed is index.alive and not index.shared.vocabulary.has_lost:
-        return True  # whatever was met is still there
-    slots: list[int] = known.posting_list.slots.compress(
-        allowed.take(known.posting_list.slots)
-    ).tolist()
-    return any(_occurs_in_texts(index.tool(slot), word) for slot in slots) or any(
-        _occurs_in_parameters(index.tool(slot).parameters, word) for slot in slots
+    """Whether a visible tool contains a word in exactly this form."""
+    # The vocabulary only grows. Until a tool is removed, each of its words is in some tool.
+    if allowed is index.alive and not index.shared.vocabulary.has_removals:
+        return True
+    slots = known.posting_list.slots
+    tools = [index.tool(slot) for slot in slots.compress(allowed.take(slots)).tolist()]
+    # Parameters last: reading them takes longer than the other texts of all tools.
+    return any(_occurs_in_texts(tool, word) for tool in tools) or any(
+        _occurs_in_parameters(tool.parameters, word) for tool in tools
     )
 
 
 def _occurs_in_texts(tool: Tool, word: str) -> bool:
-    """Whether a word stands in what is said of a tool, but for its parameters: they take longer."""
+    """Whether a word occurs in a tool's texts, apart from its parameters."""
     if _contains_word(tool.description, word):
         return True
     named = (tool.name, tool.title, tool.server, tool.category)
@@ -200,7 +216,9 @@ def _occurs_in_texts(tool: Tool, word: str) -> bool:
 
 
 def _occurs_in_parameters(schema: Schema, word: str) -> bool:
-    if schema.text.isascii() and word not in schema.text.lower():  # which is quicker to see
+    # The JSON text contains all descriptions; a substring search in it is faster. Not if it
+    # has accents, which words are compared without.
+    if schema.text.isascii() and word not in schema.text.lower():
         return False
     return _contains_word(" ".join(chain.from_iterable(schema.descriptions())), word)
 
@@ -213,8 +231,10 @@ def _contains_word(text: str, word: str) -> bool:
         return False
     if any(True for _ in word_positions(plain, word)):
         return True
+    # `mail` occurs in `sendMail`, though it has no word boundary there.
     return has_camel_case(text) and word in word_forms(tokenize(text))
 
 
 def _is_correctable(text: str) -> bool:
+    # Scripts from U+2E80 on (Han, kana, Hangul) have no spelling in this sense.
     return MIN_WORD_CHARS <= len(text) <= MAX_WORD_CHARS and text.isalpha() and text[0] < "\u2e7f"

@@ -1,15 +1,15 @@
-"""English words that are written in several ways: what is short in full, British as American.
+"""Spelling variants of English words: abbreviations in full, British as American.
 
-Tools are named in short (`list_repos`, `get_db_info`) and asked for in full, or the other way
-round. Queries and tools are read alike, so it only matters that one word becomes of two. What is a
-word in another language (`dir`, `vol`, `lang`) stays as it is.
+Tools have short names (`list_repos`, `get_db_info`) and people ask with full words, or the other
+way round. Queries and tools are normalised alike, so it only matters that both variants become the
+same word. Abbreviations that are words of other languages (`dir`, `vol`, `lang`) stay as they are.
 """
 
 from __future__ import annotations
 
 import re
 
-_SHORT = """
+_ABBREVIATED = """
 acct=account accts=accounts addr=address addrs=addresses admin=administrator admins=administrators
 app=application apps=applications arg=argument args=arguments attr=attribute attrs=attributes
 avg=average btc=bitcoin btn=button btns=buttons calc=calculate cfg=configuration cmd=command
@@ -29,12 +29,15 @@ defences=defenses grey=gray greys=grays licence=license licences=licenses progra
 programme=program programmes=programs
 """
 _FULL = {
-    short: full.replace("-", " ") for short, full in (pair.split("=") for pair in _SHORT.split())
+    short: full.replace("-", " ")
+    for short, full in (pair.split("=") for pair in _ABBREVIATED.split())
 }
+# Embedders know `docs` and `app`, and product names contain them, so only what nobody would
+# pronounce is written out for them.
 ABBREVIATIONS = {
     short: full for short, full in _FULL.items() if " " in full or set("aeiou").isdisjoint(short)
 }
-"""What is spelled rather than spoken, or stands for several words, in full."""
+"""Abbreviations without a vowel, or for several words, with their full form."""
 
 _BRITISH = re.compile(
     r"""
@@ -46,8 +49,8 @@ _BRITISH = re.compile(
     """,
     re.VERBOSE,
 )
-_SPELT = re.compile("[iorl](?:(?<=i)s|(?<=o)(?:ur|gu)|(?<=r)e|(?<=l)ys)")
-"""What every word that it changes has somewhere, and most words have not."""
+# A quick test before the slow pattern: every British spelling contains one of these.
+_MAY_BE_BRITISH = re.compile("[iorl](?:(?<=i)s|(?<=o)(?:ur|gu)|(?<=r)e|(?<=l)ys)")
 
 _AMERICAN = {
     "is": "iz",
@@ -58,18 +61,18 @@ _AMERICAN = {
     "ogue": "og",
     "lys": "lyz",
 }
-# Words with a relative that keeps its s (revise and revision, advertise and advertisement), and
-# those that Americans write alike, one of which would be another word: who scours does not score.
-_KEPT = (
+# Not changed: words whose relatives keep the s (revise and revision, advertise and advertisement),
+# and words that Americans spell alike. One of them would become another word: scour is not score.
+_UNCHANGED = (
     *("advertis", "advis", "concis", "precis", "revis", "supervis", "televis"),
     *("contour", "detour", "devour", "flour", "scour"),
 )
 
 
 def canonical_word(word: str) -> str:
-    """A word in small letters as it is mostly written, perhaps as two words."""
+    """The usual spelling of a lower-case word; an abbreviation may give several words."""
     if word in _FULL:
         return _FULL[word]
-    if _SPELT.search(word) is None or word.startswith(_KEPT):
+    if _MAY_BE_BRITISH.search(word) is None or word.startswith(_UNCHANGED):
         return word
     return _BRITISH.sub(lambda match: _AMERICAN[match[0]], word)

@@ -1,4 +1,4 @@
-"""Vectors of a catalog: exact while few, scanned along their leading directions when many."""
+"""The vectors of a catalog: compared exactly if few, by principal components first if many."""
 
 from __future__ import annotations
 
@@ -10,29 +10,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
+from .arrays import Doubles, Floats, Ints, Mask
 
-# Spinning BLAS threads cost more than they bring on matrices of this size.
-_threadpools: Any = import_module("threadpoolctl")  # it brings no types
+# On matrices of this size, waking BLAS threads costs more than they gain; on busy cores it was
+# thirty times slower.
+_threadpools: Any = import_module("threadpoolctl")  # it has no type hints
 _blas: Any = _threadpools.ThreadpoolController()
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Keep the matrix work inside on the calling thread."""
+    """Run the matrix operations of a block on the calling thread."""
     return _blas.limit(limits=1, user_api="blas")
 
 
+# A scan is limited by memory bandwidth. Up to EXACT_UP_TO vectors it reads them whole; beyond, only
+# their projections on the first principal components, and the best are compared again exactly.
+# docs/decisions/ranking.md has the comparison with the exact scan: no difference in recall@5.
 EXACT_UP_TO = 5_000
-FLOAT32_UP_TO = 20_000
 PRINCIPAL_DIRECTIONS = 96
+# The components are computed again when there are four times as many vectors. They change little
+# with each new tool, and computing them reads all vectors.
 REFIT_FACTOR = 4
+# Beyond this, vectors are stored in half precision, which halves their memory.
+FLOAT32_UP_TO = 20_000
 _OVERSAMPLING = 16
 _POWER_ITERATIONS = 4
 _BLOCK_ROWS = 512
-# How similar a sentence and a tool that have nothing to do with each other are; what a catalog too
-# small to tell by itself is judged by.
+# The prior for score statistics: mean and variance of the cosine between a sentence and an
+# unrelated tool. It counts as ten tools, so it only matters in small catalogs, which have no
+# statistics.
 _PRIOR_WEIGHT = 10.0
 _PRIOR_MEAN = 0.08
 _PRIOR_VARIANCE = 0.01
@@ -40,20 +46,21 @@ _PRIOR_VARIANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """A snapshot of the vectors of slots `0..size`; growing shares the buffers with older ones.
+    """A snapshot of the vectors of slots `0..size`; larger snapshots share its buffers.
 
-    `rows` has them all, in single precision while few and in half precision when many. `lead` has
-    them along the `basis` of their leading principal directions, for a scan at a quarter of the
-    cost, once they are worth it; that was worked out when there were `fitted` of them. `total` and
-    `gram` are sums over the living, from which the mean and spread of any query's scores follow.
+    `rows` has the vectors, in single precision if few and in half precision if many. `lead` has
+    their projections on the `basis` of principal components, for a scan at a quarter of the cost;
+    None while there are few. `fitted` is the number of vectors when the basis was computed. `total`
+    and `gram` are the sum and the Gram matrix of all present vectors, from which the mean and the
+    variance of any query's scores follow.
     """
 
     dimensions: int
     size: int
     present: Mask
     rows: npt.NDArray[np.float32] | npt.NDArray[np.float16]
-    total: npt.NDArray[np.float64]
-    gram: npt.NDArray[np.float64]
+    total: Doubles
+    gram: Doubles
     count: int = 0
     basis: Floats | None = None
     lead: Floats | None = None
@@ -72,23 +79,27 @@ class Vectors:
         )
 
     def resize(self, size: int) -> Vectors:
-        """Room for more slots, their vectors still to come."""
+        """Add slots without vectors."""
         if size <= self.size:
             return self
         present = np.zeros(size, np.bool_)
         present[: self.size] = self.present
         after = replace(self, size=size, present=present)
         if size > len(self.rows):
-            room = size + size // 2 + 64  # pages never written to cost nothing
+            # Half more than needed, so that repeated growth is cheap. Zeroed pages take no memory
+            # until they are written.
+            room = size + size // 2 + 64
             after = replace(after, rows=_grow(self.rows, room))
             if self.lead is not None:
                 after = replace(after, lead=_grow(self.lead, room))
         return after
 
     def put(self, slots: Ints, vectors: Floats) -> Vectors:
-        """Fill slots that had no vector; older snapshots do not look at them."""
+        """Add the vectors of slots that have none."""
         present = self.present.copy()
         present[slots] = True
+        # Written in place although older snapshots share the buffer: their `present` is false here,
+        # so they do not read these rows.
         self.rows[slots] = vectors
         with one_thread():
             if self.lead is not None and self.basis is not None:
@@ -106,7 +117,7 @@ class Vectors:
         return after._to_half_precision() if after.count > FLOAT32_UP_TO else after
 
     def drop(self, slots: Ints) -> Vectors:
-        """Forget slots; their rows stay where they are, unseen."""
+        """Remove slots; their rows stay in the buffer and are no longer read."""
         slots = slots[self.present[slots]]
         if not len(slots):
             return self
@@ -124,7 +135,7 @@ class Vectors:
         )
 
     def compact(self, slots: Ints) -> Vectors:
-        """Some slots alone, closed up; the rest must have been dropped."""
+        """Keep some slots only, renumbered without gaps; the others must have been dropped."""
         after = Vectors.empty(self.dimensions).resize(len(slots))
         rows = np.zeros(after.rows.shape, self.rows.dtype)
         rows[: len(slots)] = self.rows[slots]
@@ -132,11 +143,14 @@ class Vectors:
         if lead is not None and self.lead is not None:
             lead[: len(slots)] = self.lead[slots]
         present = self.present[slots]
-        fitted = min(self.fitted, self.count)  # what comes later may be of another kind
+        # A catalog that shrank and then fills with other tools must get a new basis soon.
+        fitted = min(self.fitted, self.count)
         return replace(self, size=len(slots), present=present, rows=rows, lead=lead, fitted=fitted)
 
     def score_statistics(self, queries: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation of each query's similarity to the catalog's tools."""
+        # Without a pass over the tools. For a query q, with s the sum and G the Gram matrix of the
+        # n vectors: the mean is q·s / n, and the mean square is qᵀGq / n.
         count = max(self.count, 1)
         mean = queries @ self.total / count
         square = np.einsum("ij,ij->i", queries @ self.gram, queries) / count
@@ -150,16 +164,18 @@ class Vectors:
         return self.rows[slots].astype(np.float32, copy=False) @ queries.T
 
     def scan(self, query: Floats, allowed: Mask, *, count: int) -> tuple[Ints, Floats]:
-        """The slots among those allowed, and how similar they are to a query.
+        """The allowed slots with a vector, and their approximate similarity to a query.
 
-        Along leading directions where they are many; not worked out where they are few enough.
+        Exact without a basis. All zeros if there are at most `count`: none has to be left out.
         """
-        seen = allowed[: self.size] & self.present
-        chosen = np.flatnonzero(seen)
+        is_candidate = allowed[: self.size] & self.present
+        chosen = np.flatnonzero(is_candidate)
         if len(chosen) <= count:
             return chosen.astype(np.int32), np.zeros(len(chosen), np.float32)
         scanned: Floats = self.rows if self.lead is None else self.lead  # pyright: ignore[reportAssignmentType] # rows are single precision exactly when lead is None
         probe = query if self.basis is None else query @ self.basis
+        # Gathering scattered rows is several times slower per row than reading all rows in order,
+        # so it is done only for less than a quarter of them.
         if len(chosen) * 4 < self.size:
             scores = scanned[chosen] @ probe
         else:
@@ -168,17 +184,17 @@ class Vectors:
         return chosen.astype(np.int32), scores
 
     def _fit_basis(self) -> Vectors:
-        """Work out the leading directions of what there is now."""
+        """Compute the principal components of the present vectors, and project all rows."""
         with one_thread():
             basis = _principal_directions(self.gram)
             lead = np.zeros((len(self.rows), basis.shape[1]), np.float32)
             for start in range(0, self.size, _BLOCK_ROWS):
-                some = slice(start, min(start + _BLOCK_ROWS, self.size))
-                lead[some] = self.rows[some].astype(np.float32, copy=False) @ basis
+                block = slice(start, min(start + _BLOCK_ROWS, self.size))
+                lead[block] = self.rows[block].astype(np.float32, copy=False) @ basis
         return replace(self, basis=basis, lead=lead, fitted=self.count)
 
     def _to_half_precision(self) -> Vectors:
-        """Move to half precision."""
+        """Store the rows in half precision."""
         if self.rows.dtype == np.float16:
             return self
         half = np.zeros(self.rows.shape, np.float16)
@@ -186,27 +202,33 @@ class Vectors:
         return replace(self, rows=half)
 
 
-def _principal_directions(gram: npt.NDArray[np.float64]) -> Floats:
-    """The directions that lead in a sum of squares, nearly: a few rounds, however long vectors are.
+def _principal_directions(gram: Doubles) -> Floats:
+    """The leading eigenvectors of a Gram matrix, approximately.
 
-    All directions would take seconds where an embedder's vectors have thousands of numbers.
+    The matrix is not centred: the scan approximates dot products, not distances from the mean.
     """
+    # Randomized subspace iteration (Halko, Martinsson and Tropp, 2011): start from a random
+    # subspace a little larger than wanted, multiply and orthonormalise a few times, then solve the
+    # small eigenproblem inside it. A full decomposition takes seconds for vectors with thousands of
+    # dimensions. The fixed seed makes the result reproducible.
     shape = len(gram), min(len(gram), PRINCIPAL_DIRECTIONS + _OVERSAMPLING)
     basis, _ = np.linalg.qr(np.random.default_rng(0).standard_normal(shape))
     for _ in range(_POWER_ITERATIONS):
         basis, _ = np.linalg.qr(gram @ basis)
-    _, turned = np.linalg.eigh(basis.T @ gram @ basis)
+    _, rotation = np.linalg.eigh(basis.T @ gram @ basis)
+    # eigh sorts eigenvalues in ascending order: the leading ones are last.
     return np.ascontiguousarray(
-        (basis @ turned)[:, ::-1][:, :PRINCIPAL_DIRECTIONS], dtype=np.float32
+        (basis @ rotation)[:, ::-1][:, :PRINCIPAL_DIRECTIONS], dtype=np.float32
     )
 
 
-def _gram_matrix(vectors: Floats) -> npt.NDArray[np.float64]:
-    """The sum of every vector times itself, in blocks short enough for single precision."""
+def _gram_matrix(vectors: Floats) -> Doubles:
+    """The sum of the outer products of all vectors with themselves."""
+    # Products in single precision, sums over blocks in double: fast, and errors do not pile up.
     total = np.zeros((vectors.shape[1], vectors.shape[1]))
     for start in range(0, len(vectors), _BLOCK_ROWS):
-        some = vectors[start : start + _BLOCK_ROWS]
-        total += some.T @ some
+        block = vectors[start : start + _BLOCK_ROWS]
+        total += block.T @ block
     return total
 
 

@@ -1,1 +1,1 @@
-"""What is kept: JSON texts by key, each with a version."""
+"""Key-value stores for versioned JSON texts: in memory or in SQLite."""

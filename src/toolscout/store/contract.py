@@ -1,4 +1,4 @@
-"""The contract every store keeps: texts by key, and no writer loses another's."""
+"""The contract of every store: texts by key, with optimistic concurrency by version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 from ..errors import StoreError
 
 Clock = Callable[[], float]
-"""Seconds since the epoch; passed in, so that the core never looks at a clock by itself."""
+"""Returns seconds since the epoch; passed in, so that tests control the time."""
 
 DEFAULT_MAX_RECORDS = 4096
 MAX_KEY_CHARS = 512
@@ -17,7 +17,7 @@ MAX_KEY_CHARS = 512
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One kept text: `version` counts its writes, times are seconds since the epoch."""
+    """One stored text; `version` counts its writes, times are seconds since the epoch."""
 
     key: str
     version: int
@@ -28,49 +28,51 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreLimits:
-    """How much is kept and for how long; None means without end."""
+    """How many records are kept and for how long; None means no limit."""
 
     cap: int | None = DEFAULT_MAX_RECORDS
     ttl_seconds: float | None = None
 
 
 class Store(Protocol):
-    """Keeps JSON texts by key; knows nothing of what they say.
+    """Keeps texts by key, without looking into them.
 
-    An expired record is as good as gone. Writing a new key past the cap drops the records that
-    were not written for longest. Failures raise StoreError and leave everything as it was.
+    An expired record counts as missing. A new key beyond the cap drops the least recently written
+    records. Failures raise StoreError and change nothing.
     """
 
     def get(self, key: str) -> Record | None:
-        """What is kept under a key."""
+        """The record of a key, or None."""
         ...
 
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
-        """Write if the version is still the expected one (0: not there yet).
+        """Write if the version is still the expected one (0: no record yet).
 
-        None says that another writer was first: read again, and repeat the change on that.
+        None means that another writer was first: read again, and repeat the change on that.
         """
         ...
 
     def delete(self, key: str) -> bool:
-        """Forget a key; whether there was anything."""
+        """Delete a key; whether it existed."""
         ...
 
     def expire(self) -> int:
-        """Drop what is too old, and say how many that were."""
+        """Delete expired records; how many there were."""
         ...
 
     def list(self, *, limit: int = 100) -> tuple[Record, ...]:
-        """What is kept, last written first."""
+        """The records, last written first."""
         ...
 
     def close(self) -> None:
-        """Let go of files; a closed store refuses everything."""
+        """Release all files; a closed store raises StoreError."""
         ...
 
 
 def check_entry(key: object, text: str = "") -> None:
-    """Refuse a key or a text that a store cannot hold, and say what would do."""
+    """Raise StoreError for a key or text that not every store can hold."""
+    # Keys come from clients. Half a surrogate pair is not UTF-8, and functions of SQLite may end a
+    # text at NUL.
     if not (isinstance(key, str) and 0 < len(key) <= MAX_KEY_CHARS and _is_valid_key(key)):
         raise StoreError(
             f"{str(key)[:40]!r} cannot be an id.",
@@ -78,8 +80,8 @@ def check_entry(key: object, text: str = "") -> None:
         )
     if not _is_unicode(text):
         raise StoreError(
-            f"The text for {key[:40]!r} has half a surrogate pair in it.",
-            hint="Keep JSON written as UTF-8.",
+            f"The text for {key[:40]!r} contains half a surrogate pair.",
+            hint="Store JSON that can be written as UTF-8.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Which store the settings ask for."""
+"""Open the store that the settings name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE_NAME = "toolscout.db"
 def open_store(
     config: Config, *, space: str = "sessions", limits: StoreLimits | None = None
 ) -> Store:
-    """Open a space of the store that the settings name; limits are the sessions' by default."""
+    """Open one space of the configured store; the default limits are those of sessions."""
     limits = limits or StoreLimits(cap=config.max_sessions, ttl_seconds=config.session_ttl_seconds)
     match config.store:
         case "memory" | ":memory:":
@@ -24,5 +24,5 @@ def open_store(
             path = config.state_folder / FILE_NAME
         case name:
             path = Path(name).expanduser()
-    access = SqliteOptions(busy_timeout_seconds=config.busy_timeout_seconds)
-    return SqliteStore(path, space=space, limits=limits, access=access)
+    options = SqliteOptions(busy_timeout_seconds=config.busy_timeout_seconds)
+    return SqliteStore(path, space=space, limits=limits, options=options)

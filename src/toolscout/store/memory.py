@@ -1,4 +1,4 @@
-"""The store that lives as long as the process."""
+"""A store in memory that lives as long as its process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .contract import Clock, Record, StoreLimits, check_entry
 
 
 class MemoryStore:
-    """Keeps texts in this process; safe from many threads."""
+    """Keeps texts in this process; thread-safe."""
 
     def __init__(self, *, limits: StoreLimits | None = None, clock: Clock = time.time) -> None:
         self._limits = limits or StoreLimits()
@@ -20,13 +20,13 @@ class MemoryStore:
         self._lock = Lock()
 
     def get(self, key: str) -> Record | None:
-        """What is kept under a key."""
+        """The record of a key, or None."""
         check_entry(key)
         with self._lock:
             return self._unless_expired(self._require_open().get(key))
 
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
-        """Write if the version is still the expected one (0: not there yet)."""
+        """Write if the version is still the expected one (0: no record yet)."""
         check_entry(key, text)
         with self._lock:
             records, now = self._require_open(), self._clock()
@@ -34,6 +34,7 @@ class MemoryStore:
             if (old.version if old else 0) != expected:
                 return None
             new = Record(key, expected + 1, text, old.created if old else now, now)
+            # Remove and insert: dictionaries keep insertion order, so the last written is last.
             records.pop(key, None)
             records[key] = new
             for oldest in list(self._overflow_keys()):
@@ -41,28 +42,28 @@ class MemoryStore:
             return new
 
     def delete(self, key: str) -> bool:
-        """Forget a key; whether there was anything."""
+        """Delete a key; whether it existed."""
         check_entry(key)
         with self._lock:
             return self._unless_expired(self._require_open().pop(key, None)) is not None
 
     def expire(self) -> int:
-        """Drop what is too old, and say how many that were."""
+        """Delete expired records; how many there were."""
         with self._lock:
             records = self._require_open()
-            gone = [k for k, r in records.items() if self._unless_expired(r) is None]
-            for key in gone:
+            expired = [k for k, r in records.items() if self._unless_expired(r) is None]
+            for key in expired:
                 del records[key]
-            return len(gone)
+            return len(expired)
 
     def list(self, *, limit: int = 100) -> tuple[Record, ...]:
-        """What is kept, last written first."""
+        """The records, last written first."""
         with self._lock:
             alive = (r for r in reversed(self._require_open().values()) if self._unless_expired(r))
             return tuple(r for r, _ in zip(alive, range(limit), strict=False))
 
     def close(self) -> None:
-        """Forget everything; a closed store refuses everything."""
+        """Drop all records; a closed store raises StoreError."""
         with self._lock:
             self._records = None
 
@@ -78,7 +79,7 @@ class MemoryStore:
         return None
 
     def _overflow_keys(self) -> Iterator[str]:
-        """The keys that were not written for longest; dictionaries keep the order of writing."""
+        """The least recently written keys beyond the cap."""
         cap = self._limits.cap
         if cap is not None:
             records = self._require_open()

@@ -1,17 +1,20 @@
-"""The shape of the file, step by step; a file from the future is left alone."""
+"""Schema migrations of the SQLite file; a file of a newer version is not touched."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 
 from ..errors import StoreError
 
-# "scou" in ASCII: tells a file of ours from any other SQLite database.
+# "scou" in ASCII; distinguishes our files from other SQLite databases.
 APPLICATION_ID = 0x73636F75
 
 Migrations = tuple[tuple[str, ...], ...]
-"""Statements by the version of the file that they lead to."""
+"""The statements of each step; the number of steps is the schema version."""
 
+_RETRY_PAUSE_SECONDS = 0.02
+# A released step never changes: files with it exist. Later changes are further steps.
 MIGRATIONS: Migrations = (
     (
         """CREATE TABLE records (
@@ -30,21 +33,19 @@ MIGRATIONS: Migrations = (
 
 
 def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> None:
-    """Bring a file up to date in one transaction; refuse what is newer or not ours.
-
-    A step that was released never changes: what comes later is one more step.
-    """
+    """Bring a file up to date in one transaction; refuse newer and foreign files."""
+    # The usual case takes no lock, so that opening a store never waits for a writer.
     if (
         _schema_version(connection) == len(steps)
         and _read_pragma(connection, "application_id") == APPLICATION_ID
     ):
         return
     _refuse_foreign(connection, newest=len(steps))
-    # Write-ahead mode is a property of the file and cannot change inside a transaction.
+    # WAL mode is a property of the file and cannot be changed inside a transaction.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have done it while this one waited for the lock.
+        # Read the version again: another process may have migrated while we waited for the lock.
         for step in steps[_schema_version(connection) :]:
             for statement in step:
                 connection.execute(statement)
@@ -56,19 +57,36 @@ def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> N
     connection.execute("COMMIT")
 
 
+def migrate_with_retry(connection: sqlite3.Connection, *, timeout_seconds: float) -> None:
+    """Migrate the file, even if several processes create it at the same time."""
+    # SQLite's busy timeout does not cover a change of the journal mode: it fails at once if another
+    # process is doing the same.
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            return migrate(connection)
+        except sqlite3.OperationalError as error:
+            # The low byte is the primary code; the rest are variants such as SQLITE_BUSY_RECOVERY.
+            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+            if not is_busy or time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_PAUSE_SECONDS)
+
+
 def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
     version = _schema_version(connection)
     if version > newest:
         raise StoreError(
-            f"The store was written by a newer version (its shape is {version}; this one knows"
+            f"The store was written by a newer version (schema {version}; this version knows"
             f" {newest}).",
-            hint="Upgrade toolscout, or name another file; this one was not touched.",
+            hint="Upgrade toolscout, or name another file; this one was not changed.",
         )
+    # A new, empty file has no tables and no id yet; only a file with tables can be foreign.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and _read_pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreError(
             "The file is an SQLite database of something else.",
-            hint="Name another file for the store; this one was not touched.",
+            hint="Name another file for the store; this one was not changed.",
         )
 
 

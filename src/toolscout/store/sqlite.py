@@ -1,4 +1,4 @@
-"""The default store: one SQLite file that many processes may share."""
+"""The default store: one SQLite file that several processes can share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from threading import Lock
 
 from ..errors import StoreError
 from .contract import Clock, Record, StoreLimits, check_entry
-from .migrations import migrate
+from .migrations import migrate_with_retry
 
-# Key words of the engine's own messages, which are stable, to what happened and what to do.
+# Words in SQLite's own messages, what happened, and what to do. Matched by text, because Python
+# reports some of these without an error code ("Cannot operate on a closed database").
 _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "locked",
         "is locked by another process",
-        "Try again; if it stays so, end that process or wait longer (busy_timeout_seconds).",
+        "Try again; if that does not help, end that process or raise busy_timeout_seconds.",
     ),
     (
         "readonly",
@@ -29,7 +30,7 @@ _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "full",
         "cannot grow: the disk or its quota is full",
-        "Free some space or lower the number of sessions kept; nothing was half written.",
+        "Free some space or lower max_sessions; nothing was half written.",
     ),
     (
         "unable to open",
@@ -39,12 +40,12 @@ _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "not a database",
         "is not a store: it is damaged or another kind of file",
-        "Move it away (keep a copy) and start anew, or name another file.",
+        "Move it away (keep a copy) to start with a new one, or name another file.",
     ),
     (
         "malformed",
         "is damaged",
-        "Move it away (keep a copy) and start anew, or restore it from a backup.",
+        "Move it away (keep a copy) to start with a new one, or restore it from a backup.",
     ),
     (
         "closed",
@@ -56,7 +57,7 @@ _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
 
 @contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """Turn every failure of the file into one StoreError that names it."""
+    """Turn every failure of the file into a StoreError that names the file."""
     try:
         yield
     except StoreError as error:
@@ -72,13 +73,12 @@ def translate_errors(path: Path) -> Generator[None]:
 
 def _store_error(path: Path, error: Exception) -> StoreError:
     text = str(error).lower()
-    for word, what, then in _ERROR_HINTS:
+    for word, problem, hint in _ERROR_HINTS:
         if word in text:
-            return StoreError(f"The store {path} {what}.", hint=then)
+            return StoreError(f"The store {path} {problem}.", hint=hint)
     return StoreError(f"The store {path} failed: {error}.", hint="Check the disk, then try again.")
 
 
-_RETRY_PAUSE_SECONDS = 0.02
 _COLUMNS = "key, version, text, created, updated"
 
 
@@ -91,9 +91,9 @@ class SqliteOptions:
 
 
 class SqliteStore:
-    """Keeps texts in one file, in write-ahead mode: a killed process loses nothing it was told is
-    written, and readers never wait for a writer.
+    """Keeps texts in one SQLite file.
 
+    A process that is killed loses no acknowledged write, and readers never wait for a writer.
     `space` separates unrelated keys in the same file; each space has limits of its own.
     """
 
@@ -103,25 +103,26 @@ class SqliteStore:
         *,
         space: str = "sessions",
         limits: StoreLimits | None = None,
-        access: SqliteOptions | None = None,
+        options: SqliteOptions | None = None,
         clock: Clock = time.time,
     ) -> None:
         self.path = Path(path)
         self._space = space
         self._limits = limits or StoreLimits()
         self._clock = clock
+        # One connection for all threads; SQLite allows that if they take turns.
         self._lock = Lock()
         with translate_errors(self.path):
-            self._connection = _connect(self.path, access or SqliteOptions())
+            self._connection = _connect(self.path, options or SqliteOptions())
 
     def get(self, key: str) -> Record | None:
-        """What is kept under a key."""
+        """The record of a key, or None."""
         check_entry(key)
         with self._lock_connection() as sql:
             return self._select(sql, key)
 
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
-        """Write if the version is still the expected one (0: not there yet)."""
+        """Write if the version is still the expected one (0: no record yet)."""
         check_entry(key, text)
         with self._transaction() as sql:
             old = self._select(sql, key)
@@ -129,6 +130,7 @@ class SqliteStore:
                 return None
             now = self._clock()
             new = Record(key, expected + 1, text, old.created if old else now, now)
+            # REPLACE gives the row a new sequence number, which breaks ties of `updated`.
             sql.execute(
                 f"INSERT OR REPLACE INTO records (space, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)",  # noqa: S608 - a constant
                 (self._space, new.key, new.version, new.text, new.created, new.updated),
@@ -138,15 +140,15 @@ class SqliteStore:
         return new
 
     def delete(self, key: str) -> bool:
-        """Forget a key; whether there was anything."""
+        """Delete a key; whether it existed."""
         check_entry(key)
         with self._transaction() as sql:
-            was = self._select(sql, key) is not None
+            existed = self._select(sql, key) is not None
             sql.execute("DELETE FROM records WHERE space = ? AND key = ?", (self._space, key))
-        return was
+        return existed
 
     def expire(self) -> int:
-        """Drop what is too old, and say how many that were."""
+        """Delete expired records; how many there were."""
         with self._transaction() as sql:
             return sql.execute(
                 "DELETE FROM records WHERE space = ? AND updated <= ?",
@@ -154,7 +156,7 @@ class SqliteStore:
             ).rowcount
 
     def list(self, *, limit: int = 100) -> tuple[Record, ...]:
-        """What is kept, last written first."""
+        """The records, last written first."""
         with self._lock_connection() as sql:
             rows = sql.execute(
                 f"SELECT {_COLUMNS} FROM records WHERE space = ? AND updated > ?"  # noqa: S608 - a constant
@@ -164,7 +166,7 @@ class SqliteStore:
         return tuple(Record(*row) for row in rows)
 
     def close(self) -> None:
-        """Let go of the file; a closed store refuses everything."""
+        """Close the file; a closed store raises StoreError."""
         with self._lock:
             self._connection.close()
 
@@ -185,7 +187,7 @@ class SqliteStore:
         )
 
     def _expiry_cutoff(self) -> float:
-        """The time up to which records are too old."""
+        """Records last written at or before this time have expired."""
         ttl = self._limits.ttl_seconds
         return float("-inf") if ttl is None else self._clock() - ttl
 
@@ -196,52 +198,42 @@ class SqliteStore:
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection]:
-        """One transaction, whole or not at all; the write lock is taken at once."""
+        """One write transaction, committed as a whole or rolled back."""
         with self._lock, translate_errors(self.path):
+            # IMMEDIATE takes the write lock before the first read. A transaction that reads first
+            # and upgrades later fails at once if another process wrote in between, whatever the
+            # busy timeout is.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
             except BaseException:
+                # SQLite itself rolls back on some errors, such as a full disk.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
 
 
-def _connect(path: Path, access: SqliteOptions) -> sqlite3.Connection:
+def _connect(path: Path, options: SqliteOptions) -> sqlite3.Connection:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # What a conversation did is nobody else's business; SQLite gives its side files the same mode.
+    # Conversations are private. SQLite gives its -wal and -shm files the mode of the main file.
     if not path.exists():
         path.touch(mode=0o600)
     connection = sqlite3.connect(
         path,
-        timeout=access.busy_timeout_seconds,
-        isolation_level=None,
+        timeout=options.busy_timeout_seconds,
+        isolation_level=None,  # transactions are begun and ended here, not by Python
         check_same_thread=False,
     )
     try:
-        _migrate_with_retry(connection, patience_seconds=access.busy_timeout_seconds)
+        migrate_with_retry(connection, timeout_seconds=options.busy_timeout_seconds)
+        # With WAL, a power cut may lose the last transactions but never damages the file. A full
+        # sync would cost milliseconds per call (docs/decisions/sessions.md).
         connection.execute("PRAGMA synchronous = NORMAL")
-        if access.max_bytes is not None:
+        if options.max_bytes is not None:
             (size,) = connection.execute("PRAGMA page_size").fetchone()
-            connection.execute(f"PRAGMA max_page_count = {max(1, access.max_bytes // size)}")
+            connection.execute(f"PRAGMA max_page_count = {max(1, options.max_bytes // size)}")
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def _migrate_with_retry(connection: sqlite3.Connection, *, patience_seconds: float) -> None:
-    """Bring the file into form; two that make it at once must not trip over each other.
-
-    SQLite does not wait for another process where both want to change the journal's mode.
-    """
-    given_up = time.monotonic() + patience_seconds
-    while True:
-        try:
-            return migrate(connection)
-        except sqlite3.OperationalError as error:
-            is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
-            if not is_busy or time.monotonic() >= given_up:
-                raise
-            time.sleep(_RETRY_PAUSE_SECONDS)

@@ -1,1 +1,1 @@
-"""Events made visible: structured logs, figures, OpenTelemetry."""
+"""Sinks for events: structured logs, metrics, OpenTelemetry, Prometheus."""

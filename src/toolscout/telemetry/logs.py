@@ -1,4 +1,4 @@
-"""Events as log records: structured ones for machines, plain lines for a terminal."""
+"""Sinks that log events: as structured records for machines, or as plain lines for a terminal."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ from ..catalog.sanitization import clean_line
 from ..events import Event
 from .redaction import shape
 
+log = logging.getLogger("toolscout")
+Facts = Mapping[str, Any]
+_MAX_LINE_CHARS = 300
+# What users and models wrote.
 _PRIVATE_FACTS = frozenset({"arguments", "queries", "text"})
 _WARNING_KINDS = frozenset(
     {
@@ -28,17 +32,17 @@ _DEBUG_KINDS = frozenset({"search_arm", "step_start"})
 
 
 def log_level(kind: str) -> int:
-    """What went wrong warns, what only helps to develop is for debugging, the rest informs."""
+    """The log level of an event kind: warning for failures, debug for details, else info."""
     if kind in _WARNING_KINDS:
         return logging.WARNING
     return logging.DEBUG if kind in _DEBUG_KINDS else logging.INFO
 
 
 class Logs:
-    """A sink that logs.
+    """A sink that logs each event as one record.
 
-    What a model or a user wrote is logged as its shape only, unless `with_content`. Facts are in
-    the record's `event` attribute, for handlers that want them apart.
+    Text from users and models is logged as its shape only, unless `with_content` is set. The
+    record's `event` attribute has the facts as a dictionary, for structured handlers.
     """
 
     def __init__(self, logger: logging.Logger | None = None, *, with_content: bool = False) -> None:
@@ -63,7 +67,7 @@ class Logs:
 
 
 class JsonLines(logging.Formatter):
-    """A formatter that writes each record as one JSON object, events with their facts."""
+    """A formatter that writes each record as one JSON object; events with their facts."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line of JSON."""
@@ -83,21 +87,17 @@ def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
-log = logging.getLogger("toolscout")
-Facts = Mapping[str, Any]
-_LONGEST = 300
-
-
 def log_event(event: Event) -> None:
-    """A sink that logs what is worth a line."""
+    """A sink that logs the events that are worth a line."""
     if line := render_event(event):
         log.info("%s", line)
 
 
 def render_event(event: Event) -> str:
-    """An event in one line; nothing for those that only detail another."""
-    says = _RENDERERS.get(event.kind)
-    return clean_line(says(event.facts), cap=_LONGEST) if says else ""
+    """An event as one line; empty for kinds that only detail another."""
+    render = _RENDERERS.get(event.kind)
+    # Facts may quote a server's output, with line breaks or terminal escapes: cleaned.
+    return clean_line(render(event.facts), cap=_MAX_LINE_CHARS) if render else ""
 
 
 def _render_call(facts: Facts) -> str:
@@ -112,16 +112,16 @@ def _render_search(facts: Facts) -> str:
 
 
 def _render_catalog_change(facts: Facts) -> str:
-    counts = (facts.get(key, 0) for key in ("added", "changed", "removed"))
-    return "tools: {} came, {} changed, {} went".format(*counts)
+    changes = [f"{facts[key]} {key}" for key in ("added", "changed", "removed") if facts.get(key)]
+    return f"tools: {', '.join(changes) or 'no changes'}"
 
 
 def _render_config_change(facts: Facts) -> str:
     waiting = ", ".join(facts.get("waiting", ()))
-    return "configuration: read again" + (f"; after a restart: {waiting}" if waiting else "")
+    return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")
 
 
-# What a refusal or a failed feature says of arguments may quote them: only its code is told.
+# The reason of a refusal or a failed feature may quote arguments, so only its code is logged.
 _RENDERERS: Mapping[str, Callable[[Facts], str]] = {
     "tool_call": _render_call,
     "tool_discovery_result": _render_search,
@@ -129,7 +129,7 @@ _RENDERERS: Mapping[str, Callable[[Facts], str]] = {
     "tool_not_found": lambda f: f"refused: {f['tool']} (unknown_tool)",
     "approval": lambda f: f"approval: {f['tool']}: {'yes' if f.get('approved') else 'no'}",
     "tool_held": lambda f: f"held: {f['tool']} of {f['server']} ({f.get('standing', '')})",
-    "offload": lambda f: f"kept aside: {f['tool']}, {f.get('before', 0):,} characters",
+    "offload": lambda f: f"offloaded: {f['tool']}, {f.get('before', 0):,} characters",
     "catalog_changed": _render_catalog_change,
     "config_applied": _render_config_change,
     "upstream_configured": lambda f: f"server {f['server']}: configured",
@@ -140,5 +140,5 @@ _RENDERERS: Mapping[str, Callable[[Facts], str]] = {
     "upstream_failed": lambda f: f"server {f['server']}: failed: {f.get('reason', '')}",
     "source_failed": lambda f: f"source {f.get('source', '')}: {f.get('why', '')}",
     "store_failed": lambda f: f"store: {f.get('why', '')}",
-    "feature_failed": lambda f: f"{f.get('feature', '')} failed beside a call of {f['tool']}",
+    "feature_failed": lambda f: f"{f.get('feature', '')} failed during a call of {f['tool']}",
 }

@@ -1,4 +1,4 @@
-"""Metrics kept in memory: how well discovery works, and how long each ranker takes."""
+"""Metrics in memory: hit rate of searches, latency by ranker, tokens per run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..search.ranking import Ranker, Ranking, RankingRequest
 
 
 class TimedRanker:
-    """An arm that ranks as before and tells how long it took, as `search_arm` events."""
+    """Wraps a ranker and emits its duration as `search_arm` events."""
 
     def __init__(
         self, ranker: Ranker, sink: Sink, *, clock: Callable[[], float] = perf_counter
@@ -22,10 +22,11 @@ class TimedRanker:
         self._ranker = ranker
         self._sink = sink
         self._clock = clock
-        self._name = type(ranker).__name__.lower()
+        # A ranker of the user's own needs no name: its class has one.
+        self._name = str(getattr(ranker, "event_name", type(ranker).__name__.lower()))
 
     def rank(self, request: RankingRequest) -> Ranking | None:
-        """The arm's own ranking."""
+        """The ranking of the wrapped ranker."""
         started = self._clock()
         try:
             return self._ranker.rank(request)
@@ -35,42 +36,42 @@ class TimedRanker:
 
 
 def time_rankers(rankers: Iterable[Ranker], sink: Sink) -> tuple[TimedRanker, ...]:
-    """The same arms, timed: `Engine(rankers=time_rankers([Exact(), BM25F(), Dense(e)], sink))`."""
+    """Time rankers: `Engine(rankers=time_rankers([Exact(), BM25F(), Dense(e)], sink))`."""
     return tuple(TimedRanker(ranker, sink) for ranker in rankers)
 
 
+# Bounds on memory: nothing says that a session is over, or that no call will follow a search.
 _MAX_SESSIONS = 4096
 _MAX_PENDING_SEARCHES = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How some measurements lie: how many, their sum, the least and the greatest."""
+    """Count, sum, minimum and maximum of some measurements."""
 
     count: int = 0
     total: float = 0.0
-    least: float = 0.0
-    most: float = 0.0
+    minimum: float = 0.0
+    maximum: float = 0.0
 
     @property
     def mean(self) -> float:
-        """Their average; 0 when there are none."""
+        """The average; 0 without measurements."""
         return self.total / self.count if self.count else 0.0
 
     def with_value(self, value: float) -> Distribution:
-        """One more measurement."""
-        least = min(self.least, value) if self.count else value
-        most = max(self.most, value) if self.count else value
-        return Distribution(self.count + 1, self.total + value, least, most)
+        """The distribution with one more measurement."""
+        minimum = min(self.minimum, value) if self.count else value
+        maximum = max(self.maximum, value) if self.count else value
+        return Distribution(self.count + 1, self.total + value, minimum, maximum)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsSnapshot:
-    """A snapshot of the figures.
+    """All metrics at one moment.
 
-    `latency_ms` is by arm of the search, where arms are timed, and `all`. `tokens` of a run is by
-    its kind: A needed no search, B one, C several. `hit_rate` is the share of searches of which a
-    found tool was used.
+    `latency_ms` is by ranker, if rankers are timed, and `all` for whole searches. `tokens` per run
+    is by kind of run: A without a search, B with one, C with several.
     """
 
     searches: int = 0
@@ -83,27 +84,27 @@ class MetricsSnapshot:
 
     @property
     def hit_rate(self) -> float:
-        """Of all searches, how many found a tool that was used afterwards."""
+        """The share of searches that found a tool that was called afterwards."""
         return self.hits / self.searches if self.searches else 0.0
 
 
 def run_kind(searches: int) -> str:
-    """The kind of a run: answered at once, after one search, after several."""
+    """The kind of a run: A without a search, B with one, C with several."""
     return "ABC"[min(searches, 2)]
 
 
 class DiscoveryMetrics:
-    """A sink that counts; safe from many threads, and it forgets the oldest sessions."""
+    """A thread-safe sink that counts events; it drops the oldest sessions."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._counts = {"searches": 0, "misses": 0, "hits": 0, "calls": 0, "failures": 0}
         self._latency: dict[str, Distribution] = {}
         self._tokens: dict[str, Distribution] = {}
-        self._found: OrderedDict[str, list[frozenset[str]]] = OrderedDict()
+        self._pending: OrderedDict[str, list[frozenset[str]]] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
-        """Count one event; kinds that say nothing about figures are passed over."""
+        """Count one event; kinds without metrics are ignored."""
         with self._lock:
             match event.kind:
                 case "tool_discovery_result":
@@ -118,19 +119,21 @@ class DiscoveryMetrics:
                     pass
 
     def snapshot(self) -> MetricsSnapshot:
-        """The figures as they are now."""
+        """The metrics at this moment."""
         with self._lock:
             return MetricsSnapshot(
                 **self._counts, latency_ms=dict(self._latency), tokens=dict(self._tokens)
             )
 
     def take_hits(self, session: str, tool: str) -> int:
-        """How many searches of a session a call of this tool now turns into hits."""
-        waiting = self._found.get(session, [])
-        served = [names for names in waiting if tool in names]
-        if served:
-            self._found[session] = [names for names in waiting if tool not in names]
-        return len(served)
+        """How many searches of a session become hits by a call of this tool."""
+        # A call is credited to every earlier search that found the tool, and each search at most
+        # once: calling a tool three times makes one hit.
+        pending = self._pending.get(session, [])
+        hits = [names for names in pending if tool in names]
+        if hits:
+            self._pending[session] = [names for names in pending if tool not in names]
+        return len(hits)
 
     def _record_search(self, event: Event) -> None:
         self._counts["searches"] += 1
@@ -139,11 +142,11 @@ class DiscoveryMetrics:
             self._counts["misses"] += 1
         self._record_latency("all", float(event.facts.get("took_ms", 0.0)))
         if names:
-            waiting = [*self._found.get(event.session, ()), names]
-            self._found[event.session] = waiting[-_MAX_PENDING_SEARCHES:]
-            self._found.move_to_end(event.session)
-        while len(self._found) > _MAX_SESSIONS:
-            self._found.popitem(last=False)
+            pending = [*self._pending.get(event.session, ()), names]
+            self._pending[event.session] = pending[-_MAX_PENDING_SEARCHES:]
+            self._pending.move_to_end(event.session)
+        while len(self._pending) > _MAX_SESSIONS:
+            self._pending.popitem(last=False)
 
     def _record_latency(self, arm: str, milliseconds: float) -> None:
         self._latency[arm] = self._latency.get(arm, Distribution()).with_value(milliseconds)
@@ -155,5 +158,5 @@ class DiscoveryMetrics:
 
     def _record_run(self, facts: Mapping[str, Any]) -> None:
         kind = run_kind(int(facts.get("searches", 0)))
-        spent = float(facts.get("input_tokens", 0)) + float(facts.get("output_tokens", 0))
-        self._tokens[kind] = self._tokens.get(kind, Distribution()).with_value(spent)
+        tokens = float(facts.get("input_tokens", 0)) + float(facts.get("output_tokens", 0))
+        self._tokens[kind] = self._tokens.get(kind, Distribution()).with_value(tokens)

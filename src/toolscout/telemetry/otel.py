@@ -1,4 +1,4 @@
-"""Events as OpenTelemetry spans and metrics, following the GenAI conventions."""
+"""Sink that turns events into OpenTelemetry spans and metrics by the GenAI conventions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from ..errors import require
 from ..events import Event
 from .metrics import DiscoveryMetrics, run_kind
 
+# The first two are the buckets that the GenAI conventions advise, without the largest.
 _TOKEN_BOUNDS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304]
 _SECOND_BOUNDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96]
 _MS_BOUNDS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 1000]
 
 
 class Meters:
-    """Every instrument of one meter, and what is recorded with it."""
+    """All metric instruments, and how events are recorded with them."""
 
     def __init__(self, meter: Any) -> None:
         self._tokens = meter.create_histogram(
@@ -47,37 +48,38 @@ class Meters:
         self._calls = meter.create_counter("toolscout.tool.calls", unit="{call}")
 
     def record_model_call(self, facts: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
-        """One request of a model."""
+        """Record one request to a model."""
         for kind, fact in (("input", "input_tokens"), ("output", "output_tokens")):
             if fact in facts:
                 self._tokens.record(facts[fact], {**attributes, "gen_ai.token.type": kind})
         self._duration.record(float(facts.get("took_ms", 0.0)) / 1000, dict(attributes))
 
     def record_run(self, facts: Mapping[str, Any], kind: str) -> None:
-        """A whole run, by its kind."""
-        spent = int(facts.get("input_tokens", 0)) + int(facts.get("output_tokens", 0))
-        self._per_run.record(spent, {"toolscout.request_type": kind})
+        """Record the tokens of a whole run, by its kind."""
+        tokens = int(facts.get("input_tokens", 0)) + int(facts.get("output_tokens", 0))
+        self._per_run.record(tokens, {"toolscout.request_type": kind})
 
     def record_search(self, facts: Mapping[str, Any]) -> None:
-        """One search."""
+        """Record one search."""
         self._searches.add(1)
         if not facts.get("names"):
             self._misses.add(1)
         self.record_latency("all", float(facts.get("took_ms", 0.0)))
 
     def record_latency(self, name: str, milliseconds: float) -> None:
-        """How long one arm of the search took, or `all` of it."""
+        """Record the duration of one ranker, or of `all` of a search."""
         self._latency.record(milliseconds, {"toolscout.arm": name})
 
     def record_tool_call(self, facts: Mapping[str, Any]) -> None:
-        """One call of a tool."""
+        """Record one tool call."""
         attributes = {"gen_ai.tool.name": facts.get("tool"), "error.type": facts.get("code")}
         self._calls.add(1, {k: v for k, v in attributes.items() if v})
 
 
 _NAME = "toolscout"
+# Runs whose end is never reported must not pile up.
 _MAX_RUNS = 4096
-# What the conventions call our providers.
+# Our provider names to those of the conventions (`gen_ai.provider.name`).
 _PROVIDERS = {
     "anthropic": "anthropic",
     "openai-chat": "openai",
@@ -87,10 +89,10 @@ _PROVIDERS = {
 
 
 class OpenTelemetry:
-    """A sink that makes spans and metrics.
+    """A sink that exports spans and metrics.
 
-    A run is a span, each request of the model and each tool call one inside it. What users and
-    models wrote is never recorded. `now_ns` is the clock that spans are dated by.
+    A run is a span; each request to the model and each tool call is a span inside it. Text from
+    users and models is never recorded. `now_ns` is the clock for the times of spans.
     """
 
     def __init__(
@@ -105,12 +107,12 @@ class OpenTelemetry:
         self._tracer = self._trace.get_tracer(_NAME, tracer_provider=tracer_provider)
         self._meters = Meters(metrics.get_meter(_NAME, meter_provider=meter_provider))
         self._now_ns = now_ns
-        self._tally = DiscoveryMetrics()
+        self._discovery = DiscoveryMetrics()
         self._lock = Lock()
         self._runs: OrderedDict[str, list[Any]] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
-        """Record one event: as a span, or as a note on the span of its run."""
+        """Record one event: as a span, or as an event on the span of its run."""
         match event.kind:
             case "run_start":
                 self._start_run(event)
@@ -144,11 +146,12 @@ class OpenTelemetry:
             ),
         )
         with self._lock:
-            # Two runs of one conversation may overlap; what happens is then the newer one's.
+            # Two runs of one session may overlap. Events carry no run id, so they are put on the
+            # newest run.
             self._runs.setdefault(event.session, []).append(span)
             while len(self._runs) > _MAX_RUNS:
-                for lost in self._runs.popitem(last=False)[1]:
-                    lost.end(end_time=self._now_ns())
+                for abandoned in self._runs.popitem(last=False)[1]:
+                    abandoned.end(end_time=self._now_ns())
 
     def _end_run(self, event: Event) -> None:
         facts = event.facts
@@ -201,7 +204,7 @@ class OpenTelemetry:
         tool = str(facts.get("tool", ""))
         self._meters.record_tool_call(facts)
         with self._lock:
-            hits = self._tally.take_hits(event.session, tool)
+            hits = self._discovery.take_hits(event.session, tool)
         self._meters.hits.add(hits)
         failure = facts.get("code") or "tool_error" if facts.get("is_error") else None
         attributes = {
@@ -216,7 +219,7 @@ class OpenTelemetry:
         facts = event.facts
         tool = str(facts.get("tool", ""))
         with self._lock:
-            self._tally(event)
+            self._discovery(event)
         self._meters.record_search(facts)
         names = cast("tuple[str, ...]", facts.get("names") or ())
         attributes = {
@@ -231,7 +234,7 @@ class OpenTelemetry:
         self._record_span(f"execute_tool {tool}", event, attributes, error=failure)
 
     def _add_span_event(self, event: Event) -> None:
-        """What has no length of its own becomes an event of its run's span."""
+        """Add an event without a duration to the span of its run."""
         span = self._run_span(event.session)
         if span is not None:
             facts = {f"toolscout.{k}": _attribute_value(v) for k, v in event.facts.items()}
@@ -240,7 +243,7 @@ class OpenTelemetry:
     def _record_span(
         self, name: str, event: Event, attributes: Mapping[str, Any], *, error: object = None
     ) -> None:
-        """A span that has just ended, as long as the event says it took."""
+        """Record a span that ends now and took as long as the event says."""
         end = self._now_ns()
         start = end - int(float(event.facts.get("took_ms", 0.0)) * 1_000_000)
         parent = self._run_span(event.session)
@@ -261,6 +264,8 @@ class OpenTelemetry:
     def _pop_run_span(self, session: str) -> Any:
         with self._lock:
             spans = self._runs.get(session, [])
+            # `run_end` carries no run id either: of overlapping runs, the oldest is the most likely
+            # to end first.
             span = spans.pop(0) if spans else None
             if not spans:
                 self._runs.pop(session, None)

@@ -1,4 +1,4 @@
-"""Counters, histograms and gauges in Prometheus' text form."""
+"""Sink that counts events and renders them in the Prometheus text format."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 from ..events import Event
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+# A server that sleeps or starts is healthy: a call wakes it.
 UP_STATUSES = ("ready", "asleep", "starting")
 
 
 class PrometheusMetrics:
-    """Counts events; a sink, safe from many threads."""
+    """A thread-safe sink that counts events."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -42,8 +43,8 @@ class PrometheusMetrics:
                 case "tool_held":
                     self._count("held", server=str(facts["server"]))
                 case kind if kind.startswith("upstream_"):
-                    what = kind.removeprefix("upstream_")
-                    self._count("upstream_events", server=str(facts["server"]), event=what)
+                    name = kind.removeprefix("upstream_")
+                    self._count("upstream_events", server=str(facts["server"]), event=name)
                 case _:
                     pass
 
@@ -54,12 +55,13 @@ class PrometheusMetrics:
         seconds = milliseconds / 1_000
         self._observed[name] += 1
         self._seconds[name] += seconds  # pyright: ignore[reportArgumentType] -- a Counter of floats
+        # Buckets are cumulative: a value counts in every bucket that it fits in.
         for bound in _BOUNDS:
             if seconds <= bound:
                 self._buckets[name, bound] += 1
 
     def render(self, servers: Iterable[tuple[str, str]], gauges: Mapping[str, float]) -> str:
-        """Everything in Prometheus' text form; `servers` are names with their status."""
+        """All metrics in the text format; `servers` are pairs of name and status."""
         with self._lock:
             lines = [*self._counters(), *self._histograms()]
         lines += _upstream_gauge(servers)
@@ -68,11 +70,12 @@ class PrometheusMetrics:
         return "\n".join(lines) + "\n"
 
     def _counters(self) -> Iterator[str]:
-        named = ""
+        # The format wants one TYPE line before all samples of a metric.
+        previous = ""
         for (name, labels), value in sorted(self._counts.items()):
-            if name != named:
+            if name != previous:
                 yield f"# TYPE toolscout_{name}_total counter"
-                named = name
+                previous = name
             yield f"toolscout_{name}_total{_render_labels(dict(labels))} {value}"
 
     def _histograms(self) -> Iterator[str]:

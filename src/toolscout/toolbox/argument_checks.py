@@ -1,8 +1,8 @@
-"""What a toolbox is given by its user, refused at once where it cannot be used."""
+"""Checks of what users pass to a toolbox or session, with errors that say what to pass."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast, get_args
 
@@ -11,7 +11,7 @@ from ..search.query import Mode
 
 
 def check_messages(messages: object) -> None:
-    """Refuse what is no list of messages."""
+    """Raise unless the value is None or an iterable of messages."""
     if messages is None:
         return
     kind = type(messages).__name__
@@ -23,7 +23,7 @@ def check_messages(messages: object) -> None:
 
 
 def check_search(query: object, limit: object, mode: object) -> None:
-    """Refuse what no search can be asked."""
+    """Raise unless these are a query or several, a limit and a search mode."""
     is_many = isinstance(query, Collection) and not isinstance(query, str | bytes | Mapping)
     items = cast("Collection[object]", query if is_many else (query,))
     for item in items:
@@ -42,12 +42,22 @@ def check_search(query: object, limit: object, mode: object) -> None:
 
 
 def check_store(store: object) -> None:
-    """Refuse what is neither the name of a store nor one."""
-    moves = ("get", "put", "delete", "list")
-    is_store = all(callable(getattr(store, move, None)) for move in moves)
+    """Raise unless the value is None, the name of a store, a path, or a store."""
+    methods = ("get", "put", "delete", "list")
+    is_store = all(callable(getattr(store, method, None)) for method in methods)
     if store is not None and not isinstance(store, str | Path) and not is_store:
         raise ConfigError(
             f"A {type(store).__name__} is not a store.",
             hint="Give 'sqlite', 'memory', the path of a file, or an object that keeps the Store "
             "contract.",
         )
+
+
+def check_tool_names(names: Sequence[object]) -> None:
+    """Raise unless every name is text."""
+    # Before anything is saved: a session with another value in it could not be read back.
+    for name in names:
+        if not isinstance(name, str):
+            raise ToolscoutError(
+                f"{name!r} is not the name of a tool.", hint="Give names as text, one by one."
+            )

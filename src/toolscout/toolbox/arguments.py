@@ -1,4 +1,4 @@
-"""Arguments that fit: checked against the real schema, mended where nothing is lost."""
+"""Reads the arguments of a call, repairs them without loss, and validates them by the schema."""
 
 from __future__ import annotations
 
@@ -11,28 +11,40 @@ from typing import Any, cast
 from jsonschema import ValidationError
 from jsonschema.protocols import Validator
 
-from ..catalog.sanitization import replace_surrogates
+from ..catalog.sanitization import decode_json, replace_surrogates
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
 from ..disclosure.providers.parameter_names import from_wire_keys
 from ..disclosure.reply import describe_compact
-from ..disclosure.search_arguments import decode_json
-from ..errors import InvalidArguments
+from ..errors import InvalidArguments, UnknownTool
 from .json_schema import schema_validator
 
+# A repair may uncover errors further inside (a list in a string, then the numbers in the list).
+# Each level takes a round; the bound ends schemas whose repairs undo each other.
 _MAX_ROUNDS = 12
 _MAX_PROBLEMS = 5
 _MAX_MESSAGE_CHARS = 300
+# A float has at most 309 digits before the point, and Python refuses to parse integers of more than
+# 4,300 digits. Longer numbers stay text and fail validation.
 _INTEGER = re.compile(r"-?(0|[1-9]\d{0,299})\Z")
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,299})(\.\d{1,300})?([eE][+-]?\d{1,3})?\Z")
 
 ValuePath = tuple[str | int, ...]
 
 
-def read_arguments(tool: Tool, given: object) -> Mapping[str, Any]:
-    """The arguments of a call as an object: nothing means none, and JSON text is read."""
+def read_tool_name(name: object) -> str:
+    """The name in a call as text that can be encoded; anything but text is an error."""
+    if not isinstance(name, str):
+        raise UnknownTool(
+            f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
+        )
+    return replace_surrogates(name)
+
+
+def read_arguments(tool: Tool, raw: object) -> Mapping[str, Any]:
+    """The arguments of a call as an object: JSON text is decoded, and nothing means none."""
     try:
-        value = _make_encodable(decode_json(given or "null") if isinstance(given, str) else given)
+        value = _make_encodable(decode_json(raw or "null") if isinstance(raw, str) else raw)
     except (ValueError, RecursionError) as error:
         raise InvalidArguments(
             f"The arguments of {tool.name} are not JSON: {_shorten(str(error))}.",
@@ -49,12 +61,12 @@ def read_arguments(tool: Tool, given: object) -> Mapping[str, Any]:
 
 
 def signature_hint(tool: Tool) -> str:
-    """What a tool takes, for whoever sent it something else."""
+    """The signature of a tool, for an error about its arguments."""
     return f"It takes:\n{describe_compact([tool])}"
 
 
 def _make_encodable(value: object) -> object:
-    """The same in characters that can be sent on, whoever decoded it."""
+    """Replace lone surrogates, which JSON can hold but UTF-8 cannot encode."""
     match value:
         case str():
             return replace_surrogates(value)
@@ -68,20 +80,20 @@ def _make_encodable(value: object) -> object:
 
 
 def fit_arguments(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """The arguments as the schema wants them, or InvalidArguments that says where they do not fit.
+    """The arguments as the schema wants them, or InvalidArguments that says what is wrong where.
 
-    Only what loses nothing is changed: `"5"` to 5, `"true"` to true, a number to its digits, JSON
-    in a string to what it says, one value to a list of it, and null for "not given". Names that
-    a provider was sent for those it does not take are led back.
+    Only repairs that lose nothing are made: `"5"` to 5, `"true"` to true, a number to text, JSON
+    in a string to its value, one value to a list of it, and null to a missing parameter.
+    Parameter names that were replaced for a provider are mapped back.
     """
     with schema_validator(schema) as validator:
         value = dict(from_wire_keys(arguments, schema))
         errors = _errors(validator, value)
         for _ in range(_MAX_ROUNDS):
-            better = _repair_round(value, errors, validator)
-            if better is value:
+            repaired = _repair_round(value, errors, validator)
+            if repaired is value:
                 break
-            value, errors = better, _errors(validator, better)
+            value, errors = repaired, _errors(validator, repaired)
         if errors:
             raise _invalid_arguments(errors)
         return value
@@ -90,32 +102,34 @@ def fit_arguments(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any
 def _repair_round(
     value: dict[str, Any], errors: Sequence[ValidationError], validator: Validator
 ) -> dict[str, Any]:
-    """One round: every value that has a fitting form takes it; what that uncovers comes next."""
-    mended: set[ValuePath] = set()
+    """Replace every value that has an equivalent its schema accepts."""
+    repaired: set[ValuePath] = set()
     for error in errors:
         path = tuple(error.absolute_path)
-        if any(path[: len(done)] == done for done in mended):
+        # The error describes a value that a repair above or at its path has replaced.
+        if any(path[: len(prefix)] == prefix for prefix in repaired):
             continue
-        better = _repair_value(value, path, error, validator)
-        if better is not value:
-            mended.add(path)
-            value = better
+        after = _repair_value(value, path, error, validator)
+        if after is not value:
+            repaired.add(path)
+            value = after
     return value
 
 
 def _repair_value(
     value: dict[str, Any], path: ValuePath, error: ValidationError, validator: Validator
 ) -> dict[str, Any]:
-    for reading in _equivalent_values(error):
-        if _passes(reading, error, validator):
-            return _replace_at(value, path, reading)
+    for candidate in _equivalent_values(error):
+        if _passes(candidate, error, validator):
+            return _replace_at(value, path, candidate)
     if error.instance is None and path:
         return _drop_null(value, path, validator)
     return value
 
 
 def _passes(value: Any, error: ValidationError, validator: Any) -> bool:
-    """Whether the very rule that failed holds for another value in that place."""
+    """Whether the keyword that failed accepts another value in the same place."""
+    # Only that keyword: the value may still have errors inside, which later rounds repair.
     local: Validator = validator.evolve(schema=error.schema)
     return not any(
         e.validator == error.validator and not e.absolute_path for e in local.iter_errors(value)
@@ -123,12 +137,12 @@ def _passes(value: Any, error: ValidationError, validator: Any) -> bool:
 
 
 def _drop_null(value: dict[str, Any], path: ValuePath, validator: Validator) -> dict[str, Any]:
-    """Leave out a null where the parameter need not be given."""
-    *above, name = path
+    """Remove a null if that leaves fewer errors, as it does for an optional parameter."""
+    *parent_path, name = path
     if not isinstance(name, str):
         return value
-    holder = _value_at(value, above)
-    trial = _replace_at(value, tuple(above), {k: v for k, v in holder.items() if k != name})
+    parent = _value_at(value, parent_path)
+    trial = _replace_at(value, tuple(parent_path), {k: v for k, v in parent.items() if k != name})
     return trial if len(_errors(validator, trial)) < len(_errors(validator, value)) else value
 
 
@@ -137,12 +151,12 @@ def _errors(validator: Validator, arguments: Mapping[str, Any]) -> list[Validati
 
 
 def _invalid_arguments(errors: Sequence[ValidationError]) -> InvalidArguments:
-    told = [
+    lines = [
         f"{_format_path(e.absolute_path)}: {_shorten(e.message)}" for e in errors[:_MAX_PROBLEMS]
     ]
     if len(errors) > _MAX_PROBLEMS:
-        told.append(f"and {len(errors) - _MAX_PROBLEMS} more")
-    return InvalidArguments("; ".join(told))
+        lines.append(f"and {len(errors) - _MAX_PROBLEMS} more")
+    return InvalidArguments("; ".join(lines))
 
 
 def _format_path(path: Sequence[str | int]) -> str:
@@ -155,18 +169,19 @@ def _shorten(text: str) -> str:
 
 
 def _equivalent_values(error: ValidationError) -> Iterator[object]:
-    """The values that say the same as the one which failed, in the forms its schema asks for."""
+    """Values of the types the schema accepts that mean the same as the one that failed."""
     if error.validator == "type":
         wanted = error.validator_value
         for kind in cast("list[str]", [wanted] if isinstance(wanted, str) else wanted):
             yield from _values_as_type(kind, error.instance)
+    # The branches of an anyOf or oneOf; only errors of the value itself, not of its parts.
     for alternative in error.context or ():
         if not alternative.relative_path:
             yield from _equivalent_values(alternative)
 
 
 def _values_as_type(kind: str, value: object) -> Iterator[object]:
-    """The values of a kind that say exactly the same."""
+    """Values of a JSON type that mean exactly the same."""
     match kind, value:
         case "integer", str() if _INTEGER.match(value):
             yield int(value)
@@ -187,9 +202,9 @@ def _values_as_type(kind: str, value: object) -> Iterator[object]:
 
 
 def _is_list(value: object) -> bool:
-    """Whether it is a list, or a list written as text: then that is what was meant."""
-    is_written = isinstance(value, str) and any(_decode_as(value, "array"))
-    return is_written or isinstance(value, list)
+    """Whether it is a list, or JSON text of one, which must not be wrapped in another list."""
+    is_encoded = isinstance(value, str) and any(_decode_as(value, "array"))
+    return is_encoded or isinstance(value, list)
 
 
 def _decode_as(text: str, kind: str) -> Iterator[object]:
@@ -208,7 +223,7 @@ def _value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _replace_at(value: Any, path: ValuePath, new: object) -> Any:
-    """A copy that differs in one place; everything beside the way to it is shared."""
+    """A copy with another value at a path; everything outside the path is shared."""
     if not path:
         return new
     copy = value.copy()

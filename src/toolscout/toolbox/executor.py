@@ -1,4 +1,4 @@
-"""Running a tool: whatever happens in there comes back as a result."""
+"""Call executor: resolves, checks, approves and runs one call; failures become results."""
 
 from __future__ import annotations
 
@@ -12,17 +12,16 @@ from typing import Any
 
 from ..catalog.failure import TOOL_FAILURES, failure_result
 from ..catalog.result import Content, Result
-from ..catalog.sanitization import replace_surrogates
 from ..catalog.tool import Tool
-from ..disclosure.call_resolution import Resolution, resolve_call
 from ..disclosure.discovery import InnerCall, Outcome, discover, role_of
 from ..disclosure.profile import Profile
+from ..disclosure.resolution import Resolution, resolve_call
 from ..disclosure.session_state import SessionState
-from ..errors import CallError, InvalidArguments, SchemaError, ToolscoutError, UnknownTool
+from ..errors import CallError, InvalidArguments, SchemaError, ToolscoutError
 from ..events import Event, Sink
 from ..search.engine import Allow
 from ..tokens import default_counter
-from .arguments import fit_arguments, read_arguments, signature_hint
+from .arguments import fit_arguments, read_arguments, read_tool_name, signature_hint
 from .features import MEMORY, RULES, Features, ToolFeature
 from .live_catalog import LiveCatalog
 from .permissions import ApprovalGate, ApprovalRequest, approval_reason, approval_refusal
@@ -30,7 +29,7 @@ from .persistence import Move, StoredSession, T
 
 
 async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) -> Result:
-    """Wait for a tool; failures, hanging and empty answers become results that say so."""
+    """Wait for a tool; failures, time-outs and empty answers become results that say so."""
     try:
         async with asyncio.timeout(timeout_seconds):
             result = Result.of(await work)
@@ -42,7 +41,7 @@ async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: floa
         )
     except ToolscoutError as error:
         return Result.error(str(error), code=error.code)
-    except TOOL_FAILURES as error:  # nothing raises into the loop
+    except TOOL_FAILURES as error:
         return failure_result(tool.name, error)
     if result.is_error and not result.code:
         result = replace(result, code=CallError.code)
@@ -50,12 +49,12 @@ async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: floa
 
 
 def fill_empty_result(name: str, result: Result) -> Result:
-    """The result, or words where it has none: an empty answer puzzles a model."""
+    """The result; one without content gets a sentence, because models misread an empty answer."""
     if result.structured or any(c.text or c.data or c.uri for c in result.content):
         return result
-    words = "failed without saying why" if result.is_error else "ran and returned nothing"
+    message = "failed without saying why" if result.is_error else "ran and returned nothing"
     return Result(
-        content=(Content(text=f"{name} {words}."),),
+        content=(Content(text=f"{name} {message}."),),
         is_error=result.is_error,
         code=result.code,
         raw=result.raw,
@@ -63,12 +62,14 @@ def fill_empty_result(name: str, result: Result) -> Result:
 
 
 _log = logging.getLogger(__name__)
+# `call_tool` may name a search tool or `call_tool` itself, as models sometimes do. One level of
+# that is answered; below it the name is resolved in the catalog, which ends the recursion.
 _MAX_DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallExecutor:
-    """Runs the calls of one conversation; any number of them at the same time."""
+    """Runs the calls of one conversation; any number of them in parallel."""
 
     stored: StoredSession
     live: LiveCatalog
@@ -81,21 +82,21 @@ class CallExecutor:
     clock: Callable[[], float]
 
     async def call(self, name: str, arguments: object) -> Result:
-        """The answer to a call, whatever is wrong with it."""
+        """Run a call and return its result; whatever goes wrong becomes an error result."""
         try:
             return await self._dispatch(read_tool_name(name), arguments)
         except ToolscoutError as error:
             return self._emit_refusal(name, error)
-        except Exception as error:  # noqa: BLE001 - nothing raises into the loop
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the model loop
             _log.exception("A call of %s failed inside Toolscout.", name)
             return self._emit_refusal(name, ToolscoutError(f"{name} failed: {error!r}."))
 
     async def _dispatch(self, name: str, arguments: object, *, depth: int = 0) -> Result:
-        """Discovery tools first, then those of features, then the catalog's."""
+        """Look for the tool among discovery tools, then features, then the catalog."""
         role = role_of(self.profile, name, self.live.catalog)
-        own = (self.profile.tool_for(role) or self.profile.dispatcher()) if role else None
-        if own is not None and depth < _MAX_DEPTH:
-            return await self._discover(name, read_arguments(own.tool, arguments), depth=depth)
+        metatool = (self.profile.tool_for(role) or self.profile.dispatcher()) if role else None
+        if metatool is not None and depth < _MAX_DEPTH:
+            return await self._discover(name, read_arguments(metatool.tool, arguments), depth=depth)
         if name in self.features.callable_tools:
             feature, tool = self.features.callable_tools[name]
             return await self._run_feature_tool(feature, tool, read_arguments(tool, arguments))
@@ -119,16 +120,16 @@ class CallExecutor:
             self._emit_feature_failure("rules", name, failure)
         if outcome.call is not None:
             return await self._call_inner(outcome.call, depth=depth + 1)
-        if is_quick:  # it named no tool that could be run, and nothing was looked for
-            said = outcome.result
-            self._emit("tool_refused", tool=name, code=said.code, why=said.text)
-            return fill_empty_result(name, said)
-        asked = [e.facts for e in outcome.events if "queries" in e.facts]
+        if is_quick:  # `call_tool` without a tool that can be run: a refusal, not a search
+            refusal = outcome.result
+            self._emit("tool_refused", tool=name, code=refusal.code, why=refusal.text)
+            return fill_empty_result(name, refusal)
+        searches = [e.facts for e in outcome.events if "queries" in e.facts]
         self._emit(
             "tool_discovery_result",
             tool=name,
-            queries=asked[0]["queries"] if asked else (),
-            confidence=asked[0].get("confidence", 0.0) if asked else 0.0,
+            queries=searches[0]["queries"] if searches else (),
+            confidence=searches[0].get("confidence", 0.0) if searches else 0.0,
             names=tuple(t.name for t in outcome.found),
             is_error=outcome.result.is_error,
             rules_tokens=default_counter().count(rules) if rules else 0,
@@ -139,7 +140,7 @@ class CallExecutor:
         return fill_empty_result(name, outcome.result)
 
     async def _call_inner(self, call: InnerCall, *, depth: int) -> Result:
-        """Run the tool that a call is for; what is wrong with it is told of that tool."""
+        """Run the tool that `call_tool` names; errors are reported for that tool."""
         try:
             return await self._dispatch(call.name, call.arguments, depth=depth)
         except ToolscoutError as error:
@@ -148,19 +149,20 @@ class CallExecutor:
     def _apply_discovery(
         self, session: SessionState, name: str, arguments: Mapping[str, Any]
     ) -> tuple[SessionState, tuple[Outcome, str, Exception | None]]:
-        guides = self.features.rules
-        section, given = session.sections.get(RULES), ""
+        rules = self.features.rules
+        # Local to the move: it runs again on newer state if another writer saved first.
+        section, delivered = session.sections.get(RULES), ""
         failure: Exception | None = None
 
         def deliver_rules(tools: Sequence[Tool]) -> str:
-            nonlocal section, given, failure
-            if guides is None:
+            nonlocal section, delivered, failure
+            if rules is None:
                 return ""
             try:
-                given, section = guides.deliver(section, tools)
-            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+                delivered, section = rules.deliver(section, tools)
+            except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
                 failure = error
-            return given
+            return delivered
 
         outcome = discover(
             self.profile,
@@ -175,12 +177,13 @@ class CallExecutor:
         after = outcome.session
         if section is not None:
             after = after.with_section(RULES, section)
-        return after, (outcome, given, failure)
+        return after, (outcome, delivered, failure)
 
     # Running
 
     async def _resolve(self, name: str, *, is_inner: bool) -> Resolution:
-        # What `call_tool` names was never meant to be in view, where it is the profile's own way.
+        # A profile with `call_tool` never puts the tools it runs into view, so they do not count as
+        # unloaded when they are called that way.
         profile = self.profile
         if is_inner and profile.tool_for("call"):
             profile = replace(profile, on_unloaded="execute")
@@ -199,36 +202,39 @@ class CallExecutor:
         return await self._apply_move(move, is_quick=True)
 
     async def _apply_move(self, move: Move[T], *, is_quick: bool) -> T:
-        """Make a move; one that is quick and changes nothing is not worth another thread."""
-        seen = self.stored.try_read(move) if is_quick else None
-        return seen[0] if seen else await asyncio.to_thread(self.stored.apply, move)
+        """Apply a move in a thread, or right here if it is quick and changes nothing."""
+        # A thread costs more than such a move, and only a change has to wait for the store.
+        read = self.stored.try_read(move) if is_quick else None
+        return read[0] if read else await asyncio.to_thread(self.stored.apply, move)
 
     async def _run_catalog_tool(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        ready = self._validate(tool, arguments)
-        await self._require_approval(tool, ready)
+        valid = self._validate(tool, arguments)
+        # After validation, so that the user approves exactly what will run.
+        await self._require_approval(tool, valid)
         started = time.perf_counter()
         source = self.live.source_of(tool)
-        work = source.call(tool, ready)
+        work = source.call(tool, valid)
         try:
             result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         except asyncio.CancelledError:
             self._emit_call(tool, _ms_since(started), is_error=True, code="cancelled")
             raise
         took = _ms_since(started)
-        kept = await self._offload(tool, result)
+        fitting = await self._offload(tool, result)
+        # Memory gets the full result: the preview of a large one lacks most of its data.
         await self._remember(tool, result)
         self._emit_call(tool, took, is_error=result.is_error, code=result.code)
-        return kept
+        return fitting
 
     async def _run_feature_tool(
         self, feature: ToolFeature, tool: Tool, arguments: Mapping[str, Any]
     ) -> Result:
         started = time.perf_counter()
-        ready = arguments
+        valid = arguments
         with suppress(InvalidArguments, SchemaError):
-            # A feature knows best what to say of arguments that do not fit.
-            ready = fit_arguments(arguments, tool.parameters)
-        work = feature.call(self.stored.session.id, tool, ready)
+            # Invalid arguments are passed on: the feature words the better error message.
+            valid = fit_arguments(arguments, tool.parameters)
+        work = feature.call(self.stored.session.id, tool, valid)
         result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
         return result
@@ -259,17 +265,17 @@ class CallExecutor:
             raise approval_refusal(tool, answer)
 
     async def _offload(self, tool: Tool, result: Result) -> Result:
-        keeper = self.features.offload
-        if keeper is None:
+        offload = self.features.offload
+        if offload is None:
             return result
         try:
-            kept = await keeper.keep(self.stored.session.id, tool, result)
-        except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            fitting = await offload.keep(self.stored.session.id, tool, result)
+        except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
             self._emit_feature_failure("offload", tool.name, error)
             return result
-        if kept is not result:
-            self._emit("offload", tool=tool.name, before=len(result.text), after=len(kept.text))
-        return kept
+        if fitting is not result:
+            self._emit("offload", tool=tool.name, before=len(result.text), after=len(fitting.text))
+        return fitting
 
     async def _remember(self, tool: Tool, result: Result) -> None:
         memory = self.features.memory
@@ -281,7 +287,7 @@ class CallExecutor:
             before = session.sections.get(MEMORY)
             try:
                 section = memory.observe(before, tool, result, now=self.clock())
-            except Exception as error:  # noqa: BLE001 - a feature never costs a call its outcome
+            except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
                 return session, error
             return session.with_section(MEMORY, section), None
 
@@ -289,7 +295,7 @@ class CallExecutor:
         if failure is not None:
             self._emit_feature_failure("memory", tool.name, failure)
 
-    # Telling
+    # Events
 
     def _emit_not_found(self, name: str, resolution: Resolution) -> Result:
         refusal = resolution.refusal
@@ -318,15 +324,6 @@ class CallExecutor:
 
     def _emit(self, kind: str, **facts: Any) -> None:
         self.sink(Event(kind, self.stored.session.id, facts))
-
-
-def read_tool_name(name: object) -> str:
-    """The name of a tool, which is text; what else a caller may have written names none."""
-    if not isinstance(name, str):
-        raise UnknownTool(
-            f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
-        )
-    return replace_surrogates(name)
 
 
 def _ms_since(started: float) -> float:

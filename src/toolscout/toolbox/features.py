@@ -1,103 +1,114 @@
-"""The seams at which features join a toolbox; none of them knows the toolbox or another feature."""
+"""Protocols that rules, memory, offloading and tool features implement to join a toolbox.
+
+A feature knows neither the toolbox nor other features. What it stores for a conversation is one
+section of text in the session; the toolbox passes it in and saves what comes back.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
+from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..disclosure.profile import Profile
 
+# Names of the sections in a stored session. They are on users' disks, so they never change.
 RULES = "rules"
 MEMORY = "memory"
 INTRODUCTIONS = "introductions"
 
 
 class RulesFeature(Protocol):
-    """Has rules of use for tools, to be given once a conversation."""
+    """Has rules for using tools, delivered once per conversation."""
 
     def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
-        """The rules still owed for some tools, and the section that remembers giving them."""
+        """The rules for these tools not delivered yet, and the section that records delivery."""
         ...
 
 
 class MemoryFeature(Protocol):
-    """Takes out of results what is worth remembering, into a section of the session."""
+    """Extracts facts from results into a section of the session."""
 
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
         """The section after one more result."""
         ...
 
     def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
-        """What is remembered, with the tools that are loaded, as text for the model."""
+        """The memory as text for the model, together with the loaded tools."""
         ...
 
 
 class OffloadFeature(Protocol):
-    """Keeps large results aside and gives back what fits."""
+    """Stores large results outside the context and returns a preview."""
 
     async def keep(self, session: str, tool: Tool, result: Result) -> Result:
-        """The result itself, or a preview that says how to read on."""
+        """The result itself, or a preview that says how to read the rest."""
         ...
 
 
 @runtime_checkable
 class TurnBudgetFeature(Protocol):
-    """Sees to it that all results of one turn fit together."""
+    """Limits the total size of the results of one turn."""
 
     async def keep_turn(
         self, session: str, results: Sequence[tuple[Tool, Result]]
     ) -> Sequence[Result]:
-        """The results in their order, with the largest kept aside where they are too much."""
+        """The results in the same order; the largest are replaced by previews if needed."""
         ...
 
 
 @runtime_checkable
 class ToolFeature(Protocol):
-    """Has tools of its own: always in view, never filtered, told which conversation asks."""
+    """Adds its own tools, which are always in view and never filtered.
+
+    Health reports it under its attribute `health_key` if it has one, else under its class name.
+    """
 
     def tools(self) -> Sequence[Tool]:
         """The tools it adds."""
         ...
 
     async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Run one of them for a conversation."""
+        """Run one of its tools for a conversation."""
         ...
 
 
 @runtime_checkable
 class InstructionsFeature(Protocol):
-    """Has something to say to every model from the start."""
+    """Adds text to the instructions of every conversation."""
 
     def introduction(self) -> str:
-        """What the instructions say of it; empty if there is nothing."""
+        """The text for the instructions; empty for none."""
         ...
 
 
 @runtime_checkable
 class AliasFeature(Protocol):
-    """Answers to further names that no model is told of."""
+    """Answers calls under further names that models are not shown."""
 
     def alias_tools(self) -> Sequence[Tool]:
-        """The tools behind them."""
+        """The tools under those names."""
         ...
 
 
 @runtime_checkable
 class CatalogListener(Protocol):
-    """Wants to know which tools there are, and says what of its own does not fit them."""
+    """Is notified of the catalog, and reports parts of its own that do not match it."""
 
     def update_tools(self, tools: Iterable[Tool]) -> Sequence[Problem]:
-        """Learn of the tools; the problems are for whoever runs the toolbox."""
+        """Take over the tools; the problems appear in the health of the toolbox."""
         ...
 
 
 @runtime_checkable
 class TurnListener(Protocol):
-    """Wants to know when a turn of the conversation is over."""
+    """Is notified at the end of a turn."""
 
     def finish(self, section: str | None) -> str:
         """The section after the turn."""
@@ -106,16 +117,16 @@ class TurnListener(Protocol):
 
 @runtime_checkable
 class SessionScopedFeature(Protocol):
-    """Keeps something of a conversation that must go when the conversation does."""
+    """Stores data of a conversation that must be deleted with it."""
 
     async def forget(self, session: str) -> int:
-        """Remove it, and say how much that was."""
+        """Delete it, and return how many things were deleted."""
         ...
 
 
 @dataclass(frozen=True)
 class Features:
-    """What goes along with the calls of a toolbox; each may be missing."""
+    """The features of a toolbox; each may be missing."""
 
     rules: RulesFeature | None = None
     memory: MemoryFeature | None = None
@@ -124,50 +135,65 @@ class Features:
 
     @property
     def by_name(self) -> Mapping[str, object]:
-        """The features that have a place of their own, by its name."""
-        places = {"rules": self.rules, "memory": self.memory, "offload": self.offload}
-        return {name: feature for name, feature in places.items() if feature is not None}
+        """The features with a role of their own, by the name of the role."""
+        roles = {"rules": self.rules, "memory": self.memory, "offload": self.offload}
+        return {name: feature for name, feature in roles.items() if feature is not None}
 
     @property
     def by_report_name(self) -> Mapping[str, object]:
-        """Every feature by the name it reports under: its place, else its kind."""
-        placed = dict(self.by_name)
+        """Every feature by its name in health reports: its role, else its `health_key`."""
+        named = dict(self.by_name)
         for feature in self.others:
-            if all(feature is not known for known in placed.values()):
-                kind = type(feature).__name__.lower()
-                same = sum(name.split(" ")[0] == kind for name in placed)
-                placed[f"{kind} {same + 1}" if same else kind] = feature
-        return placed
+            # A ResultStore is often passed both as `offload` and for its tools: report it once.
+            if all(feature is not known for known in named.values()):
+                key = str(getattr(feature, "health_key", type(feature).__name__.lower()))
+                same = sum(name.split(" ")[0] == key for name in named)
+                named[f"{key} {same + 1}" if same else key] = feature
+        return named
 
     @property
     def all(self) -> tuple[object, ...]:
-        """Every feature there is."""
+        """All features."""
         return (*self.by_name.values(), *self.others)
 
     async def forget(self, session: str) -> None:
-        """Let every feature drop what it keeps of a conversation that is over."""
+        """Delete what the features store for a conversation."""
         for feature in self.all:
             if isinstance(feature, SessionScopedFeature):
                 await feature.forget(session)
 
     @property
     def introduction(self) -> str:
-        """What features say to every model from the start."""
-        told = (f.introduction() for f in self.all if isinstance(f, InstructionsFeature))
-        return "\n\n".join(text for text in told if text)
+        """The texts that features add to the instructions."""
+        texts = (f.introduction() for f in self.all if isinstance(f, InstructionsFeature))
+        return "\n\n".join(text for text in texts if text)
 
     @cached_property
     def visible_tools(self) -> Mapping[str, tuple[ToolFeature, Tool]]:
-        """The tools that features add to what a model sees, and who answers them."""
+        """The tools that features add to the view, each with its feature."""
         return {t.name: (f, t) for f in self.all if isinstance(f, ToolFeature) for t in f.tools()}
 
     @cached_property
     def callable_tools(self) -> Mapping[str, tuple[ToolFeature, Tool]]:
-        """Those and the ones that are answered although no model is told of them."""
-        hidden = {
+        """The visible tools and the aliases, each with its feature."""
+        aliases = {
             t.name: (f, t)
             for f in self.all
             if isinstance(f, ToolFeature) and isinstance(f, AliasFeature)
             for t in f.alias_tools()
         }
-        return {**hidden, **self.visible_tools}
+        # Visible tools last, so that no alias of one feature hides a tool of another.
+        return {**aliases, **self.visible_tools}
+
+
+def find_shadowed_tools(
+    catalog: Catalog, *, profile: Profile, features: Features
+) -> Mapping[str, str]:
+    """Sources with tools that cannot be called, because a feature or the profile has the name."""
+    own = dict.fromkeys(features.callable_tools, "a feature of this toolbox")
+    own |= dict.fromkeys((m.name for m in profile.metatools), f"the profile {profile.name}")
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, owner in own.items():
+        if (source := catalog.source_of(name)) is not None:
+            found[source].append(f"{name} cannot be called, since {owner} has a tool of that name")
+    return {source: f"{'; '.join(why)}. Give it another name." for source, why in found.items()}

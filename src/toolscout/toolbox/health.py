@@ -1,4 +1,4 @@
-"""How a toolbox is, part by part."""
+"""Health report of a toolbox: the status of its catalog, index, store and features."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Status = Literal["ok", "degraded", "error"]
 
 @dataclass(frozen=True, slots=True)
 class ComponentHealth:
-    """One part: its status, and the facts behind it."""
+    """The status of one component, and the facts behind it."""
 
     status: Status = "ok"
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -26,25 +26,25 @@ class ComponentHealth:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Every part by name; the whole is as well as its worst part."""
+    """Every component by name; the overall status is the worst of them."""
 
     parts: Mapping[str, ComponentHealth]
 
     @property
     def status(self) -> Status:
-        """The worst of all parts."""
-        held = {part.status for part in self.parts.values()}
-        return "error" if "error" in held else "degraded" if "degraded" in held else "ok"
+        """The worst status of all components."""
+        statuses = {part.status for part in self.parts.values()}
+        return "error" if "error" in statuses else "degraded" if "degraded" in statuses else "ok"
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain JSON."""
+        """The report as plain JSON."""
         parts = {n: {"status": p.status, **p.facts} for n, p in self.parts.items()}
         return {"status": self.status, "parts": parts}
 
 
 @runtime_checkable
 class HealthReporter(Protocol):
-    """A feature that can say how it is."""
+    """A feature that reports its own status."""
 
     def health(self) -> tuple[Status, Mapping[str, Any]]:
         """Its status and the facts behind it."""
@@ -54,24 +54,24 @@ class HealthReporter(Protocol):
 async def check_health(
     live: LiveCatalog,
     features: Features,
-    store: Callable[[], Awaitable[Store]],
+    open_store: Callable[[], Awaitable[Store]],
     *,
     problems: Mapping[str, str],
-    complaints: Mapping[str, Sequence[str]],
+    feature_problems: Mapping[str, Sequence[str]],
 ) -> Health:
-    """Look at every part; one that cannot be looked at is an error and hides no other."""
+    """Check every component; a check that fails is an error of that component alone."""
     parts = {
         "catalog": _catalog_health(live, problems),
         "index": _index_health(live.engine),
-        "store": await _store_health(store),
+        "store": await _store_health(open_store),
     }
     for name, feature in features.by_report_name.items():
-        parts[name] = _add_problems(_feature_health(feature), complaints.get(name, ()))
+        parts[name] = _add_problems(_feature_health(feature), feature_problems.get(name, ()))
     return Health(parts)
 
 
 def _add_problems(part: ComponentHealth, problems: Sequence[str]) -> ComponentHealth:
-    """A part, and what its feature said of the catalog."""
+    """Add what a feature reported about the catalog."""
     if not problems:
         return part
     worst: Status = "error" if part.status == "error" else "degraded"
@@ -95,20 +95,21 @@ def _index_health(engine: Engine) -> ComponentHealth:
     return ComponentHealth(facts=facts)
 
 
-async def _store_health(store: Callable[[], Awaitable[Store]]) -> ComponentHealth:
+async def _store_health(open_store: Callable[[], Awaitable[Store]]) -> ComponentHealth:
     try:
-        opened = await store()
-        await asyncio.to_thread(opened.list, limit=1)
+        store = await open_store()
+        # Opening may succeed on a file that cannot be read, so one row is read as well.
+        await asyncio.to_thread(store.list, limit=1)
     except ToolscoutError as error:
         return ComponentHealth("error", {"why": str(error)})
     return ComponentHealth()
 
 
-def _feature_health(part: object) -> ComponentHealth:
-    if not isinstance(part, HealthReporter):
+def _feature_health(feature: object) -> ComponentHealth:
+    if not isinstance(feature, HealthReporter):
         return ComponentHealth()
     try:
-        status, facts = part.health()
-    except Exception as error:  # noqa: BLE001 - the report must come through
+        status, facts = feature.health()
+    except Exception as error:  # noqa: BLE001 - one failing feature must not end the report
         return ComponentHealth("error", {"why": repr(error)})
     return ComponentHealth(status, facts)

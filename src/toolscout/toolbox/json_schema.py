@@ -1,7 +1,8 @@
-"""A JSON Schema as a check that is safe to run: it fetches nothing and its patterns end.
+"""JSON Schema validation that is safe for untrusted schemas.
 
-A schema is upstream text. References to other documents are not followed, and patterns run in
-linear time; those that RE2 does not know (look-around) are left to whoever runs the tool.
+A schema comes from a server and may be hostile. References to other documents are not followed,
+and patterns run in linear time with RE2; patterns that RE2 lacks (look-around) are not checked
+here, only by the server that runs the tool.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from ..catalog.schema import Schema
 from ..errors import SchemaError
 
 KeywordCheck = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
+# A broken schema fails inside jsonschema wherever its value is used, with whatever that raises.
 _SCHEMA_ERRORS = (UnknownType, Unresolvable, RecursionError, TypeError, AttributeError, ValueError)
 _re2: Any = import_module("re2")
 
 
 @contextmanager
 def schema_validator(schema: Schema) -> Generator[Validator]:
-    """A validator for the schema; what is wrong with the schema itself becomes SchemaError.
-
-    Flaws show only where a schema is used, so that harmless ones never do.
-    """
+    """A validator for the schema; errors of the schema itself become SchemaError."""
+    # The schema is not checked as a whole first: a flaw in a part that this call does not use is
+    # harmless.
     try:
         yield _build_validator(schema)
     except _SCHEMA_ERRORS as error:
@@ -55,8 +56,9 @@ def _describe_flaw(error: Exception) -> str:
 def _build_validator(schema: Schema) -> Validator:
     value = schema.value
     draft = validators.validator_for(value, default=Draft202012Validator)
-    nothing: Registry[Any] = Registry()
-    return _safe_validator_class(draft)(value, registry=nothing)
+    # An empty registry, since the default one would fetch remote references over the network.
+    registry: Registry[Any] = Registry()
+    return _safe_validator_class(draft)(value, registry=registry)
 
 
 @lru_cache(maxsize=8)
@@ -97,12 +99,12 @@ def _check_additional_properties(
 def _skip_unevaluated_properties(
     _check: Any, _rule: Any, _instance: Any, _schema: Any
 ) -> Iterator[ValidationError]:
-    """Not checked: it would run patterns in another engine, and whoever runs the tool has it."""
+    """Skip the keyword: jsonschema would run its patterns with `re`, which can backtrack."""
     return iter(())
 
 
 def _pattern_occurs(pattern: str, text: str) -> bool | None:
-    """Whether the pattern occurs; None where it is not one that can be asked safely."""
+    """Whether the pattern occurs in the text; None if RE2 does not support the pattern."""
     compiled = _compile_pattern(pattern)
     return None if compiled is None else bool(compiled.search(text))
 
@@ -110,7 +112,7 @@ def _pattern_occurs(pattern: str, text: str) -> bool | None:
 @lru_cache(maxsize=512)
 def _compile_pattern(pattern: str) -> Any | None:
     options = _re2.Options()
-    options.log_errors = False
+    options.log_errors = False  # else it writes to stderr for each pattern that it lacks
     try:
         return _re2.compile(pattern, options)
     except _re2.error:

@@ -1,9 +1,8 @@
-"""The catalog as its sources make it now, and the search over it."""
+"""Live catalog: merges the tool lists of changing sources and keeps the search index current."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from threading import Thread
 from types import MappingProxyType
@@ -13,40 +12,39 @@ from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
 from ..catalog.source import Source
 from ..catalog.tool import Tool
-from ..disclosure.profile import Profile
 from ..errors import SourceError, ToolscoutError
 from ..events import Event, Sink
 from ..search.engine import Engine
-from .features import Features
 
 _MAX_PROBLEMS_SHOWN = 3
 
 
 @runtime_checkable
 class MergeableSource(Protocol):
-    """A source whose tools come beside those of the one before it."""
+    """A source that adds its tools to those of its predecessor instead of replacing it."""
 
     def merge_onto(self, before: Source) -> Source:
-        """The source that has the tools of both."""
+        """A source with the tools of both."""
         ...
 
 
 class LiveCatalog:
-    """Keeps one catalog and its index in step with sources that come, change and go.
+    """Keeps one catalog and its index current while sources are added, changed and removed.
 
-    A source that cannot be listed is noted and the rest go on; what it listed before stays known,
-    so that its tools keep their place and their calls say what is wrong.
+    When a source cannot be listed, the problem is recorded and the others work on. Its last known
+    tools stay in the catalog, so that they keep their place and a call of one says what is wrong.
     """
 
     def __init__(
-        self, engine: Engine, *, sink: Sink, learn: Callable[[Catalog], None] = lambda _: None
+        self, engine: Engine, *, sink: Sink, on_update: Callable[[Catalog], None] = lambda _: None
     ) -> None:
         self._engine = engine
         self._sink = sink
-        self._learn = learn
+        self._on_update = on_update
         self._sources: dict[str, Source] = {}
         self._problems: dict[str, str] = {}
         self._updating = asyncio.Lock()
+        # Closing cancels listings, which may wait for a slow server, but waits for changes.
         self._listings: set[asyncio.Task[None]] = set()
         self._changes: set[asyncio.Task[None]] = set()
 
@@ -62,35 +60,36 @@ class LiveCatalog:
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """Every source by name, those with problems too."""
+        """Every source by name, including those with problems."""
         return MappingProxyType(self._sources)
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Why sources could not be listed, by their names."""
+        """Why sources could not be listed, by source name."""
         return MappingProxyType(self._problems)
 
     async def start(self, sources: Iterable[Source], *, wait_seconds: float) -> None:
-        """List all sources at once; those that take longer join when they are ready."""
+        """List all sources in parallel; one that takes longer is added when it is ready."""
         listings = [_spawn(self.put(source), self._listings) for source in sources]
         if listings:
             await asyncio.wait(listings, timeout=wait_seconds)
 
     async def wait_for_listings(self) -> None:
-        """Wait until every source that is being listed has answered."""
+        """Wait until every pending listing and change is done."""
         if tasks := self._listings | self._changes:
             await asyncio.wait(tasks)
 
     async def put(self, source: Source) -> None:
-        """Add a source, or replace the one of its name, or join it where that is its way."""
+        """Add a source; it replaces the one of the same name, or is merged with it."""
         before = self._sources.get(source.name)
         if before is not None and isinstance(source, MergeableSource):
             source = source.merge_onto(before)
         self._sources[source.name] = source
-        # A task of its own: given up halfway, its tools would be those of the one before.
+        # A separate task: if the caller is cancelled halfway, the new source would be registered
+        # with the tools of the old one.
         task = _spawn(self._replace_source(source, before), self._listings)
         await asyncio.wait([task])
-        if not task.cancelled():  # as it is when all is closed
+        if not task.cancelled():  # close() cancels it
             task.result()
 
     async def _replace_source(self, source: Source, before: Source | None) -> None:
@@ -99,13 +98,14 @@ class LiveCatalog:
         await self.refresh(source.name)
 
     async def refresh(self, name: str) -> None:
-        """List a source again and take over what changed."""
+        """List a source again and apply what changed."""
         source = self._get_source(name)
         try:
             tools = await source.tools()
-        except Exception as error:  # noqa: BLE001 - whatever a source raises is that source's problem
+        except Exception as error:  # noqa: BLE001 - a failing source must not affect others
             self._record_problem(name, str(error) or type(error).__name__)
             return
+        # It may have been removed or replaced while it was listed.
         if self._sources.get(name) is source:
             self._record_problem(name, _describe_problems(source))
             await self._run_to_completion(
@@ -113,7 +113,7 @@ class LiveCatalog:
             )
 
     def _record_problem(self, name: str, why: str) -> None:
-        """Remember what is wrong with a source, or that nothing is."""
+        """Store or clear the problem of a source; only a new problem is an event."""
         if not why:
             self._problems.pop(name, None)
         elif self._problems.get(name) != why:
@@ -121,12 +121,12 @@ class LiveCatalog:
             self._sink(Event("source_failed", facts={"source": name, "why": why}))
 
     def schedule_refresh(self, source: Source) -> None:
-        """Hear from a source that its tools are not what they were."""
+        """Start listing a source again, after it reported that its tools changed."""
         if self._sources.get(source.name) is source:
             _spawn(self.refresh(source.name), self._listings)
 
     async def remove(self, name: str) -> None:
-        """Let go of a source; its tools leave the catalog."""
+        """Close a source and remove its tools from the catalog."""
         source = self._get_source(name)
         del self._sources[name]
         self._problems.pop(name, None)
@@ -135,11 +135,11 @@ class LiveCatalog:
     async def _remove_source(self, name: str, source: Source) -> None:
         try:
             await self._update_catalog(lambda catalog: catalog.without_source(name))
-        finally:  # nobody else knows of it any more
+        finally:  # it is registered nowhere now, so nothing else would close it
             await source.close()
 
     def source_of(self, tool: Tool) -> Source:
-        """Who runs a tool of the catalog."""
+        """The source that runs a tool of the catalog."""
         name = self.catalog.source_of(tool.name)
         source = self._sources.get(name) if name is not None else None
         if source is None:
@@ -149,22 +149,21 @@ class LiveCatalog:
         return source
 
     async def close(self) -> None:
-        """Stop listing and let go of every source; one that fails to close holds up no other."""
+        """Stop listing and close every source; one that fails to close does not stop the others."""
         for task in self._listings:
             task.cancel()
         await asyncio.gather(*self._listings, *self._changes, return_exceptions=True)
         await asyncio.gather(*(s.close() for s in self._sources.values()), return_exceptions=True)
 
     async def _run_to_completion(self, change: Coroutine[Any, Any, None]) -> None:
-        """Wait for a change, which goes on to its end if whoever waits for it gives up.
-
-        Left halfway, a source would be gone and its tools not, or an index be made by a thread
-        that the next change does not know of.
-        """
+        """Wait for a change; it runs to its end even if the caller is cancelled."""
+        # A half-made change would leave the tools of a removed source in the catalog, or a thread
+        # that still indexes while the next change starts.
         await asyncio.shield(_spawn(change, self._changes))
 
     async def _update_catalog(self, change: Callable[[Catalog], Catalog]) -> None:
-        # Indexing may take a while; others go on searching the snapshot before.
+        # Indexing may take a while, so it runs in a thread; searches use the old snapshot until
+        # then. The lock makes each change start from the result of the one before it.
         async with self._updating:
             before = self.catalog
             after = change(before)
@@ -172,7 +171,7 @@ class LiveCatalog:
             if not diff:
                 return
             await asyncio.to_thread(self._engine.update, after)
-            self._learn(after)
+            self._on_update(after)
         facts = {
             "added": len(diff.added),
             "changed": len(diff.changed),
@@ -191,51 +190,50 @@ class LiveCatalog:
             ) from None
 
 
-def _spawn(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> asyncio.Task[None]:
-    """A task of its own, held until it is done."""
+def _spawn(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+    """Start a task and hold it in a set until it is done."""
     task = asyncio.create_task(work)
-    among.add(task)
-    task.add_done_callback(among.discard)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
     return task
 
 
 def _describe_problems(source: Source) -> str:
-    """What a source could not take of what it was given, in a line."""
-    found: object = getattr(source, "problems", ())
-    if not isinstance(found, tuple | list):
+    """The errors that a source reports about its own definition, in one line."""
+    # Not part of the Source contract: only some sources have problems to report.
+    problems: object = getattr(source, "problems", ())
+    if not isinstance(problems, tuple | list):
         return ""
-    serious = [
+    errors = [
         str(p)
-        for p in cast("Sequence[object]", found)
+        for p in cast("Sequence[object]", problems)
         if isinstance(p, Problem) and p.severity == "error"
     ]
     more = (
-        f" (and {len(serious) - _MAX_PROBLEMS_SHOWN} more)"
-        if len(serious) > _MAX_PROBLEMS_SHOWN
+        f" (and {len(errors) - _MAX_PROBLEMS_SHOWN} more)"
+        if len(errors) > _MAX_PROBLEMS_SHOWN
         else ""
     )
-    return "; ".join(serious[:_MAX_PROBLEMS_SHOWN]) + more
+    return "; ".join(errors[:_MAX_PROBLEMS_SHOWN]) + more
 
 
 CLOSE_WAIT_SECONDS = 2.0
-"""How long the vectors at hand are waited for."""
+"""How long closing waits for vectors that are being computed."""
 
 
 @runtime_checkable
 class ClosableEmbedder(Protocol):
-    """An embedder that holds something open."""
+    """An embedder that holds a connection or another resource."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
 
 async def close_engine(engine: Engine, *, wait_seconds: float = CLOSE_WAIT_SECONDS) -> None:
-    """End an engine and the connections of its embedders.
-
-    A service that is slow to answer holds up nobody: what it was asked for ends by itself, or with
-    the process.
-    """
+    """Close an engine and the connections of its embedders."""
+    # A daemon thread, because an embedding service may be slow to answer: closing waits a little,
+    # and the request then ends by itself or with the process.
     thread = Thread(target=_close_in_thread, args=(engine,), name="toolscout-closing", daemon=True)
     thread.start()
     await asyncio.to_thread(thread.join, wait_seconds)
@@ -246,16 +244,3 @@ def _close_in_thread(engine: Engine) -> None:
     for embedder in engine.embedders:
         if isinstance(embedder, ClosableEmbedder):
             embedder.close()
-
-
-def find_shadowed_tools(
-    catalog: Catalog, *, profile: Profile, features: Features
-) -> Mapping[str, str]:
-    """The sources of such tools, each with which they are and what to do."""
-    own = dict.fromkeys(features.callable_tools, "a feature of this toolbox")
-    own |= dict.fromkeys((m.name for m in profile.metatools), f"the profile {profile.name}")
-    found: dict[str, list[str]] = defaultdict(list)
-    for name, owner in own.items():
-        if (source := catalog.source_of(name)) is not None:
-            found[source].append(f"{name} cannot be called, since {owner} has a tool of that name")
-    return {source: f"{'; '.join(why)}. Give it another name." for source, why in found.items()}

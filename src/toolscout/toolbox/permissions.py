@@ -1,4 +1,4 @@
-"""What a caller may see and call, and which calls need approval."""
+"""Permissions: allow rules for what a caller may see, and approval of risky calls."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from ..errors import CallRefused, ConfigError
 from ..search.engine import Allow
 
 AllowRule = Allow | Filter
-"""Names, a rule over tools, or a choice of servers and tools."""
+"""Tool names, a predicate over tools, or a Filter of servers and tools."""
 
 
-def normalize_rule(given: AllowRule | None) -> Allow | None:
-    """What was given, as something that says yes or no to a tool."""
-    if isinstance(given, Filter):
-        return given.allows
-    if given is None or callable(given):
-        return given
-    # A text is a collection of its letters, which nobody means.
-    if isinstance(given, str) or not isinstance(given, Collection):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may give anything
+def normalize_rule(rule: AllowRule | None) -> Allow | None:
+    """The rule as a set of names or a predicate; None allows everything."""
+    if isinstance(rule, Filter):
+        return rule.allows
+    if rule is None or callable(rule):
+        return rule
+    # A string is a collection too, of its letters, and would silently allow nothing.
+    if isinstance(rule, str) or not isinstance(rule, Collection):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
         raise ConfigError(
-            f"A {type(given).__name__} says nothing of which tools are allowed.",
+            f"A {type(rule).__name__} says nothing of which tools are allowed.",
             hint="Give names as a list or a set, a function of a tool, or a Filter.",
         )
-    return given
+    return rule
 
 
 def intersect(first: Allow | None, second: Allow | None) -> Allow | None:
-    """What both rules allow; no rule allows everything."""
+    """A rule that allows what both allow; None allows everything."""
     if first is None or second is None:
         return second if first is None else first
 
@@ -51,12 +51,12 @@ _log = logging.getLogger(__name__)
 Verdict = Literal["run", "ask", "refuse"]
 
 ApprovalPolicy = Callable[[Tool], Verdict]
-"""The one policy: what may run, what needs a yes, what is never run."""
+"""Decides for a tool: run it, ask first, or refuse it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalRequest:
-    """A call that waits for a yes: the real tool, not a bridge to it, and its arguments."""
+    """A call that needs approval: the real tool, even if called through `call_tool`."""
 
     tool: Tool
     arguments: Mapping[str, Any]
@@ -66,31 +66,33 @@ class ApprovalRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalDecision:
-    """Yes or no, and what the model should know about it."""
+    """Approved or not, and a reason for the model."""
 
     is_approved: bool
     reason: str = ""
 
 
 Approver = Callable[[ApprovalRequest], Awaitable[ApprovalDecision | bool] | ApprovalDecision | bool]
-"""Asks whoever decides. An async one may take as long as it takes; a plain one answers at once."""
+"""Asks the user. An async approver may wait for an answer; a plain function answers at once."""
 
 
 def is_destructive(tool: Tool) -> bool:
-    """What the catalog's owner says counts; where he says nothing, the server's own hint does."""
+    """Whether a tool is destructive, by its `risk` or else by the hints of its server."""
+    # The owner of the catalog sets `risk`; the hints are an untrusted server's own claims.
     if tool.risk is not None:
         return tool.risk == "destructive"
     hints = tool.annotations
+    # MCP gives destructiveHint a meaning only for tools that are not read-only.
     return hints is not None and hints.destructive is True and hints.read_only is not True
 
 
 def ask_if_destructive(tool: Tool) -> Verdict:
-    """The default: destructive tools and those that want confirmation need a yes."""
+    """The default policy: destructive tools and those that require confirmation need approval."""
     return "ask" if tool.requires_confirmation or is_destructive(tool) else "run"
 
 
 def ask_unless_safe(tool: Tool) -> Verdict:
-    """Stricter: everything needs a yes that is not known to be safe or read-only."""
+    """A stricter policy: everything not known to be safe or read-only needs approval."""
     if ask_if_destructive(tool) == "ask":
         return "ask"
     hints = tool.annotations
@@ -99,12 +101,12 @@ def ask_unless_safe(tool: Tool) -> Verdict:
 
 
 def never_ask(_: Tool) -> Verdict:
-    """Everything runs: for sandboxes, and where whoever calls has asked already."""
+    """A policy for sandboxes, and for callers that ask for approval themselves."""
     return "run"
 
 
 def approval_reason(tool: Tool) -> str:
-    """Why a tool needs a yes, for whoever is asked."""
+    """Why a tool needs approval, for the person who decides."""
     if is_destructive(tool):
         source = "its owner" if tool.risk else f"the server {tool.server or 'it comes from'}"
         return f"{tool.name} is destructive, says {source}"
@@ -115,13 +117,13 @@ def approval_reason(tool: Tool) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGate:
-    """How a conversation gets its yes: a policy, and somebody to ask."""
+    """How a conversation gets approvals: a policy, and an approver to ask."""
 
     caution: ApprovalPolicy = ask_if_destructive
     approver: Approver | None = None
 
     async def decide(self, approval: ApprovalRequest, verdict: Verdict) -> ApprovalDecision:
-        """Ask where asking is needed; without an approver, what needs a yes is not run."""
+        """Ask the approver if needed; without one, a call that needs approval is refused."""
         if verdict == "run":
             return ApprovalDecision(is_approved=True)
         if verdict == "refuse":
@@ -134,12 +136,14 @@ class ApprovalGate:
 
 
 async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> ApprovalDecision:
-    """What an approver says; where it fails or says neither yes nor no, that is a no."""
+    """Ask an approver; a failure or an unclear answer counts as no."""
     try:
         answer = cast("object", approver(approval))
         if inspect.isawaitable(answer):
             answer = cast("object", await answer)
     except (Exception, asyncio.CancelledError) as error:
+        # The approver may raise CancelledError itself, for a dialog that was closed, say. Only a
+        # cancellation of this task ends the call.
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
         _log.exception("The approver failed when asked about %s.", approval.tool.name)
@@ -151,14 +155,17 @@ async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> Approv
     if isinstance(answer, bool):
         return ApprovalDecision(answer)
     kind = type(answer).__name__
-    _log.error("The approver answered with a %s, which is neither True, False nor Answer.", kind)
+    # Not truthiness: a string "no" must not approve anything.
+    _log.error(
+        "The approver answered with a %s, which is neither a bool nor an ApprovalDecision.", kind
+    )
     return ApprovalDecision(
         is_approved=False, reason="it needs approval, and the answer was not a clear yes"
     )
 
 
 def approval_refusal(tool: Tool, answer: ApprovalDecision) -> CallRefused:
-    """What a model is told of a no."""
+    """The error that tells the model that a call was not approved."""
     return CallRefused(
         f"{tool.name} was not run: {answer.reason or 'the user said no'}.",
         hint="Do not try it again unless the user asks for it; go on without it, or ask the user.",

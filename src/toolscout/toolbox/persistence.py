@@ -1,4 +1,4 @@
-"""A session that is saved after each move, by however many writers."""
+"""Saves a session after each change, with optimistic concurrency between writers."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from ..store.contract import Store
 
 T = TypeVar("T")
 Move = Callable[[SessionState], tuple[SessionState, T]]
-"""A pure step: the session after it, and what it has to say. It may be done over on newer state."""
+"""A pure function of the state: the new state and a value. It may run again on newer state."""
 
+# Each failed attempt means that another writer succeeded, so some writer always makes progress.
+# So many failures in a row mean far too many writers for one conversation.
 _MAX_ATTEMPTS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class _LocalState:
-    """What is known of a session here, and the moves in it that the store does not have."""
+    """The state known in this process, and the moves in it that are not stored yet."""
 
     session: SessionState
     unsaved: tuple[Callable[[SessionState], SessionState], ...] = ()
 
     def with_move(self, move: Move[T], session: SessionState) -> _LocalState:
-        """With one more such move, which led to this session."""
+        """Add an unsaved move that led to this session."""
         if session == self.session:
             return self
         return _LocalState(session, (*self.unsaved, lambda s: move(s)[0]))
 
     def rebase(self, newest: SessionState | None) -> _LocalState:
-        """The newest state of all writers, with the moves that only this one knows on top.
-
-        A record that is gone was evicted or expired under a conversation that goes on: what is
-        known here is then the newest.
-        """
+        """Apply the unsaved moves to the newest stored state."""
+        # The record was evicted or expired while the conversation went on: the state known here
+        # is the newest then. Version 0 creates the record again.
         if newest is None:
             return _LocalState(self.session.with_version(0), self.unsaved)
         return _LocalState(reduce(lambda s, move: move(s), self.unsaved, newest), self.unsaved)
 
 
 class StoredSession:
-    """One conversation's state in a store; safe from many threads.
+    """One conversation's state in a store; thread-safe.
 
-    A move is done on the newest state known and written with its version; where another writer
-    was first, the state is read again and the move done over on that, so nothing is lost. When
-    the store fails, the move holds in memory and is written with the next; as long as there is
-    such a move, this is one of `waiting`, so that nobody lets go of it.
+    A move is applied to the newest known state and written with its version. If another writer
+    was first, the state is read again and the move is applied to that, so nothing is lost. If
+    the store fails, the move stays in memory and is written with the next one; until then this
+    object is in `unsaved_sessions`, so that it is not garbage-collected.
 
-    Those who write take turns. Whoever only looks or notes never waits for them: the state is a
-    value, and is locked neither while a move is made nor while the store is at work.
+    Writers take turns. Reading and `apply_locally` never wait for them: the state is a frozen
+    value, and no lock is held while a move runs or the store works, only for the final swap.
     """
 
     def __init__(
@@ -61,36 +61,34 @@ class StoredSession:
         store: Store,
         *,
         on_failure: Callable[[StoreError], None],
-        waiting: set[StoredSession],
+        unsaved_sessions: set[StoredSession],
     ) -> None:
         self._store = store
         self._on_failure = on_failure
-        self._waiting = waiting
-        self._writing = Lock()
-        self._swapping = Lock()
+        self._unsaved_sessions = unsaved_sessions
+        self._write_lock = Lock()
+        self._swap_lock = Lock()
         self._state = _LocalState(_read_state(store, id) or SessionState(id))
 
     @property
     def session(self) -> SessionState:
-        """The state as it is known here."""
+        """The state as it is known in this process."""
         return self._state.session
 
     def refresh(self) -> None:
-        """Take over what other processes wrote since; what expired or made room is new again."""
-        with self._writing:
+        """Take over what other processes wrote; an expired or evicted session starts new."""
+        with self._write_lock:
             before = self._state
             if not before.unsaved:
-                known = (
-                    before.session
-                    if not before.session.version
-                    else SessionState(before.session.id)
-                )
-                self._compare_and_swap(
-                    before, _LocalState(_read_state(self._store, known.id) or known)
-                )
+                # A session that was never stored is not expired: it keeps its state.
+                was_stored = before.session.version > 0
+                fallback = SessionState(before.session.id) if was_stored else before.session
+                stored = _read_state(self._store, fallback.id)
+                # No retry: a change made meanwhile is newer than what was read.
+                self._compare_and_swap(before, _LocalState(stored or fallback))
 
     def apply_locally(self, move: Move[T]) -> T:
-        """Make a move now and save it with the next one."""
+        """Apply a move in memory; the next write saves it."""
         while True:
             before = self._state
             session, value = move(before.session)
@@ -98,33 +96,38 @@ class StoredSession:
                 return value
 
     def try_read(self, move: Move[T]) -> tuple[T] | None:
-        """Make a move here and now if it changes nothing; else None."""
+        """The value of a move in a 1-tuple if it changes nothing, else None.
+
+        A tuple, because None may be the value.
+        """
         before = self.session
         after, value = move(before)
         return (value,) if after == before else None
 
     def apply(self, move: Move[T]) -> T:
-        """Make a move and save it."""
-        with self._writing:
+        """Apply a move and save it; if the store fails, keep it in memory."""
+        with self._write_lock:
             try:
                 return self._write_move(move)
             except StoreError as error:
+                # Raising would lose the result of a tool that has run, and the model would call
+                # it again (docs/decisions/sessions.md).
                 value, failure = self.apply_locally(move), error
-        # Not while others wait to write: whoever is told may look at the conversation.
+        # Outside the lock: the callback may use this session.
         self._on_failure(failure)
         return value
 
     def save(self) -> None:
-        """Write what is not written yet."""
+        """Write pending changes."""
         self.apply(lambda session: (session, None))
 
     def forget(self) -> None:
-        """Remove the conversation from the store; what is left here starts anew."""
-        with self._writing:
+        """Delete the conversation from the store, and reset the state here."""
+        with self._write_lock:
             new = _LocalState(SessionState(self.session.id))
             self._store.delete(new.session.id)
             while not self._compare_and_swap(self._state, new):
-                pass  # something was noted meanwhile
+                pass  # a local move came in between
 
     def _write_move(self, move: Move[T]) -> T:
         for _ in range(_MAX_ATTEMPTS):
@@ -143,7 +146,10 @@ class StoredSession:
         raise _contention_error(self.session.id)
 
     def _reapply(self, move: Move[T], version: int, *, written: int) -> T:
-        """Put a move that was written after those noted meanwhile, which are still to be saved."""
+        """Apply a move that was written to state that changed locally during the write.
+
+        The first `written` unsaved moves are in the store now; the later ones stay unsaved.
+        """
         while True:
             now = self._state
             session, value = move(now.session)
@@ -155,15 +161,16 @@ class StoredSession:
     def _rebase(self) -> None:
         newest = _read_state(self._store, self.session.id)
         while not self._compare_and_swap(now := self._state, now.rebase(newest)):
-            pass  # something was noted meanwhile
+            pass  # a local move came in between
 
     def _compare_and_swap(self, before: _LocalState, after: _LocalState) -> bool:
-        """Go from one state to another, unless it is no longer the one there is."""
-        with self._swapping:
+        """Replace the state if it is still `before`; return whether it was."""
+        with self._swap_lock:
             if self._state is not before:
                 return False
             self._state = after
-            (self._waiting.add if after.unsaved else self._waiting.discard)(self)
+            pending = self._unsaved_sessions
+            (pending.add if after.unsaved else pending.discard)(self)
             return True
 
 

@@ -1,4 +1,4 @@
-"""Whatever a user names as a source, made into one."""
+"""Builds sources from functions, tools, and paths of catalog, MCP and OpenAPI files."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ _YAML_KEY = re.compile(r"^([A-Za-z_]+)\s*:", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What sources are given by their toolbox: whom to tell of changes, and the settings."""
+    """What a toolbox passes to its sources: a callback for changed tool lists, and the settings."""
 
     changed: Callable[[Source], None]
     config: Config
 
 
 class InlineFunctionSource(FunctionSource):
-    """Functions that were given bare, each of which comes and is replaced by itself."""
+    """Functions passed without a source; each is added and replaced on its own."""
 
     def merge_onto(self, before: Source) -> Source:
-        """These and the ones that were there before, but for those of the same name."""
+        """A source with the functions of both; these replace functions of the same name."""
         return self.merge(before) if isinstance(before, InlineFunctionSource) else self
 
 
 class DefinitionOnlySource:
-    """Tools that can be found and described but not run, since they came without code."""
+    """Tools that can be found and described but not run, because no code came with them."""
 
     def __init__(self, tools: Iterable[Tool], *, name: str = "described") -> None:
         self.name = name
         self._tools = tuple(tools)
 
     def merge_onto(self, before: Source) -> Source:
-        """These and the ones that were described before, but for those of the same name."""
+        """A source with the tools of both; these replace tools of the same name."""
         if not isinstance(before, DefinitionOnlySource):
             return self
         names = {t.name for t in self._tools}
@@ -57,23 +57,25 @@ class DefinitionOnlySource:
         )
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools it was made of."""
+        """The tools it was built from."""
         return self._tools
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - the contract's
-        """Say why it cannot run here."""
+        """Raise an error that says why the tool cannot run here."""
         raise SourceError(
             f"{tool.name} is only described here; nothing that could run it is connected.",
             hint="Give the toolbox the function or the server behind it.",
         )
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
-def build_sources(given: Iterable[SourceLike] | SourceLike, *, rim: SourceContext) -> list[Source]:
-    """Sources in the order given; all functions together are one, and so are all bare tools."""
-    items = [*_iterate_inputs(given)]
+def build_sources(
+    inputs: Iterable[SourceLike] | SourceLike, *, context: SourceContext
+) -> list[Source]:
+    """Sources in input order; all functions form one source, and so do all bare tools."""
+    items = [*_iterate_inputs(inputs)]
     functions = [i for i in items if _is_function(i)]
     tools = [i for i in items if isinstance(i, Tool)]
     sources: list[Source] = []
@@ -83,14 +85,14 @@ def build_sources(given: Iterable[SourceLike] | SourceLike, *, rim: SourceContex
         sources.append(DefinitionOnlySource(tools))
     for item in items:
         if isinstance(item, str | Path):
-            sources += _sources_from_path(Path(item).expanduser(), rim)
+            sources += _sources_from_path(Path(item).expanduser(), context)
         elif _is_source(item):
             sources.append(cast("Source", item))
     return _ensure_unique_names(sources)
 
 
 def _ensure_unique_names(sources: list[Source]) -> list[Source]:
-    """The same sources, each with a name of its own: files of one name are told by their paths."""
+    """The same sources with distinct names: files of the same name are named by their paths."""
     names = [s.name for s in sources]
     for source in sources:
         if isinstance(source, FileSource) and names.count(source.name) > 1:
@@ -105,13 +107,13 @@ def _ensure_unique_names(sources: list[Source]) -> list[Source]:
     return sources
 
 
-def _iterate_inputs(given: Iterable[SourceLike] | SourceLike) -> Iterator[SourceLike]:
-    if isinstance(given, str | Path | Tool) or _is_source(given) or _is_function(given):
-        yield cast("SourceLike", given)
+def _iterate_inputs(inputs: Iterable[SourceLike] | SourceLike) -> Iterator[SourceLike]:
+    if isinstance(inputs, str | Path | Tool) or _is_source(inputs) or _is_function(inputs):
+        yield cast("SourceLike", inputs)
         return
-    if not isinstance(given, Iterable):
-        raise _invalid_source_error(given)
-    for item in cast("Iterable[SourceLike]", given):
+    if not isinstance(inputs, Iterable):
+        raise _invalid_source_error(inputs)
+    for item in cast("Iterable[SourceLike]", inputs):
         if not (isinstance(item, str | Path | Tool) or _is_source(item) or _is_function(item)):
             raise _invalid_source_error(item)
         yield item
@@ -132,23 +134,24 @@ def _is_function(item: object) -> bool:
     return callable(item) and not isinstance(item, type) and not _is_source(item)
 
 
-def _sources_from_path(path: Path, rim: SourceContext) -> list[Source]:
-    """What a file holds shows in its own words: servers, or tools."""
+def _sources_from_path(path: Path, context: SourceContext) -> list[Source]:
+    """The sources in a file; its top-level keys say what kind of file it is."""
     if not path.exists():
         raise SourceError(
             f"There is no file {path}.",
             hint="Give the path of a catalog file or of an mcp.json.",
         )
     keys = _top_level_keys(path)
-    if {"openapi", "paths"} <= keys:  # which may have `servers` too, of another kind
+    # OpenAPI first: its documents have a `servers` key too, with another meaning.
+    if {"openapi", "paths"} <= keys:
         return [_openapi_source(path)]
     if path.suffix == ".toml" or keys & _SERVER_KEYS:
-        return _mcp_sources(path, rim)
+        return _mcp_sources(path, context)
     return [FileSource(path)]
 
 
 def _top_level_keys(path: Path) -> set[str]:
-    """The outermost keys of a JSON or YAML document; none where there is no such document."""
+    """The top-level keys of a JSON or YAML file; none if it is neither or cannot be parsed."""
     if path.suffix not in (".json", ".yaml", ".yml"):
         return set()
     text = path.read_text(encoding="utf-8", errors="replace")
@@ -158,6 +161,7 @@ def _top_level_keys(path: Path) -> set[str]:
         except (ValueError, RecursionError):
             return set()
         return set(cast("dict[str, object]", value)) if isinstance(value, dict) else set()
+    # A pattern is enough for unindented keys; the source parses the file later.
     return set(_YAML_KEY.findall(text))
 
 
@@ -167,15 +171,16 @@ def _openapi_source(path: Path) -> Source:
     return OpenAPISource.from_path(path)
 
 
-def _mcp_sources(path: Path, rim: SourceContext) -> list[Source]:
+def _mcp_sources(path: Path, context: SourceContext) -> list[Source]:
+    # Imported here, so that a toolbox without MCP servers does not load the MCP client.
     from ..sources.mcp.listing_cache import ListingCache
     from ..sources.mcp.mcp_source import MCPSource
     from ..sources.mcp.oauth_tokens import GrantStore
     from ..sources.mcp.server_config import read_server_config
 
-    listings = ListingCache(rim.config.cache_folder / "listings")
-    grants = GrantStore.of(rim.config)
+    listings = ListingCache(context.config.cache_folder / "listings")
+    grants = GrantStore.of(context.config)
     return [
-        MCPSource(s, listings=listings, grants=grants, changed=rim.changed)
+        MCPSource(s, listings=listings, grants=grants, on_change=context.changed)
         for s in read_server_config(path).servers
     ]

@@ -1,4 +1,4 @@
-"""The toolbox: sources in, search and conversations out."""
+"""Toolbox: builds one catalog from sources, and searches it and opens sessions over it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from .features import (
     OffloadFeature,
     RulesFeature,
     ToolFeature,
+    find_shadowed_tools,
 )
 from .health import Health, check_health
-from .live_catalog import LiveCatalog, close_engine, find_shadowed_tools
+from .live_catalog import LiveCatalog, close_engine
 from .permissions import (
     AllowRule,
     ApprovalGate,
@@ -54,11 +55,11 @@ from .source_factory import SourceContext, SourceLike, build_sources
 
 
 class Toolbox:
-    """Everything an agent needs of its tools: find them, show them, call them.
+    """Finds, shows and calls the tools of an agent.
 
     `sources` are functions, paths (a catalog file, an `mcp.json`), tools, or Source objects. Use
-    it as an async context manager; sources are listed on entering, and a slow one joins when it
-    is ready.
+    it as an async context manager: sources are listed on entering, and a slow source is added
+    when its list arrives.
     """
 
     def __init__(
@@ -84,29 +85,32 @@ class Toolbox:
         self._sink = guard_sink(sink)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
-            engine or _build_engine(self._config), sink=self._sink, learn=self._notify_features
+            engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
         )
-        self._rim = SourceContext(self._live.schedule_refresh, self._config)
-        self._given = build_sources(sources, rim=self._rim)
+        self._source_context = SourceContext(self._live.schedule_refresh, self._config)
+        self._initial_sources = build_sources(sources, context=self._source_context)
         self._allow = normalize_rule(allow)
-        self._consent = ApprovalGate(caution=caution, approver=approver)
-        # Without a keeper of one's own there is still the cap.
+        self._approval_gate = ApprovalGate(caution=caution, approver=approver)
+        # A ResultStore without a folder stores nothing, but it still caps the size of results.
         self._features = Features(rules, memory, offload or ResultStore(None), tuple(offers))
-        self._complaints: Mapping[str, Sequence[str]] = {}
+        self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         check_store(store)
-        self._store_given = store
+        self._store_option = store
         self._store: Store | None = None
-        self._opening = Lock()
-        self._life: Literal["new", "open", "closed"] = "new"
-        self._kept: WeakValueDictionary[str, StoredSession] = WeakValueDictionary()
-        self._waiting: set[StoredSession] = set()
+        self._store_lock = Lock()
+        self._lifecycle: Literal["new", "open", "closed"] = "new"
+        # Weak, so that a conversation nobody uses any more is not held in memory. One with unsaved
+        # changes is held by the second set until a write succeeds.
+        self._stored_sessions: WeakValueDictionary[str, StoredSession] = WeakValueDictionary()
+        self._unsaved_sessions: set[StoredSession] = set()
 
     async def __aenter__(self) -> Self:
-        if self._life != "new":
-            raise _lifecycle_error(self._life)
-        self._life = "open"
-        await self._live.start(self._given, wait_seconds=self._config.start_timeout_seconds)
+        if self._lifecycle != "new":
+            raise _lifecycle_error(self._lifecycle)
+        self._lifecycle = "open"
+        wait_seconds = self._config.start_timeout_seconds
+        await self._live.start(self._initial_sources, wait_seconds=wait_seconds)
         return self
 
     async def __aexit__(
@@ -118,18 +122,22 @@ class Toolbox:
         await self.close()
 
     async def close(self) -> None:
-        """Save what is not saved, and let go of sources and of the store."""
-        self._life = "closed"
-        for kept in list(self._waiting):
-            await asyncio.to_thread(kept.save)
+        """Save pending changes, then close the sources and the store."""
+        self._lifecycle = "closed"
+        for stored in list(self._unsaved_sessions):
+            await asyncio.to_thread(stored.save)
         await self._live.close()
         if self._owns_engine:
             await close_engine(self._live.engine)
-        if self._store is not None and self._store is not self._store_given:
+        # A store or an engine that the user passed in is the user's to close.
+        if self._store is not None and self._store is not self._store_option:
             await asyncio.to_thread(self._store.close)
 
     async def wait_until_ready(self) -> None:
-        """Wait for slow sources and for vectors: nothing needs it, but first figures are fairer."""
+        """Wait for slow sources and for vectors.
+
+        Only measurements need this: everything works before, with what is there.
+        """
         await self._live.wait_for_listings()
         await asyncio.to_thread(self._live.engine.fill)
 
@@ -140,13 +148,13 @@ class Toolbox:
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong with sources, by name: they cannot be listed, or some tool not called."""
-        found = dict(self._live.problems)
+        """Problems by source name: its list failed, or one of its tools cannot be called."""
+        problems = dict(self._live.problems)
         for source, why in find_shadowed_tools(
             self.catalog, profile=self._profile, features=self._features
         ).items():
-            found[source] = "; ".join((*([found[source]] if source in found else []), why))
-        return found
+            problems[source] = "; ".join((*([problems[source]] if source in problems else []), why))
+        return problems
 
     @property
     def profile(self) -> Profile:
@@ -176,30 +184,30 @@ class Toolbox:
         approver: Approver | None = None,
         profile: Profile | None = None,
     ) -> Session:
-        """A conversation by its id, new or as it was left.
+        """Open a conversation by its id, new or as it was last saved.
 
-        One that the store does not know is rebuilt from `messages` where they are given. `allow`
-        narrows what this caller may see, `approver` asks this caller's user, and `profile` is
-        another than the toolbox's own.
+        A conversation that the store does not have is rebuilt from `messages`, if given. `allow`
+        narrows what this caller may see, `approver` asks this caller's user, and `profile`
+        overrides the profile of the toolbox.
         """
         self._check_entered()
-        if self._life == "closed":
-            raise _lifecycle_error(self._life)
+        if self._lifecycle == "closed":
+            raise _lifecycle_error(self._lifecycle)
         check_entry(id)
         check_messages(messages)
-        kept = await self._load_session(id)
-        if messages is not None and kept.session.version == 0:
-            again = rebuild_session(id, messages, profile=self._profile, catalog=self.catalog)
-            await asyncio.to_thread(kept.apply, lambda s: (again.with_version(s.version), None))
-        consent = self._consent
+        stored = await self._load_session(id)
+        if messages is not None and stored.session.version == 0:
+            rebuilt = rebuild_session(id, messages, profile=self._profile, catalog=self.catalog)
+            await asyncio.to_thread(stored.apply, lambda s: (rebuilt.with_version(s.version), None))
+        gate = self._approval_gate
         return Session(
             CallExecutor(
-                stored=kept,
+                stored=stored,
                 live=self._live,
                 profile=profile or self._profile,
                 features=self._features,
                 allow=intersect(self._allow, normalize_rule(allow)),
-                approval_gate=replace(consent, approver=approver) if approver else consent,
+                approval_gate=replace(gate, approver=approver) if approver else gate,
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
                 clock=self._clock,
@@ -213,33 +221,33 @@ class Toolbox:
         caution: ApprovalPolicy,
         call_timeout_seconds: float | None = None,
     ) -> None:
-        """Go on in another way: conversations that are opened from now on are served so."""
+        """Change settings for the sessions that are opened from now on."""
         if call_timeout_seconds is not None:
             limit = {"call_timeout_seconds": call_timeout_seconds}
             self._config = self._config.model_copy(update=limit)
         self._profile = _configure_profile(profile, self._config)
-        self._consent = replace(self._consent, caution=caution)
+        self._approval_gate = replace(self._approval_gate, caution=caution)
 
     async def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
-        """The conversations that are kept, the last used first."""
+        """The stored conversations, most recently used first."""
         store = await self._get_store()
         return await asyncio.to_thread(store.list, limit=limit)
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
-        """Delete a conversation, also one that cannot be read; whether there was anything."""
+        """Delete a conversation, even if it cannot be read; return whether the store had it."""
         store = await self._get_store()
-        was = await asyncio.to_thread(store.delete, id)
-        if known := self._kept.get(id):
+        was_stored = await asyncio.to_thread(store.delete, id)
+        if known := self._stored_sessions.get(id):
             await asyncio.to_thread(known.forget)
         await self._features.forget(id)
-        return was
+        return was_stored
 
     async def add(self, *sources: SourceLike) -> None:
-        """Add sources while others work; one of a known name replaces it.
+        """Add sources at run time; a source replaces the one of the same name.
 
-        Functions and bare tools come one by one: each replaces only the one of its own name.
+        A function or a bare tool replaces only the function or tool of its own name.
         """
-        for source in build_sources(sources, rim=self._rim):
+        for source in build_sources(sources, context=self._source_context):
             await self._live.put(source)
 
     async def refresh(self, *names: str) -> None:
@@ -248,22 +256,22 @@ class Toolbox:
             await self._live.refresh(name)
 
     async def remove(self, name: str) -> None:
-        """Let go of a source; its tools can no longer be found, and wait for it in sessions."""
+        """Close a source and remove its tools; sessions keep their names in case it returns."""
         await self._live.remove(name)
 
     async def health(self) -> Health:
-        """How the toolbox is: catalog, sources, store and features."""
+        """The status of the catalog, the sources, the store and the features."""
         return await check_health(
             self._live,
             self._features,
             self._get_store,
             problems=self.problems,
-            complaints=self._complaints,
+            feature_problems=self._feature_problems,
         )
 
     def _check_entered(self) -> None:
-        """Refuse to look as if there were no tools, where they have only not been listed."""
-        if self._life == "new" and self._given:
+        """Fail before the sources are listed, rather than look as if there were no tools."""
+        if self._lifecycle == "new" and self._initial_sources:
             raise ToolscoutError(
                 "This toolbox has not been entered, so none of its tools is known.",
                 hint="Write `async with Toolbox(...) as box:` and use it in there.",
@@ -271,59 +279,59 @@ class Toolbox:
 
     async def _load_session(self, id: str) -> StoredSession:  # noqa: A002 - as users say it
         store = await self._get_store()
-        known = self._kept.get(id)
+        known = self._stored_sessions.get(id)
         if known is not None:
             await asyncio.to_thread(known.refresh)
             return known
-        kept = await asyncio.to_thread(
+        stored = await asyncio.to_thread(
             StoredSession,
             id,
             store,
             on_failure=lambda error: self._emit_store_failure(id, error),
-            waiting=self._waiting,
+            unsaved_sessions=self._unsaved_sessions,
         )
-        # Another task may have opened it meanwhile; there is one state a conversation here.
-        return self._kept.setdefault(id, kept)
+        # Another task may have opened it meanwhile. All sessions of one id share one state.
+        return self._stored_sessions.setdefault(id, stored)
 
     async def _get_store(self) -> Store:
         known = self._store
         return known if known is not None else await asyncio.to_thread(self._open_store_once)
 
     def _open_store_once(self) -> Store:
-        """The one store of this toolbox, opened by whoever needs it first."""
-        with self._opening:
+        """Open the store on first use; the lock keeps two threads from opening it twice."""
+        with self._store_lock:
             if self._store is None:
                 self._store = self._make_store()
             return self._store
 
     def _make_store(self) -> Store:
-        given = self._store_given
-        if given is not None and not isinstance(given, str | Path):
-            return given
+        option = self._store_option
+        if option is not None and not isinstance(option, str | Path):
+            return option
         config = self._config
-        if given is not None:
-            config = config.model_copy(update={"store": str(given)})
+        if option is not None:
+            config = config.model_copy(update={"store": str(option)})
         store = open_store(config)
         store.expire()
         return store
 
     def _notify_features(self, catalog: Catalog) -> None:
-        """Let features know of the tools there are now."""
-        complaints: dict[str, Sequence[str]] = {}
+        """Pass the new catalog to the features, and collect their problems for `health`."""
+        problems: dict[str, Sequence[str]] = {}
         for name, feature in self._features.by_report_name.items():
             if isinstance(feature, CatalogListener):
                 try:
-                    complaints[name] = [str(problem) for problem in feature.update_tools(catalog)]
-                except Exception as error:  # noqa: BLE001 - a feature never keeps tools away
-                    complaints[name] = [repr(error)]
-        self._complaints = complaints
+                    problems[name] = [str(problem) for problem in feature.update_tools(catalog)]
+                except Exception as error:  # noqa: BLE001 - a feature must not block the catalog
+                    problems[name] = [repr(error)]
+        self._feature_problems = problems
 
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
         self._sink(Event("store_failed", session, {"why": str(error)}))
 
 
-def _lifecycle_error(life: str) -> ToolscoutError:
-    state = "has been closed" if life == "closed" else "is open already"
+def _lifecycle_error(lifecycle: str) -> ToolscoutError:
+    state = "has been closed" if lifecycle == "closed" else "is open already"
     return ToolscoutError(
         f"This toolbox {state}; it is entered once and used until it is closed.",
         hint="Make another Toolbox of the same sources.",
@@ -331,15 +339,15 @@ def _lifecycle_error(life: str) -> ToolscoutError:
 
 
 def _build_engine(config: Config) -> Engine:
-    """A search by words and, where the settings name an embedder, by meaning."""
+    """An engine for keyword search, and for semantic search if the settings name an embedder."""
     embedders = load_embedders(config.embedder)
     cache = VectorCache(config.cache_folder / "vectors.db") if embedders else None
     return Engine(embedders=embedders, cache=cache)
 
 
-def _configure_profile(given: Profile | str | None, config: Config) -> Profile:
-    """The profile with what the settings say of it."""
-    profile = given if isinstance(given, Profile) else named_profile(given or config.profile)
+def _configure_profile(option: Profile | str | None, config: Config) -> Profile:
+    """The profile with the settings applied to it."""
+    profile = option if isinstance(option, Profile) else named_profile(option or config.profile)
     limits = profile.limits
     if config.max_loaded:
         limits = replace(limits, loaded=config.max_loaded)

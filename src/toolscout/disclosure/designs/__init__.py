@@ -1,1 +1,1 @@
-"""The five published designs, each a profile with the matcher, reply and prompt it needs."""
+"""The five published designs (A to E), each complete: matcher, reply, prompt and profile."""

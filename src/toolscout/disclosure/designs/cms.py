@@ -1,25 +1,41 @@
-"""Design E, CMS: one tool to start with; what it finds is callable next, with its rules."""
+"""Design E, CMS: one search tool; found tools are loaded and come with their rules of use.
+
+The design is that of a content management agent. Its tools belong to categories (pages, images,
+navigation), each with rules that the reply delivers together with the tools.
+"""
 
 from __future__ import annotations
 
 from ...catalog.result import Result
 from ..matcher import HybridMatcher, load_all
-from ..metatools import metatool, object_schema
-from ..profile import DisclosureLimits, HintTemplate, Profile
-from ..prompts import discovery_prompt
+from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
+from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
 from ..scope import Policy
 
 
 def render_rules(found: ToolSearchResult) -> Result:
-    """What is available now, how it is to be used, and what to do when more is needed."""
-    done = "These tools are now available. Search again if you need more."
+    """The found tools, the rules for using them, and what to do next."""
+    next_step = "These tools are now available. Search again if you need more."
     return json_result(
         {
             "tools": [{"name": t.name, "description": t.description} for t in found.tools],
             "rules": found.rules,
-            "instruction": done if found.tools else found.hint.message,
+            "instruction": next_step if found.tools else found.hint.message,
         }
+    )
+
+
+def discovery_prompt(context: PromptContext) -> Prompt:
+    """A short section in tags: describe the need, rules are included, or answer directly."""
+    return Prompt(
+        "<tool-discovery>\n"
+        f"Use **{context.search}** to find the tools you need:\n"
+        "- Say in natural language what you want to do.\n"
+        "- You get fitting tools together with the rules for using them.\n"
+        "- Search again whenever you need something more.\n\n"
+        "If you can answer without tools, answer directly.\n"
+        "</tool-discovery>"
     )
 
 
@@ -56,5 +72,6 @@ CMS = Profile(
     ),
     on_empty="none",
     on_unloaded="reject",
+    # A hit brings the tools that are often used with it, up to the limit and no further.
     expands_related=True,
 )

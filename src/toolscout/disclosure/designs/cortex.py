@@ -1,4 +1,4 @@
-"""Design C, Cortex: names in a slot, schemas by `ToolSearch`."""
+"""Design C, Cortex: deferred tools are named in a prompt slot; `ToolSearch` loads their schemas."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ...errors import ConfigError
 from ..matcher import SearchDomain, ToolMatches, load_all, rank_by_score
-from ..metatools import metatool, object_schema
-from ..profile import DisclosureLimits, HintTemplate, Profile
-from ..prompts import AVAILABLE_TOOLS_SLOT, slot_prompt
+from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
+from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, text_result
 from ..scope import Policy
 
-_PARTS = re.compile(r"__|_")
+AVAILABLE_TOOLS_SLOT = "_available_tools"
+"""The slot that lists the tools that can be loaded."""
+
+_NAME_SEPARATOR = re.compile(r"__|_")
 _SELECT = "select:"
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFormMatcher:
-    """Reads a query as the first form that fits; names and prefixes keep their case."""
+    """Reads a query as a selection, a name, a prefix or keywords, the first form that fits."""
 
     def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
-        """`select:` takes every name it lists; the other forms are cut at the limit."""
+        """Every name of a `select:`; for the other forms at most `limit` tools."""
         text = query.strip()
         if not text:
             return ToolMatches()
         if text.startswith(_SELECT):
             return _match_select(text.removeprefix(_SELECT), domain)
+        # Names and prefixes are case-sensitive, keywords are not, as in the published design.
         if len(text.split()) == 1:
             found = _match_name(text, domain, limit=limit)
             if found:
@@ -39,21 +42,24 @@ class QueryFormMatcher:
 
 
 def _match_select(text: str, domain: SearchDomain) -> ToolMatches:
-    asked = dict.fromkeys(name for part in text.split(",") if (name := part.strip()))
+    names = dict.fromkeys(name for part in text.split(",") if (name := part.strip()))
     known = {t.name: t for t in domain.tools}
-    found = tuple(known[n] for n in asked if n in known)
-    missing = tuple(n for n in asked if n not in known)
+    found = tuple(known[n] for n in names if n in known)
+    missing = tuple(n for n in names if n not in known)
     return ToolMatches(tools=found, scores=(1.0,) * len(found), missing=missing)
 
 
 def _match_name(text: str, domain: SearchDomain, *, limit: int | None) -> tuple[Tool, ...]:
-    """The tool of that name, else those whose names begin so; loaded ones take nobody's place."""
+    """The tool with that name, else those whose names start with it."""
     exact = tuple(t for t in domain.tools if t.name == text)
     if exact:
         return exact
-    begun = sorted((t for t in domain.tools if t.name.startswith(text)), key=lambda t: t.name)
-    fresh = [t.name for t in begun if t.name not in domain.loaded][:limit]
-    return tuple(t for t in begun if t.name in domain.loaded or t.name in fresh)
+    matches = sorted((t for t in domain.tools if t.name.startswith(text)), key=lambda t: t.name)
+    # In the published design loaded tools use up places of the limit, so that asking again with
+    # the same prefix loads nothing new. Here they do not count.
+    is_loaded = domain.scope.is_loaded
+    new = {t.name for t in [t for t in matches if not is_loaded(t.name)][:limit]}
+    return tuple(t for t in matches if is_loaded(t.name) or t.name in new)
 
 
 def _match_words(text: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
@@ -69,31 +75,36 @@ def _match_words(text: str, domain: SearchDomain, *, limit: int | None) -> ToolM
     for tool in domain.tools:
         name, description = tool.name.lower(), tool.description.lower()
         if all(r in name or r in description for r in required):
-            parts = _PARTS.split(name)
+            parts = _NAME_SEPARATOR.split(name)
             score = sum(
-                _score_term(t, parts, name, description, served=bool(tool.server)) for t in terms
+                _score_term(t, parts, name, description, has_server=bool(tool.server))
+                for t in terms
             )
             scored.append((float(score), tool))
     return rank_by_score([pair for pair in scored if pair[0] > 0], limit=limit)
 
 
-def _score_term(term: str, parts: list[str], name: str, description: str, *, served: bool) -> int:
-    """What one word is worth: a part of the name most, more for a server's tool; text least."""
+def _score_term(
+    term: str, parts: list[str], name: str, description: str, *, has_server: bool
+) -> int:
+    """The score of one keyword: part of the name, then substring of it, then description."""
+    # The weights are those of the design's own registry.
     if term in parts:
-        return 12 if served else 10
+        return 12 if has_server else 10
     if any(term in part for part in parts):
-        return 6 if served else 5
+        return 6 if has_server else 5
+    # Only a term with an underscore can be in the name but in none of its parts.
     if term in name:
         return 3
     return 2 if term in description else 0
 
 
 LOADED_HEADING = "Loaded; callable on the next turn:"
-"""The line above what came into view."""
+"""The line above the tools that a search loaded; rebuild.py reads it back."""
 
 
 def render_blocks(found: ToolSearchResult) -> Result:
-    """What became of each name, in blocks of lines with one blank line between them."""
+    """Blocks of loaded, already loaded and unknown names, separated by blank lines."""
     parts = [
         _block(LOADED_HEADING, found.loaded),
         _block("Already loaded, no action needed:", found.already),
@@ -120,9 +131,26 @@ def _block(heading: str, names: tuple[str, ...]) -> str:
     return "\n".join([heading, *(f"- {n}" for n in names)]) if names else ""
 
 
+def slot_prompt(context: PromptContext) -> Prompt:
+    """The names that can be loaded, sorted, in a slot; an empty slot if there are none."""
+    names = sorted(t.name for t in context.tools_out_of_view)
+    text = (
+        "# Available Tools\n"
+        f"The schemas of these tools are not loaded. Load them with {context.search} first.\n"
+        "Calling one directly, before it is loaded, fails.\n" + "\n".join(f"- {n}" for n in names)
+    )
+    return Prompt(slots=((AVAILABLE_TOOLS_SLOT, text if names else ""),))
+
+
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Slots in a fixed order, the list of available tools first; `writes` counts real changes."""
+    """Named messages at the start of a conversation, the list of available tools first.
+
+    Make one with `Slots.of("memory", "plan")`. Before each request, store the slots of the view
+    with `slots = slots.write_all(view.slots)`, write your own with `write`, and put `messages()`
+    in front of the conversation. A write of the same text changes nothing, so the cached prompt
+    stays valid; `writes` counts the writes that changed something.
+    """
 
     names: tuple[str, ...]
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -130,18 +158,18 @@ class Slots:
 
     @classmethod
     def of(cls, *names: str) -> Slots:
-        """Slots of these names after the one for available tools."""
+        """Empty slots with these names, after the one for available tools."""
         order = (AVAILABLE_TOOLS_SLOT, *names)
-        doubled = sorted({n for n in order if order.count(n) > 1})
-        if doubled:
+        duplicates = sorted({n for n in order if order.count(n) > 1})
+        if duplicates:
             raise ConfigError(
-                f"Slots must have different names; given twice: {', '.join(doubled)}.",
+                f"Slots must have different names; given twice: {', '.join(duplicates)}.",
                 hint=f"{AVAILABLE_TOOLS_SLOT} is always there.",
             )
         return cls(order)
 
     def write(self, name: str, text: str) -> Slots:
-        """Set a slot's text; the same text is the same value, so a cached prompt stays valid."""
+        """Set the text of a slot; the same text returns the same value."""
         if name not in self.names:
             raise ConfigError(
                 f"There is no slot {name!r}.", hint=f"The slots are: {', '.join(self.names)}."
@@ -151,14 +179,14 @@ class Slots:
         return replace(self, texts={**self.texts, name: text}, writes=self.writes + 1)
 
     def write_all(self, slots: Iterable[tuple[str, str]]) -> Slots:
-        """Set several, as a view gives them."""
-        now = self
+        """Set several slots, such as those of a view."""
+        updated = self
         for name, text in slots:
-            now = now.write(name, text)
-        return now
+            updated = updated.write(name, text)
+        return updated
 
     def messages(self) -> list[dict[str, str]]:
-        """The filled slots as messages of the user, to go before the conversation."""
+        """The filled slots as user messages, to put before the conversation."""
         filled = ((n, self.texts.get(n, "")) for n in self.names)
         return [{"role": "user", "content": text} for _, text in filled if text]
 
@@ -196,11 +224,11 @@ CORTEX = Profile(
     metatools=(_SEARCH,),
     policy=Policy(rule="served"),
     matcher=QueryFormMatcher(),
-    searches_waiting_only=True,
+    searches_deferred_only=True,
     loading=load_all,
     reply=render_blocks,
     prompt=slot_prompt,
-    limits=DisclosureLimits(hits=5, most=None, least=0),
+    limits=DisclosureLimits(hits=5, max_hits=None, min_hits=0),
     advice=HintTemplate(parts=()),
     on_empty="none",
     on_unloaded="reject",

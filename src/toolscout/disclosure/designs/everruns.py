@@ -1,4 +1,4 @@
-"""Design D, Everruns: every tool named and described, its schema a stub until searched for."""
+"""Design D, Everruns: every tool is listed by name and description; a search loads its schema."""
 
 from __future__ import annotations
 
@@ -9,26 +9,32 @@ from typing import Any
 from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ..matcher import SearchDomain, ToolMatches, load_strong, rank_by_score
-from ..metatools import EVERYWHERE, metatool, object_schema
-from ..profile import DisclosureLimits, HintTemplate, Profile
-from ..prompts import stub_prompt
+from ..profile import (
+    ALL_SURFACES,
+    DisclosureLimits,
+    HintTemplate,
+    Profile,
+    metatool,
+    object_schema,
+)
+from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
 from ..scope import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class WordOverlapMatcher:
-    """Counts the words of the query that a name or description contains.
+    """Counts the words of the query that occur in a name or description.
 
-    `is_weighted` counts a word in the name three times, puts a tool whose name is the whole
-    query far in front, and drops what scores less than half of the best: for profiles where a
-    hit stays loaded, so that weak ones must not.
+    With `is_weighted` a word in the name counts three times, a tool whose name is the whole query
+    comes first, and hits below half of the best score are dropped. That is the ranking of a later
+    version of the design, for profiles where every hit stays loaded.
     """
 
     is_weighted: bool = False
 
     def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
-        """Tools by the number of words they contain; with no words at all, the first ones."""
+        """Tools by the number of words they contain; the first tools for a query without words."""
         terms = [t for word in query.split() if (t := _trim_word(word))]
         if not terms:
             first = domain.tools[:limit]
@@ -45,11 +51,12 @@ class WordOverlapMatcher:
             whole = f"{name} {text}"
             return float(sum(t in whole for t in terms))
         score = sum(3 if t in name else 1 if t in text else 0 for t in terms)
+        # 100 is more than any number of words can add up to.
         return float(score + (100 if _trim_word(query) == name else 0))
 
 
 def _trim_word(word: str) -> str:
-    """Without what is neither letter nor digit at both ends, in lower case."""
+    """The word in lower case, without punctuation at both ends."""
     start, end = 0, len(word)
     while start < end and not word[start].isalnum():
         start += 1
@@ -59,7 +66,7 @@ def _trim_word(word: str) -> str:
 
 
 def render_schemas(found: ToolSearchResult) -> Result:
-    """The tools as they are called; with none, the names that exist."""
+    """The found tools with their schemas; without a match, the names that exist."""
     answer: dict[str, Any] = {
         "query": found.query.strip(),
         "tools": [
@@ -78,8 +85,19 @@ def render_schemas(found: ToolSearchResult) -> Result:
     return json_result(answer)
 
 
+def stub_prompt(context: PromptContext) -> Prompt:
+    """One paragraph: names are visible, schemas are hidden, and how to get them."""
+    return Prompt(
+        "Most tools are listed with name and description only; their parameter schemas are hidden "
+        f"to save context. Before you call a tool whose parameters you have not seen, call "
+        f'`{context.search}` with a short query such as "read file" or "send email"; it returns '
+        "the schemas, and then you can call the tool. Frequently used tools keep their full "
+        "schemas and need no search."
+    )
+
+
 MIN_TOOLS_TO_HIDE = 15
-"""With fewer tools than this, the search tool included, nothing is hidden."""
+"""With fewer tools than this, including the search tool, nothing is hidden."""
 
 _SEARCH = metatool(
     "search",
@@ -96,7 +114,8 @@ _SEARCH = metatool(
             "'run sql' or 'send message'.",
         },
     ),
-    shown=("direct", *EVERYWHERE),
+    # Below the threshold the search is listed too: the design registers it unconditionally.
+    surfaces=("direct", *ALL_SURFACES),
     title="Tool Search",
 )
 
@@ -107,10 +126,12 @@ EVERRUNS = Profile(
     hiding="stub",
     policy=Policy(rule="all", threshold=MIN_TOOLS_TO_HIDE, counts_search=True),
     matcher=WordOverlapMatcher(),
+    # In the first version of the design a schema stayed a stub after a search, so clients that
+    # validate strictly could not send arguments. A later version loads what a search found.
     loading=load_strong,
     reply=render_schemas,
     prompt=stub_prompt,
-    limits=DisclosureLimits(hits=12, most=12),
+    limits=DisclosureLimits(hits=12, max_hits=12),
     advice=HintTemplate(
         parts=("names", "message"), message="No tools matched the query. Try another keyword."
     ),

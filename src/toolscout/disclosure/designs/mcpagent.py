@@ -1,4 +1,4 @@
-"""Design B, mcpagent: search by pattern, add by name."""
+"""Design B, mcpagent: `search_tools` finds tools by regular expression, `add_tool` loads them."""
 
 from __future__ import annotations
 
@@ -10,51 +10,49 @@ from rapidfuzz import fuzz
 
 from ...catalog.names import normalise_name
 from ...catalog.result import Result
+from ...catalog.sanitization import clean_line
 from ...catalog.tool import Tool
 from ...errors import QueryError, ToolscoutError
 from ...search.pattern import Haystack, Pattern
 from ..matcher import SearchDomain, ToolMatches, rank_by_score
-from ..metatools import metatool, object_schema
-from ..profile import DisclosureLimits, HintTemplate, Profile
-from ..prompts import workflow_prompt
+from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
+from ..prompts import Prompt, PromptContext, PromptRenderer
 from ..reply import ToolSearchResult, json_result, plain_error
 from ..scope import Policy, ToolSelector
 
 INVALID_PATTERN = "invalid regex pattern"
 _WORD = re.compile(r"\w+")
+# The similarity, out of 100, of a misspelling: `wether` finds `get_weather` (92), noise nothing.
 _MIN_RATIO = 75.0
-"""The least likeness, of 100, at which a word passes for a misspelling of another."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegexMatcher:
-    """Searches names and descriptions for a pattern anywhere, whatever the case.
+    """Searches names and descriptions for a regular expression, ignoring case.
 
-    Hits keep the catalog's order and are not cut. With no hit, at most `fuzzy_limit` tools come
-    by likeness: the query as a literal, then word by word, then by similar spelling.
+    Hits keep the catalog's order. Without a hit, at most `fuzzy_limit` tools are found by
+    similarity: the query as a literal, then word by word, then by spelling.
     """
 
     fuzzy_limit: int = 5
     on_invalid: Literal["error", "literal"] = "error"
 
     def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
-        """Everything the pattern hits, else what is most like it."""
+        """Every tool that the pattern matches, else the most similar ones."""
+        tools = domain.tools
         try:
-            found = _match_regex(query, domain.tools)[:limit]
+            pattern = _compile_pattern(query)
+            haystack = Haystack.of((t.name, t.description) for t in tools)
+            found = tuple(tools[i] for i in haystack.find_matches(pattern)[:limit])
         except QueryError:
             if self.on_invalid == "error":
                 raise
             found = ()
         if found:
             return ToolMatches(tools=found, scores=(1.0,) * len(found))
-        scored = [(s, t) for t in domain.tools if (s := fuzzy_score(query, t))]
+        scored = [(s, t) for t in tools if (s := fuzzy_score(query, t))]
         loose = rank_by_score(scored, limit=self.fuzzy_limit)
         return replace(loose, is_fuzzy=bool(loose.tools))
-
-
-def _match_regex(query: str, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    haystack = Haystack.of((t.name, t.description) for t in tools)
-    return tuple(tools[i] for i in haystack.find_matches(_compile_pattern(query)))
 
 
 def _compile_pattern(query: str) -> Pattern:
@@ -62,26 +60,30 @@ def _compile_pattern(query: str) -> Pattern:
         return Pattern.of(query)
     except QueryError as error:
         cause = error.message.removeprefix("Invalid regex pattern: ")
-        said = f"{INVALID_PATTERN}: {cause}"
-        raise QueryError(said, position=error.position, hint=error.hint) from error
+        # The design's own wording, which `_render_error` recognises.
+        message = f"{INVALID_PATTERN}: {cause}"
+        raise QueryError(message, position=error.position, hint=error.hint) from error
 
 
 def fuzzy_score(query: str, tool: Tool) -> float:
-    """How alike query and tool are: 3 for a literal part, up to 2 by words, 1 by letters."""
+    """The similarity of a query and a tool, from 0 to 3."""
+    # Three tiers, as in the published design: the query as a literal (2.5 to 3), words (1 to 2),
+    # spelling (below 1). In each, a match in the name counts more than one in the description.
     text = query.strip().lower()
     if not text:
         return 0.0
     if text in tool.name.lower() or text in tool.description.lower():
         return 3.0 if text in tool.name.lower() else 2.5
-    wanted = _split_words(text)
+    words = _split_words(text)
     names, others = _split_words(tool.name), _split_words(tool.description)
-    if not wanted:
+    if not words:
         return 0.0
-    by_words = [max(_best_word_score(w, names), 0.6 * _best_word_score(w, others)) for w in wanted]
-    if any(score >= 0.6 for score in by_words):
-        return 1.0 + sum(by_words) / len(wanted)
-    by_letters = [max(_best_ratio(w, names), 0.9 * _best_ratio(w, others)) for w in wanted]
-    mean = sum(by_letters) / len(wanted)
+    by_word = [max(_best_word_score(w, names), 0.6 * _best_word_score(w, others)) for w in words]
+    # An abbreviation alone (0.5) is too weak; beside a word that matches it counts.
+    if any(score >= 0.6 for score in by_word):
+        return 1.0 + sum(by_word) / len(words)
+    by_spelling = [max(_best_ratio(w, names), 0.9 * _best_ratio(w, others)) for w in words]
+    mean = sum(by_spelling) / len(words)
     return mean / 100 if mean >= _MIN_RATIO else 0.0
 
 
@@ -94,14 +96,16 @@ def _best_word_score(word: str, others: list[str]) -> float:
 
 
 def _word_score(word: str, other: str) -> float:
-    """The same word, one the beginning of the other, or an abbreviation of it."""
+    """1 for the same word, 0.8 if one starts with the other, 0.5 for an abbreviation."""
     if word == other:
         return 1.0
     short, long = sorted((word, other), key=len)
+    # Below three letters, or with another first letter, nearly everything would match.
     if len(short) < 3 or short[0] != long[0]:
         return 0.0
     if long.startswith(short):
         return 0.8
+    # Subsequence test: `in` consumes the iterator, so the letters must occur in this order.
     letters = iter(long)
     return 0.5 if short == word and all(letter in letters for letter in short) else 0.0
 
@@ -111,7 +115,7 @@ def _best_ratio(word: str, others: list[str]) -> float:
 
 
 def render_brief(found: ToolSearchResult) -> Result:
-    """How many were found, each by name and description, and what to do next."""
+    """The number of hits, each with name and description, and what to do next."""
     answer: dict[str, Any] = {
         "found": len(found.tools),
         "tools": [_tool_row(t) for t in found.tools],
@@ -123,8 +127,8 @@ def render_brief(found: ToolSearchResult) -> Result:
 
 
 def _tool_row(tool: Tool) -> dict[str, str]:
-    line = {"name": tool.name, "description": tool.description}
-    return {**line, "server": tool.server} if tool.server else line
+    row = {"name": tool.name, "description": tool.description}
+    return {**row, "server": tool.server} if tool.server else row
 
 
 def _message(found: ToolSearchResult) -> str:
@@ -135,12 +139,39 @@ def _message(found: ToolSearchResult) -> str:
 
 
 def _ambiguous_name(tools: tuple[Tool, ...]) -> str:
-    """A name that several servers have, if there is one."""
+    """A name that tools of several servers share, if there is one."""
     seen: dict[str, str] = {}
     for tool in tools:
         if seen.setdefault(tool.local_name, tool.server) != tool.server:
             return tool.local_name
     return ""
+
+
+def workflow_prompt(*, categories: tuple[str, ...] = (), is_fuzzy: bool = True) -> PromptRenderer:
+    """A prompt with the steps to search, add and use tools, and the categories of tools.
+
+    Without `categories` servers are listed; `is_fuzzy` says that the matcher finds similar tools.
+    """
+
+    def render(context: PromptContext) -> Prompt:
+        servers = dict.fromkeys(t.server for t in context.tools_out_of_view if t.server)
+        lines = "\n".join(f"- {clean_line(kind, cap=200)}" for kind in categories or servers)
+        fuzzy = " If the pattern finds nothing, the 5 most similar tools are returned."
+        text = (
+            "<tool_search>\n## Tool search\n"
+            "There is a large catalog of tools, and most of them are not loaded.\n"
+            "1. Understand what the user needs.\n"
+            "2. Call search_tools with a regex pattern over names and descriptions."
+            f"{fuzzy if is_fuzzy else ''}\n"
+            "3. Review the tools it returns.\n"
+            '4. Call add_tool(tool_names=["..."]) with the ones you need.\n'
+            "5. Use the tools you added to do the task.\n"
+        )
+        if lines:
+            text += f"\nTool categories:\n{lines}\n"
+        return Prompt(f"{text}</tool_search>")
+
+    return render
 
 
 _SEARCH = metatool(
@@ -180,20 +211,20 @@ _SHOW = metatool(
     object_schema(),
 )
 
+# The design's repository has it, its published tool list does not: answered, but not listed.
 _REMOVE = metatool(
     "unload",
     "remove_tool",
     "Take tools you no longer need out of those you can use.",
     object_schema("tool_names", tool_names={"type": "array", "items": {"type": "string"}}),
-    shown=(),
+    surfaces=(),
 )
 
 
 def _render_error(error: ToolscoutError) -> Result:
-    """A bad pattern as JSON, like every other answer to a search; the rest in words."""
+    """An invalid pattern as JSON, like other replies of this profile; other errors as text."""
     if isinstance(error, QueryError) and error.message.startswith(INVALID_PATTERN):
-        said = json_result({"error": error.message})
-        return Result(content=said.content, structured=said.structured, is_error=True)
+        return replace(json_result({"error": error.message}), is_error=True)
     return plain_error(error)
 
 
@@ -206,11 +237,12 @@ MCPAGENT = Profile(
     reply=render_brief,
     render_error=_render_error,
     prompt=workflow_prompt(),
-    limits=DisclosureLimits(hits=None, most=None),
+    limits=DisclosureLimits(hits=None, max_hits=None),
     advice=HintTemplate(message="No tools found that match the pattern."),
     on_empty="error",
     on_unloaded="execute",
     is_strict=False,
+    # From the design's repository: all three names mean the tool that writes workspace files.
     aliases=(
         ("write_workspace_file", "update_workspace_file"),
         ("create_workspace_file", "update_workspace_file"),

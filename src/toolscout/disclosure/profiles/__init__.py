@@ -1,4 +1,4 @@
-"""Profiles by name: the default, five published designs, everything at once, and your own."""
+"""Profiles by name: the default, the five published designs, everything, and your own."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 MIN_TOOLS_FOR_SEARCH = 30
-"""From so many tools on, searching for them costs less than showing them all."""
+"""From this number of tools on, a search costs less than showing them all."""
 
 BUILT_IN: tuple[Profile, ...] = (
     DEFAULT,
@@ -40,13 +40,13 @@ BUILT_IN: tuple[Profile, ...] = (
     CMS,
     EVERYTHING,
 )
-"""The profiles that come with Toolscout."""
+"""The profiles that ship with Toolscout."""
 
 _PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
 
 
 def get_profile(name: str) -> Profile:
-    """The profile of this name."""
+    """The profile with this name; raises ConfigError for an unknown one."""
     try:
         return _PROFILES[name]
     except KeyError:
@@ -57,7 +57,7 @@ def get_profile(name: str) -> Profile:
 
 
 def register_profile(own: Profile) -> Profile:
-    """Make a profile known by its name; the built-in ones cannot be replaced."""
+    """Register a profile under its name; built-in profiles cannot be replaced."""
     if any(own.name == p.name for p in BUILT_IN):
         raise ConfigError(
             f"{own.name!r} is a built-in profile.",
@@ -68,10 +68,10 @@ def register_profile(own: Profile) -> Profile:
 
 
 def profile_names() -> tuple[str, ...]:
-    """The names that `profile` knows."""
+    """The names of all registered profiles."""
     return tuple(_PROFILES)
 
 
 def recommend_profile(tools: int) -> Profile:
-    """A sensible profile for a catalog of so many tools: all of them at once, or a search."""
+    """A profile for a catalog of this size: all tools at once, or a search."""
     return EVERYTHING if tools < MIN_TOOLS_FOR_SEARCH else DEFAULT

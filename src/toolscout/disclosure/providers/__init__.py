@@ -1,4 +1,4 @@
-"""Providers as facts and one rendering function each: siblings that know no other."""
+"""The providers by name: each is a set of facts and one function that renders a tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALIASES = {"openai": RESPONSES, "google": GEMINI, "claude": ANTHROPIC}
 
 
 def get_provider(name: str) -> Provider:
-    """The provider of this name."""
+    """The provider with this name or alias; raises ConfigError for an unknown one."""
     found = PROVIDERS.get(name) or _ALIASES.get(name)
     if found is None:
         raise ConfigError(

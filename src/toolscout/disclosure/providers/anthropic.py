@@ -1,4 +1,4 @@
-"""Anthropic Messages."""
+"""Anthropic: tool definitions of the Messages API."""
 
 from __future__ import annotations
 
@@ -24,16 +24,19 @@ def _define(definition: Definition) -> dict[str, Any]:
 ANTHROPIC = Provider(
     name="anthropic",
     define=_define,
-    most_tools=10_000,
+    max_tools=10_000,
     dialect=Dialect(
         rejected=frozenset({"$schema", "$id", "$comment"}),
+        # The API refuses the whole request if one property name does not match.
         keys=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
     ),
+    # From Anthropic's documentation of strict tool use: 20 strict tools a request, no recursion,
+    # `minItems` of 0 or 1, and no numeric or length constraints.
     strict=StrictMode(
         all_required=False,
         may_recur=False,
-        most_least=1,
-        most_tools=20,
+        max_min_items=1,
+        max_tools=20,
         formats=frozenset(
             {
                 "date-time",

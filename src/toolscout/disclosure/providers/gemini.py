@@ -1,4 +1,4 @@
-"""Gemini: one tool that holds every declaration, and a subset of JSON Schema."""
+"""Gemini: one tool that holds every function declaration, and a subset of JSON Schema."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from .provider import Definition, Dialect, Provider
 
+# The keywords that the Gemini API documents for `parameters_json_schema`.
 _ALLOWED = frozenset(
     {
         "$defs",
@@ -36,6 +37,7 @@ def _define(definition: Definition) -> dict[str, Any]:
         "name": definition.name,
         "description": definition.description,
     }
+    # A function without parameters has no schema at all.
     if definition.schema.get("properties"):
         declaration["parameters_json_schema"] = definition.schema
     return declaration
@@ -49,6 +51,6 @@ GEMINI = Provider(
     name="gemini",
     define=_define,
     wrap=_wrap,
-    most_tools=128,
+    max_tools=128,
     dialect=Dialect(allowed=_ALLOWED, keys=re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")),
 )

@@ -1,4 +1,4 @@
-"""The Model Context Protocol: tools as a server lists them."""
+"""The Model Context Protocol: tools as in the `tools/list` of a server."""
 
 from __future__ import annotations
 
@@ -33,4 +33,6 @@ def _hints(annotations: Annotations) -> dict[str, bool]:
     return {name: value for name, value in hints.items() if value is not None}
 
 
+# The MCP specification recommends names of at most 128 characters. Schemas stay as they are:
+# clients validate them by whatever draft they declare.
 MCP = Provider(name="mcp", define=_define, name_limit=128, dialect=Dialect(is_modern=False))

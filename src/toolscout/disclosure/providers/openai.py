@@ -1,4 +1,4 @@
-"""OpenAI: Chat Completions, which many other services speak too, and Responses."""
+"""OpenAI: Chat Completions, which many other services support too, and Responses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 from .provider import Definition, Dialect, Provider, StrictMode
 
+# Keywords about the document, not about the arguments.
 OPENAI_DIALECT = Dialect(rejected=frozenset({"$schema", "$id", "$comment"}))
+# From OpenAI's guide to structured outputs: every property is required, and optional ones are
+# emulated by a union with null.
 OPENAI_STRICT = StrictMode(
     all_required=True,
     formats=frozenset(
@@ -62,7 +65,7 @@ def _define_chat_tool(definition: Definition) -> dict[str, Any]:
 CHAT = Provider(
     name="openai-chat",
     define=_define_chat_tool,
-    most_tools=MAX_OPENAI_TOOLS,
+    max_tools=MAX_OPENAI_TOOLS,
     dialect=OPENAI_DIALECT,
     strict=OPENAI_STRICT,
 )
@@ -74,6 +77,7 @@ def _define_responses_tool(definition: Definition) -> dict[str, Any]:
         "name": definition.name,
         "description": definition.description,
         "parameters": definition.schema,
+        # Written even when false: Responses, unlike Chat Completions, is strict by default.
         "strict": definition.is_strict,
     }
     if definition.is_deferred:
@@ -84,7 +88,7 @@ def _define_responses_tool(definition: Definition) -> dict[str, Any]:
 RESPONSES = Provider(
     name="openai-responses",
     define=_define_responses_tool,
-    most_tools=MAX_OPENAI_TOOLS,
+    max_tools=MAX_OPENAI_TOOLS,
     dialect=OPENAI_DIALECT,
     strict=OPENAI_STRICT,
 )

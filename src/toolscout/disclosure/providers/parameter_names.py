@@ -1,4 +1,4 @@
-"""Names of parameters that a provider takes, and the way back to those that a tool has."""
+"""Replace parameter names that a provider rejects, and map them back in the arguments."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from typing import Any, cast
 
 from ...catalog.names import digest
 from ...catalog.schema import Schema
-from .references import Node, map_subschemas
+from .references import Node, map_subschemas, properties_of
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")
+# 55 characters, an underscore and eight hex digits: 64, the limit of Anthropic and Gemini.
 _WIRE_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,54}_[0-9a-f]{8}\Z")
 _MAX_KEY_CHARS = 55
 
 
 def wire_key(name: str) -> str:
-    """The name that every provider takes for one that some do not: it ends in a hash of it."""
+    """A name that every provider accepts, with a hash of the original."""
     safe = _UNSAFE.sub("_", name)
     if not safe or safe[0].isdigit():
         safe = f"p_{safe}"
     return f"{safe[:_MAX_KEY_CHARS]}_{digest(name)}"
 
 
-def to_wire_keys(node: Node, fits: re.Pattern[str]) -> Node:
-    """The schema with other names for the parameters whose own do not fit."""
-    names: dict[str, str] = {n: wire_key(n) for n in _properties(node) if not fits.fullmatch(n)}
+def to_wire_keys(node: Node, pattern: re.Pattern[str]) -> Node:
+    """The schema with every parameter name that does not match the pattern replaced."""
+    names: dict[str, str] = {
+        n: wire_key(n) for n in properties_of(node) if not pattern.fullmatch(n)
+    }
     if names:
-        properties = {names.get(n, n): v for n, v in _properties(node).items()}
-        needed = [names.get(n, n) for n in cast("list[str]", node.get("required", []))]
-        node = {**node, "properties": properties, **({"required": needed} if needed else {})}
-    return map_subschemas(node, lambda inner: _to_wire_inner(inner, fits))
+        properties = {names.get(n, n): v for n, v in properties_of(node).items()}
+        required = [names.get(n, n) for n in cast("list[str]", node.get("required", []))]
+        node = {**node, "properties": properties, **({"required": required} if required else {})}
+    return map_subschemas(node, lambda inner: _to_wire_inner(inner, pattern))
 
 
 def from_wire_keys(arguments: Mapping[str, Any], schema: Schema) -> Mapping[str, Any]:
-    """Arguments under the names that the schema has, whichever they were sent under."""
+    """The arguments under the parameter names of the schema."""
+    # Nearly every call leaves here: walking the schema is the slow part.
     if not any(_WIRE_KEY.match(key) for key in _keys(arguments)):
         return arguments
     names = {*_parameter_names(schema.value)}
+    # A parameter whose real name looks like a wire key keeps it.
     real = {sent: name for name in sorted(names) if (sent := wire_key(name)) not in names}
     return cast("Mapping[str, Any]", _rename_keys(arguments, real))
 
 
-def _to_wire_inner(value: object, fits: re.Pattern[str]) -> object:
-    return to_wire_keys(cast("Node", value), fits) if isinstance(value, dict) else value
-
-
-def _properties(node: Node) -> Node:
-    found: object = node.get("properties")
-    return cast("Node", found) if isinstance(found, dict) else {}
+def _to_wire_inner(value: object, pattern: re.Pattern[str]) -> object:
+    return to_wire_keys(cast("Node", value), pattern) if isinstance(value, dict) else value
 
 
 def _parameter_names(schema: object) -> Iterator[str]:
-    """Every parameter's name, at any depth."""
-    inner: list[object] = []
+    """Every parameter name, at any depth."""
+    subschemas: list[object] = []
     if isinstance(schema, dict):
         node = cast("Node", schema)
-        yield from _properties(node)
-        map_subschemas(node, inner.append)
-    for one in inner:
-        yield from _parameter_names(one)
+        yield from properties_of(node)
+        map_subschemas(node, subschemas.append)
+    for subschema in subschemas:
+        yield from _parameter_names(subschema)
 
 
 def _keys(value: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Plain dictionaries: name, description, parameters, just as the catalog has them."""
+"""Plain dictionaries with name, description and parameters, unchanged from the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of a provider's tool definitions, so that nothing else needs to know."""
+"""The facts about a provider's tool definitions: names, schemas, strict mode and limits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ...catalog.tool import Annotations
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """The JSON Schema a provider takes.
+    """The JSON Schema that a provider accepts.
 
-    `rejected` keywords are dropped wherever they stand; `allowed`, when given, drops all others.
-    With `is_object` the outermost schema must be a plain object: alternatives are folded into it.
-    With `is_modern` it must be valid by the draft of 2020-12, whatever draft it was written by.
-    `keys` is what the names of parameters must look like, where that matters.
+    `rejected` keywords are dropped everywhere; `allowed`, if given, drops all others. With
+    `is_object` the top level must be a plain object: alternatives are merged into it. With
+    `is_modern` the schema must be valid under draft 2020-12. `keys` is the pattern for parameter
+    names, if the provider has one.
     """
 
     rejected: frozenset[str] = frozenset()
@@ -31,24 +31,24 @@ class Dialect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrictMode:
-    """What a schema must be for the provider to hold a model to it word for word.
+    """The requirements for strict mode, where the provider guarantees valid arguments.
 
-    With `all_required` what is optional becomes nullable; `formats` are those it knows,
-    `most_least` is the largest least length of a list; `most_tools` is how many strict tools one
-    request may have.
+    With `all_required` optional parameters become nullable. `formats` are the supported string
+    formats, `max_min_items` is the largest `minItems`, and `max_tools` is the number of strict
+    tools in one request.
     """
 
     rejected: frozenset[str]
     all_required: bool
     formats: frozenset[str]
     may_recur: bool = True
-    most_least: int | None = None
-    most_tools: int | None = None
+    max_min_items: int | None = None
+    max_tools: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A tool ready to be written in a provider's form: its name and schema already fit."""
+    """A tool whose name and schema already fit a provider, ready to be rendered."""
 
     name: str
     description: str
@@ -62,20 +62,21 @@ class Definition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """A provider's name, its limits, and how a definition is written for it.
+    """A provider's name, its limits, and how it writes a definition.
 
-    `name_limit` None leaves names as they are; `most_tools` is the most one request may have;
-    `wrap` puts the written definitions into the list that goes into a request.
+    `define` renders one definition and `wrap` makes the tool list of a request from all of them.
+    `name_limit` is the length of tool names; None leaves names unchanged. `max_tools` is the
+    number of tools in one request.
     """
 
     name: str
     define: Callable[[Definition], dict[str, Any]]
     wrap: Callable[[list[dict[str, Any]]], list[dict[str, Any]]] = list
     name_limit: int | None = 64
-    most_tools: int | None = None
+    max_tools: int | None = None
     dialect: Dialect = Dialect()
     strict: StrictMode | None = None
 
     def to_wire_name(self, name: str) -> str:
-        """The name a tool has in requests."""
+        """The name of a tool in requests to this provider."""
         return name if self.name_limit is None else wire_name(name, limit=self.name_limit)

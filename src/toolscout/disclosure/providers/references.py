@@ -1,4 +1,4 @@
-"""References inside a schema: where they lead, and how they are led elsewhere."""
+"""Walk a JSON Schema, and resolve, rewrite or drop the references in it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any, cast
 from ...catalog.names import wire_name
 
 Node = dict[str, Any]
+"""One schema, or a part of one."""
+
 DEFINITIONS_PREFIX = "#/$defs/"
 SCHEMA_MAP_KEYWORDS = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
@@ -34,47 +36,56 @@ SCHEMA_KEYWORDS = frozenset(
 """Keywords that hold one schema."""
 
 
+def properties_of(node: Node) -> Node:
+    """The properties of an object schema; empty if it has none."""
+    properties: object = node.get("properties")
+    return cast("Node", properties) if isinstance(properties, dict) else {}
+
+
 def map_subschemas(node: Node, change: Callable[[Any], Any]) -> Node:
-    """The same with every schema right inside it changed."""
-    found: Node = {}
+    """The schema with `change` applied to each direct subschema."""
+    # By keyword, because the values of `default`, `enum` or `examples` are data and may look
+    # like schemas.
+    result: Node = {}
     for key, value in node.items():
         if key in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-            found[key] = {k: change(v) for k, v in cast("Node", value).items()}
+            result[key] = {k: change(v) for k, v in cast("Node", value).items()}
         elif key in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-            found[key] = [change(v) for v in cast("list[Any]", value)]
+            result[key] = [change(v) for v in cast("list[Any]", value)]
         else:
-            found[key] = change(value) if key in SCHEMA_KEYWORDS else value
-    return found
+            result[key] = change(value) if key in SCHEMA_KEYWORDS else value
+    return result
 
 
-def resolve_reference(reference: object, whole: Node) -> object:
-    """What a reference leads to inside the schema; None where that is nothing."""
+def resolve_reference(reference: object, root: Node) -> object:
+    """The target of a reference inside the schema; None if there is none."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
-        return whole if reference == "#" else None
-    found: object = whole
+        return root if reference == "#" else None
+    target: object = root
     for part in reference[2:].split("/"):
+        # The escapes of a JSON Pointer; `~1` first, or `~01` would become a slash.
         name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and name.isdecimal():
-            found = dict(enumerate(cast("list[object]", found))).get(int(name))
+        if isinstance(target, list) and name.isdecimal():
+            target = dict(enumerate(cast("list[object]", target))).get(int(name))
         else:
-            found = cast("Node", found).get(name) if isinstance(found, dict) else None
-    return found
+            target = cast("Node", target).get(name) if isinstance(target, dict) else None
+    return target
 
 
 def find_references(schema: object) -> Iterator[str]:
     """Every reference in a schema."""
-    inner: list[object] = []
+    subschemas: list[object] = []
     if isinstance(schema, dict):
         node = cast("Node", schema)
         if isinstance(node.get("$ref"), str):
             yield node["$ref"]
-        map_subschemas(node, inner.append)
-    for one in inner:
-        yield from find_references(one)
+        map_subschemas(node, subschemas.append)
+    for subschema in subschemas:
+        yield from find_references(subschema)
 
 
 def rewrite_references(schema: Any, change: Callable[[str], str | None]) -> Any:
-    """The same with every reference led elsewhere, or nowhere."""
+    """The schema with every reference replaced by what `change` returns; None drops it."""
     if not isinstance(schema, dict):
         return schema
     node = cast("Node", schema)
@@ -86,29 +97,31 @@ def rewrite_references(schema: Any, change: Callable[[str], str | None]) -> Any:
 
 
 def drop_dangling_references(schema: Node) -> Node:
-    """The same without references that lead nowhere."""
+    """The schema without references that have no target."""
     return rewrite_references(
         schema, lambda r: r if isinstance(resolve_reference(r, schema), dict | bool) else None
     )
 
 
 def move_to_definitions(schema: Node) -> Node:
-    """The same with references to definitions alone: what others lead to becomes one."""
-    found: Node = {}
+    """The schema with references to `$defs` only; other targets are copied there."""
+    moved: Node = {}
 
     def move(reference: str) -> str | None:
-        there = resolve_reference(reference, schema)
-        if (
-            reference.startswith(DEFINITIONS_PREFIX)
-            or not isinstance(there, dict)
-            or there is schema
-        ):
-            return reference if reference.startswith(DEFINITIONS_PREFIX) else None
+        if reference.startswith(DEFINITIONS_PREFIX):
+            return reference
+        target = resolve_reference(reference, schema)
+        # A reference to the whole schema is dropped: a definition of it would contain itself.
+        if not isinstance(target, dict) or target is schema:
+            return None
         name = wire_name(reference.removeprefix("#/"))
-        if name not in found:
-            found[name] = {}
-            found[name] = rewrite_references(there, move)
+        if name not in moved:
+            # Set before the descent, so that a target that refers to itself ends here.
+            moved[name] = {}
+            moved[name] = rewrite_references(target, move)
         return f"{DEFINITIONS_PREFIX}{name}"
 
-    now = rewrite_references(schema, move)
-    return {**now, "$defs": {**now.get("$defs", {}), **found}} if found else now
+    rewritten = rewrite_references(schema, move)
+    if not moved:
+        return rewritten
+    return {**rewritten, "$defs": {**rewritten.get("$defs", {}), **moved}}

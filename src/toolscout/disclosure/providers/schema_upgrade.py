@@ -1,7 +1,7 @@
-"""A JSON Schema in today's words: what older drafts said otherwise, and what is no schema, mended.
+"""Upgrade a JSON Schema to draft 2020-12 and remove invalid parts.
 
-One flawed definition makes a provider refuse the whole request. So what it would stumble over is
-put right or left out before it is sent; calls are still checked against the schema as it came.
+One invalid definition makes a provider refuse the whole request. So invalid parts are repaired or
+left out before a schema is sent; calls are still checked against the original schema.
 """
 
 from __future__ import annotations
@@ -18,38 +18,41 @@ from .references import (
     rewrite_references,
 )
 
+# Upstream schemas may be nested without end. Below this depth anything is accepted.
 MAX_SCHEMA_DEPTH = 32
 _TYPES = frozenset(["string", "number", "integer", "boolean", "object", "array", "null"])
-_ANYTHING = frozenset({"const", "default"})
+# Keywords for which None is a value and does not mean "leave out".
+_NULLABLE_KEYWORDS = frozenset({"const", "default"})
 _OLD_DEFINITIONS = "#/definitions/"
 
 
 def upgrade_schema(schema: Node) -> Node:
-    """The schema by the draft of 2020-12, with nothing in it that is not one."""
-    found = _upgrade_node(schema, depth=0)
-    older: Node = found.pop("definitions", {})
+    """The schema under draft 2020-12, without invalid parts."""
+    upgraded = _upgrade_node(schema, depth=0)
+    # Draft 7 and older call `$defs` `definitions`.
+    older: Node = upgraded.pop("definitions", {})
     if not older:
-        return found
-    moved = {**found, "$defs": {**older, **found.get("$defs", {})}}
+        return upgraded
+    moved = {**upgraded, "$defs": {**older, **upgraded.get("$defs", {})}}
     return rewrite_references(moved, lambda r: r.replace(_OLD_DEFINITIONS, DEFINITIONS_PREFIX, 1))
 
 
 def _upgrade_node(node: Node, *, depth: int) -> Node:
     if depth > MAX_SCHEMA_DEPTH:
         return {}
-    found: Node = {}
+    upgraded: Node = {}
     for key, value in _upgrade_keywords(node).items():
-        kept = _clean_value(key, value, depth=depth)
-        if kept is not None or key in _ANYTHING:
-            found[key] = kept
-    if "array" in _type_names(found):
-        # Some providers refuse a list that does not say what is in it.
-        found.setdefault("items", {})
-    return found
+        cleaned = _clean_value(key, value, depth=depth)
+        if cleaned is not None or key in _NULLABLE_KEYWORDS:
+            upgraded[key] = cleaned
+    if "array" in _type_names(upgraded):
+        # Some providers refuse an array without `items`.
+        upgraded.setdefault("items", {})
+    return upgraded
 
 
 def _clean_value(key: str, value: Any, *, depth: int) -> Any:
-    """The value of a keyword as it should be; None leaves the keyword out."""
+    """The valid form of a keyword's value; None leaves the keyword out."""
     if key in SCHEMA_KEYWORDS:
         return _upgrade_inner(value, depth=depth)
     if key in SCHEMA_MAP_KEYWORDS:
@@ -62,19 +65,21 @@ def _clean_value(key: str, value: Any, *, depth: int) -> Any:
 
 
 def _upgrade_inner(value: object, *, depth: int) -> Any:
-    """A schema inside a schema; what is none says nothing."""
+    """A subschema; an invalid one becomes the empty schema, which accepts anything."""
     if isinstance(value, dict):
         return _upgrade_node(cast("Node", value), depth=depth + 1)
     return value if isinstance(value, bool) else {}
 
 
 def _upgrade_keywords(node: Node) -> Node:
-    """The same with what former drafts wrote in another way."""
+    """The node with keywords of older drafts in their present form."""
+    # Up to draft 2019-09 a list in `items` described a tuple.
     items = node.get("items")
     if isinstance(items, list):
         rest = {k: v for k, v in node.items() if k not in ("items", "additionalItems")}
         more = {"items": node["additionalItems"]} if "additionalItems" in node else {}
         node = {**rest, "prefixItems": items, **more}
+    # In draft 4 an exclusive bound was a boolean beside the bound.
     for exclusive, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if node.get(exclusive) is True and limit in node:
             node = {**{k: v for k, v in node.items() if k != limit}, exclusive: node[limit]}
@@ -104,6 +109,7 @@ def _clean_number(value: object) -> object:
 
 
 def _clean_count(value: object) -> object:
+    # JSON libraries of other languages write counts as 1.0.
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if type(value) is int and value >= 0 else None
@@ -152,4 +158,4 @@ _VALUE_CLEANERS: Mapping[str, Callable[[object], object]] = {
         ("additionalItems", "dependencies", "dependentRequired", "$anchor", "$dynamicRef"), _drop
     ),
 }
-"""How the values of keywords are read; None leaves one out."""
+"""How the values of keywords are cleaned; None leaves a keyword out."""

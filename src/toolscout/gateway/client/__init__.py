@@ -1,1 +1,1 @@
-"""The side of the gateway that MCP clients see: sessions, views, calls, notifications."""
+"""The client side of the gateway: sessions, views, calls, notifications."""

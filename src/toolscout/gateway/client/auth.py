@@ -1,4 +1,4 @@
-"""Who may connect over HTTP: bearer tokens, JSON Web Tokens, or one of FastMCP's providers."""
+"""Authentication over HTTP: bearer tokens, JSON Web Tokens, or a provider of FastMCP."""
 
 from __future__ import annotations
 
@@ -20,20 +20,24 @@ from pydantic import AnyHttpUrl
 from ...errors import ConfigError
 from ..settings import JWT, MIN_TOKEN_LENGTH, Auth, check_tokens
 
+# A provider's name is imported and called, so only FastMCP's own classes are allowed.
 _PROVIDERS = "fastmcp.server.auth."
 
 
 class BearerVerifier(TokenVerifier):
-    """Tokens by principal, as the configuration has them at this moment."""
+    """Checks bearer tokens against those in the configuration, which may be edited meanwhile."""
 
     def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
         super().__init__()
         self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The principal of a token; every token is compared, so time tells nothing."""
+        """The principal of a token."""
+        # No valid token is this short, so an empty one never matches, whatever the file says.
         if len(token) < MIN_TOKEN_LENGTH:
             return None
+        # All tokens are compared, each in constant time, so that the time of an answer says
+        # nothing about them.
         found: str | None = None
         for principal, secret in self._tokens().items():
             if hmac.compare_digest(token.encode(), secret.encode()):
@@ -46,7 +50,7 @@ class BearerVerifier(TokenVerifier):
 def build_auth_provider(
     auth: Auth, *, tokens: Callable[[], Mapping[str, str]]
 ) -> AuthProvider | None:
-    """What FastMCP asks who somebody is; nothing where nobody has to say."""
+    """The provider that FastMCP authenticates with; None without `[auth]`."""
     check_tokens(auth)
     verifiers: list[TokenVerifier] = [BearerVerifier(tokens)] if auth.tokens else []
     server = _build_named_provider(auth) if auth.provider else None
@@ -64,17 +68,18 @@ def build_auth_provider(
 
 
 def _build_jwt_verifier(jwt: JWT) -> TokenVerifier:
-    # Its cryptography takes a moment to import, and most gateways have no use for it.
+    # Imported here: its cryptography library is slow to import, and most gateways need no JWT.
     from fastmcp.server.auth import JWTVerifier
 
+    # Without these checks, a token that the same issuer gave out for another service would do.
     if not jwt.audience or not jwt.issuer:
         raise ConfigError(
             "A JWT must be checked for its audience and its issuer.",
             hint="Set audience and issuer in [auth.jwt]: a token for another service is no token.",
         )
-    given = jwt.model_dump(include={"jwks_uri", "public_key", "issuer", "audience", "algorithm"})
+    options = jwt.model_dump(include={"jwks_uri", "public_key", "issuer", "audience", "algorithm"})
     try:
-        return JWTVerifier(**given, required_scopes=list(jwt.required_scopes) or None)
+        return JWTVerifier(**options, required_scopes=list(jwt.required_scopes) or None)
     except ValueError as error:
         raise ConfigError(
             f"[auth.jwt] is wrong: {error}.", hint="It needs jwks_uri or public_key."
@@ -82,7 +87,7 @@ def _build_jwt_verifier(jwt: JWT) -> TokenVerifier:
 
 
 def _build_remote_provider(jwt: JWT, verifier: TokenVerifier) -> RemoteAuthProvider:
-    """The gateway as a protected resource: who has no token is told where there are some."""
+    """The gateway as an OAuth protected resource (RFC 9728): it says where to get a token."""
     try:
         servers = [AnyHttpUrl(url) for url in jwt.authorization_servers or (jwt.issuer or "",)]
         return RemoteAuthProvider(
@@ -96,9 +101,9 @@ def _build_remote_provider(jwt: JWT, verifier: TokenVerifier) -> RemoteAuthProvi
 
 
 def _build_named_provider(auth: Auth) -> AuthProvider:
-    kind = _provider_class(auth)
+    provider = _provider_class(auth)
     try:
-        return kind(**auth.options)
+        return provider(**auth.options)
     except (TypeError, ValueError) as error:
         raise _provider_error(auth, error) from error
 
@@ -112,15 +117,15 @@ def _provider_class(auth: Auth) -> type[AuthProvider]:
             hint="For example: fastmcp.server.auth.providers.github.GitHubProvider",
         )
     try:
-        kind: object = getattr(import_module(module), name)
+        provider: object = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise _provider_error(auth, error) from error
-    if not (isinstance(kind, type) and issubclass(kind, AuthProvider)):
+    if not (isinstance(provider, type) and issubclass(provider, AuthProvider)):
         raise ConfigError(
             f"{auth.provider!r} is not an authentication provider.",
             hint="For example: fastmcp.server.auth.providers.github.GitHubProvider",
         )
-    return kind
+    return provider
 
 
 def _provider_error(auth: Auth, error: Exception) -> ConfigError:
@@ -131,13 +136,14 @@ def _provider_error(auth: Auth, error: Exception) -> ConfigError:
 
 
 def check_auth(auth: Auth) -> None:
-    """Raise for what is wrong with it as far as can be told without asking anybody else."""
+    """Raise for wrong settings, as far as they can be checked without a network."""
     check_tokens(auth)
     if auth.jwt is not None:
         verifier = _build_jwt_verifier(auth.jwt)
         if auth.jwt.base_url:
             _build_remote_provider(auth.jwt, verifier)
     if auth.provider:
+        # Only the parameters are checked: some providers fetch their metadata when constructed.
         try:
             signature(_provider_class(auth)).bind(**auth.options)
         except TypeError as error:
@@ -145,7 +151,7 @@ def check_auth(auth: Auth) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -155,7 +161,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_exposure(host: str, auth: Auth) -> None:
-    """Refuse to serve anybody who can reach this machine without asking who they are."""
+    """Raise if other machines could reach the gateway without authentication."""
     if not is_loopback(host) and not auth.is_set:
         raise ConfigError(
             f"Serving on {host} needs authentication.",

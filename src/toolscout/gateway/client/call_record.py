@@ -1,4 +1,4 @@
-"""One call and its answer: what is written down about it, and what is added to it."""
+"""One client call: its audit record, and what the gateway adds to its result."""
 
 from __future__ import annotations
 
@@ -19,53 +19,54 @@ from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..operations.audit import shape
-from ..policies import AccessRule
-from ..upstream.pinned_source import hold_refusal
+from ..setup import AccessRule
+from ..upstream.pins import hold_refusal
 from ..upstream.upstreams import Upstreams
 from .sessions import Principal
 
+# Marks the `request_state` of an upstream's question, so that the answer is sent back to it.
 UPSTREAM_PREFIX = "upstream:"
 TOOL_META = "toolscout/tool"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientCall:
-    """A client's call, and what happened while it ran."""
+    """A client's call, and the events that happened while it ran."""
 
     caller: Principal
     name: str
     arguments: Mapping[str, Any]
-    happened: list[Event] = field(default_factory=list[Event])
+    events: list[Event] = field(default_factory=list[Event])
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def tool_call_facts(self) -> Mapping[str, Any]:
-        """What the toolbox says of the tool that really ran; nothing if none did."""
-        found = [e.facts for e in self.happened if e.kind == "tool_call"]
-        return found[-1] if found else {}
+        """The facts of the tool that really ran; empty if none did."""
+        calls = [e.facts for e in self.events if e.kind == "tool_call"]
+        return calls[-1] if calls else {}
 
     @property
     def has_results(self) -> bool:
         """Whether a search found anything."""
-        found = (e.facts for e in self.happened if e.kind == "tool_discovery_result")
-        return any(facts.get("names") for facts in found)
+        results = (e.facts for e in self.events if e.kind == "tool_discovery_result")
+        return any(facts.get("names") for facts in results)
 
     def is_bridged(self, profile: Profile) -> bool:
-        """Whether the tool is called through another."""
+        """Whether the tool is called through `call_tool`."""
         bridge = profile.tool_for("call")
         return bridge is not None and self.name == bridge.name
 
     def inner_tool(self, profile: Profile) -> str:
-        """The name of the tool that was meant."""
-        named = self.arguments.get("name") if self.is_bridged(profile) else None
-        return str(named or self.name)
+        """The name of the tool that the call is for."""
+        inner = self.arguments.get("name") if self.is_bridged(profile) else None
+        return str(inner or self.name)
 
     def target_tools(self, profile: Profile) -> tuple[str, ...]:
-        """The tools that a call is about, as far as it names them: to be run, described, found."""
+        """The tools that the call names, to run, describe, load or select them."""
         tool = next((m for m in profile.metatools if m.name == self.name), None)
         if tool is None or tool.role == "call":
             return (self.inner_tool(profile),)
-        with suppress(ToolscoutError):  # what is wrong with the arguments is told by the call
+        with suppress(ToolscoutError):  # wrong arguments are reported by the call itself
             if tool.role in ("describe", "load"):
                 return read_tool_names(tool, self.arguments)
             if tool.role == "search":
@@ -74,17 +75,18 @@ class ClientCall:
         return ()
 
     def audit_row(self, profile: Profile, outcome: str) -> dict[str, Any]:
-        """The line of the audit log: always the inner tool, never the bridge to it."""
-        given = self.arguments
+        """The entry for the audit log, which names the inner tool rather than `call_tool`."""
+        arguments = self.arguments
         if self.is_bridged(profile):
-            beside = {k: v for k, v in given.items() if k not in ("name", "arguments")}
-            given = given.get("arguments") or beside
+            # Models sometimes write the tool's arguments beside `name`. They reach the tool too.
+            beside = {k: v for k, v in arguments.items() if k not in ("name", "arguments")}
+            arguments = arguments.get("arguments") or beside
         return {
-            "principal": self.caller.principal or "anonymous",
+            "principal": self.caller.name or "anonymous",
             "session": self.caller.session[:12],
             "tool": str(self.tool_call_facts.get("tool") or self.inner_tool(profile)),
             "server": self.tool_call_facts.get("server", ""),
-            "arguments": shape(given),
+            "arguments": shape(arguments),
             "outcome": outcome,
             "took_ms": round((time.perf_counter() - self.started) * 1_000, 1),
         }
@@ -92,10 +94,10 @@ class ClientCall:
 
 async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
     """Ask the user through the client that called."""
-    front = CURRENT_CHANNEL.get()
-    if front is None:
+    client = CURRENT_CHANNEL.get()
+    if client is None:
         return ApprovalDecision(is_approved=False, reason="nobody can be asked")
-    said = await front.answer(
+    answer = await client.answer(
         types.ElicitRequest(
             params=types.ElicitRequestFormParams(
                 message=f"Run {approval.tool.name}? {approval.why}.",
@@ -103,15 +105,16 @@ async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
             )
         )
     )
-    if isinstance(said, types.ErrorData):
-        return ApprovalDecision(is_approved=False, reason=f"it needs a yes, but {said.message}")
+    # Anything but an explicit "accept" is a no, including a client that cannot ask its user.
+    if isinstance(answer, types.ErrorData):
+        return ApprovalDecision(is_approved=False, reason=f"it needs a yes, but {answer.message}")
     return ApprovalDecision(
-        is_approved=isinstance(said, types.ElicitResult) and said.action == "accept"
+        is_approved=isinstance(answer, types.ElicitResult) and answer.action == "accept"
     )
 
 
 def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
-    """A search's answer, with the servers that it could not look into."""
+    """Add to a search result which servers were not searched."""
     if not missing:
         return result
     note = f"Not searched, still starting or out of reach: {', '.join(missing)}."
@@ -119,18 +122,18 @@ def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
 
 
 def append_held_notice(result: Result, held: int, *, is_empty: bool) -> Result:
-    """The answer of a search that found nothing, with how much waits for a yes."""
+    """Add to an empty search result how many tools are held until approved."""
     if not held:
         return result
     tools = "1 tool is held back until" if held == 1 else f"{held} tools are held back until"
     note = f"{tools} approved. Whoever runs the gateway can see them: toolscout pins list --held"
-    # Where nothing else is there, that is the whole answer.
+    # With an empty catalog there is nothing else to say: "no tool found" would mislead.
     content = () if is_empty else result.content
     return replace(result, content=(*content, Content(text=note)), raw=None)
 
 
 def late_servers(names: Sequence[str], upstreams: Upstreams, rule: AccessRule | None) -> list[str]:
-    """The servers that tools are still to come from, as far as the caller may know of them."""
+    """The servers of these tools that are not in the catalog yet and that the caller may know."""
     late = dict.fromkeys(server for name in names for server in upstreams.absent_servers_for(name))
     return [n for n in late if rule is None or rule.admits_server(n)]
 
@@ -138,28 +141,29 @@ def late_servers(names: Sequence[str], upstreams: Upstreams, rule: AccessRule | 
 def explain_absent_tool(
     result: Result, names: Sequence[str], upstreams: Upstreams, rule: AccessRule | None
 ) -> Result:
-    """A refusal that knows why a tool is not there: it waits for a yes, or for its server."""
+    """Add why a tool is missing: it is held until approved, or its server is still starting."""
     if result.code in (SourceError.code, UnknownTool.code):
         held = [
             (name, server) for name in names if (server := upstreams.server_holding(name, rule))
         ]
         if held:
-            told = "\n".join(str(hold_refusal(*each)) for each in held)
-            return Result.error(told, code=CallRefused.code)
+            text = "\n".join(str(hold_refusal(*each)) for each in held)
+            return Result.error(text, code=CallRefused.code)
+    # A known server that failed: the result already says why.
     if result.code == SourceError.code:
         return result
     late = late_servers(names, upstreams, rule)
     upstreams.wake(*late)
     notes: list[Content] = []
     for server in late:
-        why = upstreams.sources[server].inner.state.reason
-        hope = f"cannot be used: {why}" if why else "is still starting: try again later."
-        notes.append(Content(text=f"Its server {server} {hope}"))
+        reason = upstreams.sources[server].inner.state.reason
+        status = f"cannot be used: {reason}" if reason else "is still starting: try again later."
+        notes.append(Content(text=f"Its server {server} {status}"))
     return replace(result, content=(*result.content, *notes), raw=None) if notes else result
 
 
 def tag_result(result: Result, *, tool: str = "") -> Result:
-    """A server's answer, marked with the tool that gave it; its question, so that it returns."""
+    """Mark a result with the tool that gave it, or a question so that the answer finds its way."""
     match result.raw:
         case types.InputRequiredResult() as raw:
             state = f"{UPSTREAM_PREFIX}{raw.request_state or ''}"
@@ -172,7 +176,7 @@ def tag_result(result: Result, *, tool: str = "") -> Result:
 
 
 def strip_upstream_prefix(state: str | None) -> str | None:
-    """The state a server gave with its question, without our mark."""
+    """The state that an upstream sent with its question, without the gateway's prefix."""
     if state is None or not state.startswith(UPSTREAM_PREFIX):
         return state
     return state.removeprefix(UPSTREAM_PREFIX) or None

@@ -1,4 +1,8 @@
-"""What a server may ask of the client during a call: elicitation, sampling, progress, logs."""
+"""What upstream servers send to the client during a call: elicitation, sampling, progress, logs.
+
+A handshake client is asked while the call waits. A stateless client gets the question as the
+result of its call; the call is suspended until another request brings the answer.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,8 @@ from pydantic import ValidationError
 from ...catalog.result import Result
 from ...sources.mcp.client_channel import InputAnswer
 
+# Parts of `_meta` that describe the connection to the client. The upstream has a connection of its
+# own, with values of its own; all other keys are passed on.
 _CONNECTION_META_KEYS = frozenset(
     {
         types.PROTOCOL_VERSION_META_KEY,
@@ -29,25 +35,28 @@ _CONNECTION_META_KEYS = frozenset(
     }
 )
 
+# From the least severe to the most severe.
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 
 
 class DownstreamClient:
-    """A connected client, as an upstream's call reaches it."""
+    """The client of one request, as the upstream that serves the request reaches it."""
 
     def __init__(self, context: Context, *, level: types.LoggingLevel = "info") -> None:
         request = context.request_context
-        assert request is not None, "a front exists only while a request runs"
+        assert request is not None, "a client exists only while a request runs"
         self._session: ServerSession = context.session
         self._request_id = request.request_id
         self.is_stateless = request.protocol_version in MODERN_PROTOCOL_VERSIONS
-        self.takes_unfinished = self.is_stateless
+        self.accepts_input_required = self.is_stateless
         self.capabilities: Mapping[str, Any] = _client_capabilities(self._session)
         self.meta: Mapping[str, Any] = {
             key: value
             for key, value in (request.meta or {}).items()
             if key not in _CONNECTION_META_KEYS
         }
+        # A stateless client asks for logs in `_meta` itself. A handshake client does so once per
+        # connection, with logging/setLevel, so its level is added here.
         if not self.is_stateless:
             self.meta = {**self.meta, types.LOG_LEVEL_META_KEY: level}
         self._level = _LEVELS.index(level)
@@ -57,11 +66,11 @@ class DownstreamClient:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Pass a progress report on, if the client asked for any."""
+        """Forward a progress report, if the client asked for progress."""
         await self._session.report_progress(progress, total, message)
 
     async def log(self, message: types.LoggingMessageNotificationParams) -> None:
-        """Pass a log message on, on the stream of the call it belongs to, if it is wanted."""
+        """Forward a log message on the stream of its call, if the client wants this level."""
         if not self.is_stateless and _LEVELS.index(message.level) < self._level:
             return
         await self._session.send_notification(
@@ -69,19 +78,19 @@ class DownstreamClient:
         )
 
     def can_answer(self, request: types.InputRequest) -> bool:
-        """Whether the client has said that it can be asked such a thing."""
-        has = self._session.client_capabilities or types.ClientCapabilities()
+        """Whether the client declared the capability that a question needs."""
+        capabilities = self._session.client_capabilities or types.ClientCapabilities()
         match request:
             case types.ElicitRequest():
-                return has.elicitation is not None
+                return capabilities.elicitation is not None
             case types.CreateMessageRequest():
-                return has.sampling is not None
+                return capabilities.sampling is not None
             case types.ListRootsRequest():
-                return has.roots is not None
+                return capabilities.roots is not None
 
     async def answer(self, request: types.InputRequest) -> InputAnswer:
-        """Ask the client; one that cannot be asked is an error that says so."""
-        kind: Any = {
+        """Ask the client; a client that cannot be asked gives an error."""
+        result_type: Any = {
             "elicitation/create": types.ElicitResult,
             "sampling/createMessage": types.CreateMessageResult,
             "roots/list": types.ListRootsResult,
@@ -89,7 +98,7 @@ class DownstreamClient:
         try:
             return await self._session.send_request(
                 request,
-                kind,
+                result_type,
                 metadata=ServerMessageMetadata(related_request_id=self._request_id),
             )
         except MCPError as error:
@@ -101,15 +110,20 @@ class DownstreamClient:
 
 
 def _client_capabilities(session: ServerSession) -> dict[str, Any]:
-    """What the client can be asked, as it declared it."""
-    has = session.client_capabilities or types.ClientCapabilities()
-    asked = has.model_copy(update={"experimental": None, "extensions": None, "tasks": None})
-    return asked.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """The capabilities that upstreams may use."""
+    capabilities = session.client_capabilities or types.ClientCapabilities()
+    # The gateway does not pass on these three, so no upstream may rely on them.
+    usable = capabilities.model_copy(
+        update={"experimental": None, "extensions": None, "tasks": None}
+    )
+    return usable.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+# Tells our own `request_state` from that of an upstream, which has another prefix.
 SUSPENDED_PREFIX = "parked:"
-_KEY = "question"
-_MOST = 1_000
+# A suspended call asks one question at a time, so its key can be constant.
+_QUESTION_KEY = "question"
+_MAX_SUSPENDED_CALLS = 1_000
 _TTL_SECONDS = 600.0
 
 
@@ -122,149 +136,158 @@ _CALL_ENDED = _invalid_request("The call is over.")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class ClientQuestion:
-    """Something that an upstream asks, and where the answer to it goes, and to nothing else."""
+    """A question of an upstream, with the future that takes its answer."""
 
+    # `eq=False` above: two questions with the same text are still two questions.
     request: types.InputRequest
     answer: asyncio.Future[InputAnswer]
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody still waits for the answer."""
+        """Whether the upstream still waits for the answer."""
         return not self.answer.done()
 
     def settle(self, answer: InputAnswer) -> None:
-        """Answer it; nobody hears it who waits no more."""
+        """Deliver the answer, unless nobody waits for it any more."""
         if self.is_open:
             self.answer.set_result(answer)
 
 
 class StatelessClient(DownstreamClient):
-    """A client whose answers come with later requests, each to one question."""
+    """A client that answers with later requests, one question at a time."""
 
     _questions: list[ClientQuestion]
-    _news: asyncio.Event
-    _is_over: bool
+    _has_question: asyncio.Event
+    _has_ended: bool
 
     def prepare(self) -> None:
-        """Be ready to be asked."""
+        """Accept questions from now on."""
         self._questions = []
-        self._news = asyncio.Event()
-        self._is_over = False
-        self.takes_unfinished = True
+        self._has_question = asyncio.Event()
+        self._has_ended = False
+        self.accepts_input_required = True
 
     async def answer(self, request: types.InputRequest) -> InputAnswer:
         """Ask, and wait for the request that brings the answer."""
         if not self.can_answer(request):
             return _invalid_request("The client cannot be asked that.")
-        if self._is_over:
+        if self._has_ended:
             return _CALL_ENDED
         question = ClientQuestion(request, asyncio.get_running_loop().create_future())
         self._questions.append(question)
-        self._news.set()
+        self._has_question.set()
         try:
             return await question.answer
         finally:
+            # Also when the upstream takes the question back, which cancels this wait.
             self._questions.remove(question)
 
     async def next_question(self) -> ClientQuestion:
-        """The oldest question that somebody waits with, as soon as there is one."""
+        """Wait for a question; the oldest open one comes first."""
         while True:
             for question in self._questions:
                 if question.is_open:
                     return question
-            self._news.clear()
-            await self._news.wait()
+            self._has_question.clear()
+            await self._has_question.wait()
 
-    def rebind(self, front: DownstreamClient) -> None:
-        """Go on under a newer request."""
-        self._session, self._request_id = front._session, front._request_id
+    def rebind(self, client: DownstreamClient) -> None:
+        """Continue under a newer request of the same client."""
+        # The request that started the call has ended. Progress and logs go to the new one.
+        self._session, self._request_id = client._session, client._request_id
 
     def end_questions(self) -> None:
-        """Ask no more: whoever still waits for an answer hears that the call is over."""
-        self._is_over = True
+        """Answer open questions with an error, because the call has ended."""
+        self._has_ended = True
         for question in self._questions:
             question.settle(_CALL_ENDED)
 
 
 @dataclass(frozen=True, slots=True)
 class SuspendedCall:
-    """A call that waits, whose it is, and the one question that its client was sent."""
+    """A call that waits for its client, its owner, and the question that the client was sent."""
 
     owner: str
-    front: StatelessClient
+    client: StatelessClient
     task: asyncio.Task[Result]
     question: ClientQuestion
 
 
 class SuspendedCalls:
-    """Calls that wait for their client, each known by a token to its owner alone."""
+    """Suspended calls by token; only the owner of a call can resume it."""
 
     def __init__(self) -> None:
-        self._places: dict[str, SuspendedCall] = {}
+        self._calls: dict[str, SuspendedCall] = {}
 
     async def run(
-        self, front: StatelessClient, owner: str, work: Coroutine[Any, Any, Result]
+        self, client: StatelessClient, owner: str, work: Coroutine[Any, Any, Result]
     ) -> Result:
         """Run a call until it is done, or until it has a question for the client."""
-        front.prepare()
+        client.prepare()
         task = asyncio.create_task(work)
-        task.add_done_callback(lambda _: front.end_questions())
-        return await self._run_until_question(front, owner, task)
+        # A callback, since nobody may be awaiting the task: a suspended call can end by itself, by
+        # its timeout or because its server gave up, while an upstream still waits for an answer.
+        task.add_done_callback(lambda _: client.end_questions())
+        return await self._run_until_question(client, owner, task)
 
-    async def resume(self, token: str, owner: str, front: DownstreamClient) -> Result:
-        """Take a parked call up again."""
-        place = self._places.get(token)
-        if place is None or place.owner != owner:
+    async def resume(self, token: str, owner: str, client: DownstreamClient) -> Result:
+        """Continue a suspended call with the answer that a request brings."""
+        call = self._calls.get(token)
+        # Checked before the token is used up: a stolen token must not end the owner's call.
+        if call is None or call.owner != owner:
             return Result.error(
                 "The call that this answers is no longer waiting. Call the tool again.",
                 code="expired",
             )
-        del self._places[token]
-        place.front.rebind(front)
-        given = (front.responses or {}).get(_KEY)
-        place.question.settle(
-            given if given is not None else _invalid_request("No answer was given.")
+        del self._calls[token]
+        call.client.rebind(client)
+        answer = (client.responses or {}).get(_QUESTION_KEY)
+        call.question.settle(
+            answer if answer is not None else _invalid_request("No answer was given.")
         )
-        return await self._run_until_question(place.front, owner, place.task)
+        return await self._run_until_question(call.client, owner, call.task)
 
     async def close(self) -> None:
-        """Give every parked call up."""
-        tasks = [place.task for place in self._places.values()]
-        self._places.clear()
+        """Cancel every suspended call."""
+        tasks = [call.task for call in self._calls.values()]
+        self._calls.clear()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run_until_question(
-        self, front: StatelessClient, owner: str, task: asyncio.Task[Result]
+        self, client: StatelessClient, owner: str, task: asyncio.Task[Result]
     ) -> Result:
-        question = asyncio.ensure_future(front.next_question())
+        next_question = asyncio.ensure_future(client.next_question())
         try:
-            await asyncio.wait((task, question), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, next_question), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
+            # The client cancelled its request. The call runs in a task of its own, so it has to be
+            # cancelled too.
             task.cancel()
             raise
         finally:
-            if not question.done():
-                question.cancel()
+            if not next_question.done():
+                next_question.cancel()
         if task.done():
             return task.result()
-        asked = question.result()
-        token = self._suspend(SuspendedCall(owner, front, task, asked))
+        question = next_question.result()
+        token = self._suspend(SuspendedCall(owner, client, task, question))
         raw = types.InputRequiredResult(
-            input_requests={_KEY: asked.request}, request_state=f"{SUSPENDED_PREFIX}{token}"
+            input_requests={_QUESTION_KEY: question.request},
+            request_state=f"{SUSPENDED_PREFIX}{token}",
         )
         return Result(raw=raw)
 
-    def _suspend(self, place: SuspendedCall) -> str:
+    def _suspend(self, call: SuspendedCall) -> str:
         token = uuid.uuid4().hex
-        if len(self._places) >= _MOST:
-            self._expire(next(iter(self._places)))
-        self._places[token] = place
+        if len(self._calls) >= _MAX_SUSPENDED_CALLS:
+            self._expire(next(iter(self._calls)))  # the oldest: dictionaries keep their order
+        self._calls[token] = call
         asyncio.get_running_loop().call_later(_TTL_SECONDS, self._expire, token)
         return token
 
     def _expire(self, token: str) -> None:
-        place = self._places.pop(token, None)
-        if place is not None:
-            place.task.cancel()
+        call = self._calls.pop(token, None)
+        if call is not None:
+            call.task.cancel()

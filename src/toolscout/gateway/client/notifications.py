@@ -1,4 +1,4 @@
-"""Telling clients that their list of tools is not what it was."""
+"""Notify clients that their list of tools has changed."""
 
 from __future__ import annotations
 
@@ -15,51 +15,58 @@ from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from ..lru import LRUCache
-from .sessions import Principal
+from ..fastmcp_compat import add_request_handler, get_connection
+from .sessions import LRUCache, Principal
 
-_MOST = 1_000
+_MAX_CLIENTS = 1_000
+# A client that has disconnected cannot be notified, and need not be.
+_DISCONNECTED = (
+    MCPError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+    RuntimeError,
+    asyncio.TimeoutError,
+)
 
 
 class ToolListNotifier:
-    """Reaches clients of the handshake generation one by one, and stateless ones that listen."""
+    """Reaches handshake clients one by one, and stateless clients that listen through a bus."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
-        self._clients: LRUCache[str, tuple[Principal, ReferenceType[Connection]]] = LRUCache(_MOST)
+        # Weak, so that the notifier does not keep closed connections alive.
+        self._clients: LRUCache[str, tuple[Principal, ReferenceType[Connection]]] = LRUCache(
+            _MAX_CLIENTS
+        )
 
     def register(self, app: FastMCP[Any]) -> None:
-        """Let stateless clients listen."""
-        server = app._mcp_server  # pyright: ignore[reportPrivateUsage] -- FastMCP does not serve this request itself
-        server.add_request_handler(
+        """Let stateless clients listen for changes."""
+        add_request_handler(
+            app,
             "subscriptions/listen",
             types.SubscriptionsListenRequestParams,
             ListenHandler(self._bus),
         )
 
     def remember_client(self, caller: Principal, session: ServerSession) -> None:
-        """Remember how to reach a client, for as long as it is connected."""
-        # A session holds all of the request it came with; only the connection lasts.
-        connection = session._connection  # pyright: ignore[reportPrivateUsage] -- there is no other way to it
-        self._clients.put(caller.session, (caller, ref(connection)))
+        """Remember how to reach a client for as long as it is connected."""
+        self._clients.put(caller.session, (caller, ref(get_connection(session))))
 
-    async def notify(self, key: str) -> None:
-        """Tell one client, and whoever listens, to list its tools again."""
+    async def notify(self, session_key: str) -> None:
+        """Ask the client of a session, and all clients that listen, to list the tools again."""
+        # The bus has no addresses: a client that listens is told of every change.
         await self._bus.publish(ToolsListChanged())
-        known = self._clients.get(key)
+        known = self._clients.get(session_key)
         connection = known[1]() if known else None
-        if connection is None:
-            return
-        # A client that has gone needs no telling.
-        gone = (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError, RuntimeError)
-        with contextlib.suppress(*gone, asyncio.TimeoutError):
-            await connection.send_tool_list_changed()
+        if connection is not None:
+            with contextlib.suppress(*_DISCONNECTED):
+                await connection.send_tool_list_changed()
 
     async def notify_all(self) -> None:
-        """Tell every client that can be reached."""
+        """Notify every client that can be reached."""
         for caller in self.reachable_clients():
             await self.notify(caller.session)
 
     def reachable_clients(self) -> tuple[Principal, ...]:
-        """The clients that can be reached."""
+        """The clients that are still connected."""
         return tuple(caller for caller, connection in self._clients.values() if connection())

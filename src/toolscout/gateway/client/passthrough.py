@@ -1,4 +1,4 @@
-"""Prompts, resources and completions passed on as they are, for the surface that shows all."""
+"""Pass prompts, resources and completions through unchanged, for the profile `everything`."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ from fastmcp import FastMCP
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import bind_request_context, get_context
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from ...catalog.names import qualify_name
 from ...catalog.result import Result
 from ...errors import SourceError
 from ...sources.mcp.mcp_source import MCPSource
+from ..fastmcp_compat import RequestContext, RequestHandler, add_request_handler, get_connection
 from ..gateway import Gateway
 
-RequestContext = ServerRequestContext[Any, Any]
+# An expression of an RFC 6570 URI template, after re.escape().
 _EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
 
 
 class Passthrough:
-    """Finds the server that has a prompt or a resource, and hands its answer on."""
+    """Finds the server that has a prompt or resource, and returns its answer unchanged."""
 
     def __init__(self, gateway: Gateway, app: FastMCP[Any]) -> None:
         self._gateway = gateway
         self._app = app
         self._watchers: dict[str, dict[Connection, MCPSource]] = {}
-        self._guests: WeakSet[Connection] = WeakSet()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._clients_with_cleanup: WeakSet[Connection] = WeakSet()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self) -> None:
-        """Answer these requests in place of FastMCP, which would rebuild what it passes on."""
-        server = self._app._mcp_server  # pyright: ignore[reportPrivateUsage] -- it has no public seam for raw requests
+        """Answer these requests in place of FastMCP."""
         page = types.PaginatedRequestParams
         for method, params, handler in (
             ("prompts/list", page, self.list_prompts),
@@ -52,11 +51,10 @@ class Passthrough:
             ("resources/unsubscribe", types.UnsubscribeRequestParams, self.unsubscribe),
             ("completion/complete", types.CompleteRequestParams, self.complete),
         ):
-            server.add_request_handler(method, params, self._bind_handler(handler))
+            add_request_handler(self._app, method, params, self._bind_handler(handler))
 
-    def _bind_handler(
-        self, handler: Callable[[Any], Awaitable[Any]]
-    ) -> Callable[[RequestContext, Any], Awaitable[Any]]:
+    def _bind_handler(self, handler: Callable[[Any], Awaitable[Any]]) -> RequestHandler:
+        # FastMCP sets up its context only for requests that it handles itself.
         async def handle_request(request: RequestContext, params: Any) -> Any:
             with bind_request_context(request):
                 async with Context(fastmcp=self._app, session=request.session) as context:
@@ -67,26 +65,26 @@ class Passthrough:
         return handle_request
 
     async def list_prompts(self, _: Any) -> types.ListPromptsResult:
-        """All prompts, under names that tell their servers."""
-        found = [
+        """All prompts, with names that begin with their server."""
+        prompts = [
             prompt.model_copy(update={"name": self._public_name(source, prompt.name)})
             for source in self._visible_sources()
             for prompt in (source.listing.prompts if source.listing else ())
         ]
-        return types.ListPromptsResult(prompts=found)
+        return types.ListPromptsResult(prompts=prompts)
 
     async def list_resources(self, _: Any) -> types.ListResourcesResult:
         """All resources."""
-        found = [r for s in self._visible_sources() if s.listing for r in s.listing.resources]
-        return types.ListResourcesResult(resources=found)
+        resources = [r for s in self._visible_sources() if s.listing for r in s.listing.resources]
+        return types.ListResourcesResult(resources=resources)
 
     async def list_resource_templates(self, _: Any) -> types.ListResourceTemplatesResult:
         """All resource templates."""
-        found = [t for s in self._visible_sources() if s.listing for t in s.listing.templates]
-        return types.ListResourceTemplatesResult(resource_templates=found)
+        templates = [t for s in self._visible_sources() if s.listing for t in s.listing.templates]
+        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def get_prompt(self, params: types.GetPromptRequestParams) -> Any:
-        """One prompt, filled in by its server."""
+        """One prompt, rendered by its server."""
         source, name = self._resolve_prompt(params.name)
         return _unwrap(
             await _translate_source_errors(source.get_prompt(name, params.arguments or {}))
@@ -101,19 +99,19 @@ class Passthrough:
         )
 
     async def subscribe(self, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Let a client hear of changes of a resource, for as long as it is connected."""
+        """Notify a client of changes of a resource for as long as it is connected."""
         client, uri = _current_connection(), params.uri
         async with self._subscription_lock(uri):
             source = self._resolve_resource(uri)
             await _translate_source_errors(source.subscribe(uri, self._notify_watchers))
             self._watchers.setdefault(uri, {})[client] = source
-            if client not in self._guests:
-                self._guests.add(client)
+            if client not in self._clients_with_cleanup:
+                self._clients_with_cleanup.add(client)
                 client.exit_stack.push_async_callback(self._drop_client, client)
         return types.EmptyResult()
 
     async def unsubscribe(self, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Let it hear no more; the server is told when nobody listens."""
+        """Stop notifying a client; the last one ends the subscription at the server."""
         async with self._subscription_lock(params.uri):
             if self._remove_watcher(_current_connection(), params.uri):
                 await _translate_source_errors(
@@ -122,17 +120,18 @@ class Passthrough:
         return types.EmptyResult()
 
     async def _drop_client(self, client: Connection) -> None:
-        """A client has gone, and with it perhaps the last who listened."""
+        """End the subscriptions of a client that has disconnected."""
         watched = [(u, w[client]) for u, w in self._watchers.items() if client in w]
-        last = [(uri, source) for uri, source in watched if self._remove_watcher(client, uri)]
-        for uri, source in last:
+        unwatched = [(uri, source) for uri, source in watched if self._remove_watcher(client, uri)]
+        for uri, source in unwatched:
             async with self._subscription_lock(uri):
+                # Another client may have subscribed while this one waited for the lock.
                 if uri not in self._watchers:
                     with suppress(SourceError, MCPError):
                         await source.unsubscribe(uri)
 
     def _remove_watcher(self, client: Connection, uri: str) -> bool:
-        """Take a client off a resource; whether nobody else is left there."""
+        """Remove a client from a resource; whether no other client is left."""
         watchers = self._watchers.get(uri, {})
         watchers.pop(client, None)
         if not watchers:
@@ -140,18 +139,19 @@ class Passthrough:
         return not watchers
 
     def _subscription_lock(self, uri: str) -> asyncio.Lock:
-        """Held by whoever begins or ends watching: the server hears of it in the same order."""
-        return self._turns.setdefault(uri, asyncio.Lock())
+        # Without it, an unsubscribe that is under way could reach the server after the subscribe of
+        # another client, which would then never be notified.
+        return self._locks.setdefault(uri, asyncio.Lock())
 
     async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """Suggestions from the server whose prompt or template it is."""
+        """Completions from the server that has the prompt or template."""
         match params.ref:
             case types.PromptReference() as ref:
                 source, name = self._resolve_prompt(ref.name)
                 params = params.model_copy(update={"ref": ref.model_copy(update={"name": name})})
             case types.ResourceTemplateReference() as ref:
                 source = self._resolve_resource(ref.uri)
-        # What the envelope says is of the client's connection, not of the server's.
+        # `_meta` describes the client's connection to the gateway, not the gateway's to the server.
         return await _translate_source_errors(
             source.complete(params.model_copy(update={"meta": None}))
         )
@@ -190,13 +190,13 @@ class Passthrough:
 
 
 def _current_connection() -> Connection:
-    """The client's connection: the same for all its requests."""
-    return get_context().session._connection  # pyright: ignore[reportPrivateUsage] -- there is no other way to it
+    return get_connection(get_context().session)
 
 
 def _matches_template(template: str, uri: str) -> bool:
     if template == uri:
         return True
+    # `{+name}` and `{#name}` may expand to several path segments, all others to one.
     pattern = _EXPRESSION.sub(
         lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
     )

@@ -1,4 +1,4 @@
-"""What a client sees: the tools of its conversation's view, each forwarding its calls."""
+"""FastMCP provider: lists the tools of a client's view and forwards calls to the gateway."""
 
 from __future__ import annotations
 
@@ -20,74 +20,78 @@ from ...catalog.result import Content, Result
 
 
 class ToolBackend(Protocol):
-    """What a surface needs of the gateway behind it."""
+    """What lists and runs the tools: the gateway, or a single source."""
 
     async def list_tools(self, context: Context) -> Sequence[types.Tool]:
         """The tools that a client sees now."""
         ...
 
     async def instructions(self, context: Context) -> str:
-        """What a client is told at the start."""
+        """The server instructions for a client."""
         ...
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
-        """From which level on a client wants to hear of log messages."""
+        """Set the lowest level of log messages that a client wants."""
         ...
 
     async def call(self, context: Context, name: str, arguments: dict[str, Any]) -> Result:
-        """The answer to a call."""
+        """Run a tool and return its result."""
         ...
 
 
 class ProxyTool(Tool):
-    """A tool by name; whatever it is, the gateway answers for it."""
+    """A tool that forwards its calls to the backend."""
 
-    def __init__(self, gate: ToolBackend, shown: types.Tool) -> None:
-        super().__init__(name=shown.name, parameters=shown.input_schema)
-        self._gate = gate
-        self._shown = shown
+    def __init__(self, backend: ToolBackend, definition: types.Tool) -> None:
+        super().__init__(name=definition.name, parameters=definition.input_schema)
+        self._backend = backend
+        self._definition = definition
 
     def to_mcp_tool(self, **_: Any) -> types.Tool:
-        """The definition just as the view has it."""
-        return self._shown
+        """The definition exactly as the view has it."""
+        return self._definition
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """Hand the call to the gateway and its answer back, as it is."""
-        return render_tool_result(await self._gate.call(get_context(), self.name, arguments))
+        """Forward the call and return the result unchanged."""
+        return render_tool_result(await self._backend.call(get_context(), self.name, arguments))
 
 
 class ViewProvider(Provider):
-    """The tools of a client's view; any other name is answered too, with what to do instead."""
+    """Provides the tools of a client's view, and forwards calls of any other name too."""
 
-    def __init__(self, gate: ToolBackend) -> None:
+    # FastMCP documents `_list_tools` and `_get_tool` as the methods that a provider overrides.
+
+    def __init__(self, backend: ToolBackend) -> None:
         super().__init__()
-        self._gate = gate
+        self._backend = backend
 
     async def get_tasks(self) -> Sequence[FastMCPComponent]:
-        """None: calls are forwarded, never queued here."""
+        """No background tasks: calls are forwarded at once."""
         return ()
 
     async def _list_tools(self) -> Sequence[Tool]:
-        return [
-            ProxyTool(self._gate, shown) for shown in await self._gate.list_tools(get_context())
-        ]
+        tools = await self._backend.list_tools(get_context())
+        return [ProxyTool(self._backend, definition) for definition in tools]
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:  # noqa: ARG002 -- FastMCP's signature
-        return ProxyTool(self._gate, types.Tool(name=name, input_schema={"type": "object"}))
+        # A name that is not in the view may still be a tool that was found by search, or one whose
+        # server is starting. The backend decides, and explains an unknown name. Its schema is
+        # checked there too, so any object is accepted here.
+        return ProxyTool(self._backend, types.Tool(name=name, input_schema={"type": "object"}))
 
 
 class InstructionsMiddleware(Middleware):
-    """Puts a client's own instructions into the answer to its first request."""
+    """Adds each client's own instructions, and records the log level it asks for."""
 
-    def __init__(self, gate: ToolBackend) -> None:
-        self._gate = gate
+    def __init__(self, backend: ToolBackend) -> None:
+        self._backend = backend
 
     async def on_initialize(
         self,
         context: MiddlewareContext[types.InitializeRequest],
         call_next: CallNext[types.InitializeRequest, types.InitializeResult | None],
     ) -> types.InitializeResult | None:
-        """Greet a client of the handshake generation."""
+        """Add instructions to the first response of a handshake client."""
         return await self._add_instructions(context, await call_next(context))
 
     async def on_discover(
@@ -95,36 +99,37 @@ class InstructionsMiddleware(Middleware):
         context: MiddlewareContext[types.DiscoverRequest],
         call_next: CallNext[types.DiscoverRequest, types.DiscoverResult | dict[str, Any]],
     ) -> types.DiscoverResult | dict[str, Any]:
-        """Greet a client of the stateless generation."""
+        """Add instructions to the first response of a stateless client."""
         return await self._add_instructions(context, await call_next(context))
 
     async def on_request(
         self, context: MiddlewareContext[Any], call_next: CallNext[Any, Any]
     ) -> Any:
-        """Note which log messages a client wants."""
+        """Record the level of `logging/setLevel`."""
         if context.method == "logging/setLevel" and context.fastmcp_context is not None:
             message: Any = context.message
             level = message.get("level") if isinstance(message, dict) else ""  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType] -- raw from the wire
             if level in get_args(types.LoggingLevel):
-                self._gate.set_level(context.fastmcp_context, cast("types.LoggingLevel", level))
+                self._backend.set_level(context.fastmcp_context, cast("types.LoggingLevel", level))
         return await call_next(context)
 
     async def _add_instructions(self, context: MiddlewareContext[Any], result: Any) -> Any:
         if isinstance(result, types.InitializeResult | types.DiscoverResult):
             assert context.fastmcp_context is not None
-            said = await self._gate.instructions(context.fastmcp_context)
-            return result.model_copy(update={"instructions": said or None})
+            text = await self._backend.instructions(context.fastmcp_context)
+            return result.model_copy(update={"instructions": text or None})
         return result
 
 
 def render_tool_result(result: Result) -> ToolResult:
-    """Our result in the protocol's form; what came from a server goes on as it came."""
+    """A result as FastMCP returns it; a server's own result is passed on unchanged."""
     match result.raw:
         case types.CallToolResult() as raw:
             return ToolResult.from_mcp_result(raw)
         case types.InputRequiredResult() as raw:
             return InputRequiredToolResult(raw)
         case types.ErrorData(code=types.MISSING_REQUIRED_CLIENT_CAPABILITY) as error:
+            # A protocol error: it concerns the client, while the model reads tool results.
             raise MCPError.from_error_data(error)
         case _:
             structured: object = result.value if result.structured is not None else None
@@ -137,7 +142,7 @@ def render_tool_result(result: Result) -> ToolResult:
 
 
 def render_content_block(part: Content) -> types.ContentBlock:
-    """One piece of a result as the protocol has it."""
+    """One part of a result as an MCP content block."""
     match part.type:
         case "text":
             return types.TextContent(type="text", text=part.text)

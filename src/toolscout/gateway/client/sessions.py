@@ -1,10 +1,13 @@
-"""Which client a request comes from, which session it belongs to, and where that is stored."""
+"""Who calls, which session the call belongs to, and where that session is stored."""
 
 from __future__ import annotations
 
 import hashlib
 import uuid
+from collections import OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_http_request
@@ -12,56 +15,74 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ...store.contract import Record, Store, StoreLimits
 from ...store.memory import MemoryStore
+from ..setup import AccessRule
 
 SESSION_HEADER = "toolscout-session"
 SESSION_META = "toolscout/session"
-_PROCESS = uuid.uuid4().hex
+# Over stdio one process serves one client, so the process is the session.
+_PROCESS_ID = uuid.uuid4().hex
+# Only this much of an id that a client chose goes into the key.
+_MAX_SESSION_ID = 200
+# Marks the key of a session that no later request can name. RoutingStore keeps these in memory.
+_TRANSIENT_PREFIX = "~"
+_MAX_TRANSIENT_SESSIONS = 256
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A principal and the key of one of its conversations; `is_kept` if there is one to keep.
+    """Who calls, by name, and the key of the session that the call belongs to.
 
-    `owner` is who may take up a call that waits for an answer.
+    `owner` is the only one who may answer a question that a suspended call asked. Without
+    `keeps_session` the key is of this one request.
     """
 
-    principal: str
+    name: str
     session: str
     owner: str
-    is_kept: bool = True
+    keeps_session: bool = True
 
 
-def identify_caller(context: Context, *, fixed: str = "") -> Principal:
-    """Tell callers apart.
+def identify_caller(context: Context, *, fixed_session: str = "") -> Principal:
+    """Find the caller and its session.
 
-    The protocol's own session counts, or an id that the client gives, or the authenticated
-    principal. Keys hold a hash of the principal, so one never reaches another's conversation by
-    knowing its id. A stateless client that gives none of these has no conversation to keep.
+    In this order: an id that the command line or the client gives, the process over stdio, the
+    protocol's own session, the authenticated principal. An anonymous stateless client has none of
+    these, and so no session to return to.
     """
-    principal = current_principal()
-    explicit = fixed or _client_session_id(context)
-    owner = _hash_key(principal, "owner", explicit)
-    if explicit:
-        return Principal(principal, _hash_key(principal, "id", explicit), owner)
+    # Every key is a hash that includes the principal. Knowing another principal's session id
+    # therefore gives no access to that session.
+    name = current_principal()
+    session_id = fixed_session or _client_session_id(context)
+    owner = _hash_key(name, "owner", session_id)
+    if session_id:
+        return Principal(name, _hash_key(name, "id", session_id), owner)
     if context.transport == "stdio":
-        return Principal(principal, _hash_key(principal, "process", _PROCESS), owner)
+        return Principal(name, _hash_key(name, "process", _PROCESS_ID), owner)
     request = context.request_context
+    # From version 2026-07-28 on the protocol is stateless and has no sessions of its own.
     if request is not None and request.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-        return Principal(principal, _hash_key(principal, "protocol", context.session_id), owner)
-    if principal:
-        return Principal(principal, _hash_key(principal, "principal", ""), owner)
-    return Principal("", f"~{uuid.uuid4().hex}", owner, is_kept=False)
+        return Principal(name, _hash_key(name, "protocol", context.session_id), owner)
+    if name:
+        return Principal(name, _hash_key(name, "principal", ""), owner)
+    return Principal("", f"{_TRANSIENT_PREFIX}{uuid.uuid4().hex}", owner, keeps_session=False)
 
 
-def scope_to_rule(caller: Principal, rule: object) -> Principal:
-    """The caller under a rule: what was told under another one belongs to another conversation."""
-    if rule is None or not caller.is_kept:
+def scope_to_rule(caller: Principal, rule: AccessRule | None) -> Principal:
+    """Give the caller a session of its own for each access rule."""
+    # A session remembers tools by name and description. After a policy edit the caller must not
+    # see what it could see before, so another rule means another session.
+    if rule is None or not caller.keeps_session:
         return caller
-    return replace(caller, session=_hash_key(caller.session, "rule", repr(rule)))
+    return replace(caller, session=_hash_key(caller.session, "rule", rule.session_key_text))
 
 
 def is_explicit_listing() -> bool:
-    """Whether a listing is the client's own wish, and not the SDK's look before a call."""
+    """Whether the client itself asked for the tool list."""
+    # The SDK also lists the tools by itself, before it hands a call over HTTP on. The request that
+    # runs is then still the one of the call.
     return _read_header("mcp-method") != "tools/call"
 
 
@@ -77,58 +98,93 @@ def current_principal() -> str:
 def _client_session_id(context: Context) -> str:
     request = context.request_context
     meta = dict(request.meta or {}) if request is not None else {}
-    given = meta.get(SESSION_META) or (
+    session_id = meta.get(SESSION_META) or (
         _read_header(SESSION_HEADER) if context.transport != "stdio" else ""
     )
-    return str(given)[:200] if given else ""
+    return str(session_id)[:_MAX_SESSION_ID] if session_id else ""
 
 
 def _read_header(name: str) -> str:
     try:
         return get_http_request().headers.get(name, "")
-    except RuntimeError:
+    except RuntimeError:  # the request did not come over HTTP
         return ""
 
 
 def _hash_key(principal: str, kind: str, value: str) -> str:
+    # The separator keeps "ab" + "c" apart from "a" + "bc". Ids from JSON may hold half a surrogate
+    # pair, which UTF-8 cannot encode.
     text = "\0".join((principal, kind, value))
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()[:40]
 
 
-_MOST_PASSING = 256
-
-
 class RoutingStore:
-    """A store that forgets ids beginning with `~`, which nobody will ever ask for again."""
+    """A store that keeps transient sessions in memory and all others in the persistent store."""
 
-    def __init__(self, lasting: Store) -> None:
-        self._lasting = lasting
-        self._passing = MemoryStore(limits=StoreLimits(cap=_MOST_PASSING))
+    def __init__(self, persistent: Store) -> None:
+        self._persistent = persistent
+        # Nobody asks for a transient session again: one request needs it, and the next may drop it.
+        self._transient = MemoryStore(limits=StoreLimits(cap=_MAX_TRANSIENT_SESSIONS))
 
     def _store_for(self, key: str) -> Store:
-        return self._passing if key.startswith("~") else self._lasting
+        return self._transient if key.startswith(_TRANSIENT_PREFIX) else self._persistent
 
     def get(self, key: str) -> Record | None:
-        """What is kept under a key."""
+        """The record under a key."""
         return self._store_for(key).get(key)
 
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
-        """Write if the version is still the expected one."""
+        """Write if the stored version is still the expected one."""
         return self._store_for(key).put(key, text, expected=expected)
 
     def delete(self, key: str) -> bool:
-        """Forget a key."""
+        """Delete a record."""
         return self._store_for(key).delete(key)
 
     def expire(self) -> int:
-        """Drop what is too old."""
-        return self._lasting.expire()
+        """Delete records that are too old."""
+        return self._persistent.expire()
 
     def list(self, *, limit: int = 100) -> tuple[Record, ...]:
-        """What lasts, last written first."""
-        return self._lasting.list(limit=limit)
+        """The persistent records, last written first."""
+        return self._persistent.list(limit=limit)
 
     def close(self) -> None:
-        """Close both."""
-        self._passing.close()
-        self._lasting.close()
+        """Close both stores."""
+        self._transient.close()
+        self._persistent.close()
+
+
+class LRUCache(Generic[K, V]):
+    """The most recently used values by key, up to a fixed number."""
+
+    # functools.lru_cache wraps a function; here values are also replaced and listed.
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._values: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, which counts as a use."""
+        if key not in self._values:
+            return None
+        self._values.move_to_end(key)
+        return self._values[key]
+
+    def put(self, key: K, value: V) -> None:
+        """Store a value, and drop the least recently used one if there are too many."""
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._capacity:
+            self._values.popitem(last=False)
+
+    def values(self) -> tuple[V, ...]:
+        """All values, the last used at the end."""
+        return tuple(self._values.values())
+
+    def clear(self) -> None:
+        """Drop all values."""
+        self._values.clear()
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._values

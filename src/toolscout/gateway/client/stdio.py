@@ -1,7 +1,7 @@
-"""The client's end of a pipe: it is over when the client goes, or when the process is told to stop.
+"""Stdin that ends when the client disconnects or when the process receives a signal.
 
-The thread that waits for the next line of stdin hears no signal and cannot be woken. So stdin is
-read by a thread that nobody waits for, and handed on over a socket that can be closed at any time.
+A thread that waits for the next line of stdin cannot be interrupted. So a daemon thread reads
+stdin and copies it into a socket, which can be closed at any time.
 """
 
 from __future__ import annotations
@@ -16,29 +16,33 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
-_CHUNK = 65_536
+_CHUNK_BYTES = 65_536
 
 
 @contextmanager
 def end_stdin_on_signals() -> Generator[None]:
-    """Let SIGINT and SIGTERM end stdin, as if the client had gone; a second one ends all."""
-    before, far = sys.stdin, os.dup(0)
-    inlet, outlet = socket.socketpair()
-    with Path(os.devnull).open() as nothing:  # for whoever else reads stdin
-        os.dup2(nothing.fileno(), 0)
-    Thread(target=_copy_stdin, args=(far, inlet), name="toolscout-stdin", daemon=True).start()
-    sys.stdin = outlet.makefile("r", encoding="utf-8")
+    """Let SIGINT and SIGTERM end stdin, as if the client had disconnected."""
+    original, real_stdin = sys.stdin, os.dup(0)
+    writer, reader = socket.socketpair()
+    # Descriptor 0 becomes /dev/null: nothing else in this process, and no child of it, may take
+    # messages that are meant for the gateway.
+    with Path(os.devnull).open() as devnull:
+        os.dup2(devnull.fileno(), 0)
+    # A daemon, because its last read may never return: it must not keep the process alive.
+    args = (real_stdin, writer)
+    Thread(target=_copy_stdin, args=args, name="toolscout-stdin", daemon=True).start()
+    sys.stdin = reader.makefile("r", encoding="utf-8")
     try:
-        with _handle_signals(inlet):
+        with _handle_signals(writer):
             yield
     finally:
-        sys.stdin = before
-        os.dup2(far, 0)
-        outlet.close()
+        sys.stdin = original
+        os.dup2(real_stdin, 0)
+        reader.close()
 
 
 @contextmanager
-def _handle_signals(inlet: socket.socket) -> Generator[None]:
+def _handle_signals(writer: socket.socket) -> Generator[None]:
     loop = asyncio.get_running_loop()
     signals = (signal.SIGINT, signal.SIGTERM)
 
@@ -47,10 +51,12 @@ def _handle_signals(inlet: socket.socket) -> Generator[None]:
             loop.remove_signal_handler(number)
 
     def stop() -> None:
+        # The first signal stops the gateway in order. A second one then has its default effect
+        # and ends a process that does not stop.
         remove_handlers()
-        _end_stream(inlet)
+        _end_stream(writer)
 
-    with suppress(NotImplementedError):  # Windows ends its processes in other ways
+    with suppress(NotImplementedError):  # Windows has no signal handlers in the event loop
         for number in signals:
             loop.add_signal_handler(number, stop)
     try:
@@ -60,13 +66,14 @@ def _handle_signals(inlet: socket.socket) -> Generator[None]:
             remove_handlers()
 
 
-def _copy_stdin(far: int, inlet: socket.socket) -> None:
+def _copy_stdin(real_stdin: int, writer: socket.socket) -> None:
     with suppress(OSError):
-        while chunk := os.read(far, _CHUNK):
-            inlet.sendall(chunk)
-    _end_stream(inlet)
+        while chunk := os.read(real_stdin, _CHUNK_BYTES):
+            writer.sendall(chunk)
+    _end_stream(writer)
 
 
-def _end_stream(inlet: socket.socket) -> None:
+def _end_stream(writer: socket.socket) -> None:
+    # The reader gets the end of the file after all that was written before.
     with suppress(OSError):
-        inlet.shutdown(socket.SHUT_WR)
+        writer.shutdown(socket.SHUT_WR)

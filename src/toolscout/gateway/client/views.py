@@ -1,4 +1,4 @@
-"""What clients are shown: the view of their conversation, kept until something in it changes."""
+"""The tools and instructions that each client sees, cached until something in them changes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from ...search.engine import Allow
 from ...sources.mcp.wire import clean_definition
 from ...toolbox.session import Session
 from ...toolbox.toolbox import Toolbox
-from ..lru import LRUCache
 from ..operations.savings import Savings
-from .sessions import Principal
+from .sessions import LRUCache, Principal
 
-_MOST = 4_000
-_MOST_TOOLS = 20_000
+_MAX_VIEWS = 4_000
+_MAX_DEFINITIONS = 20_000
 SessionOpener = Callable[[], Awaitable[Session]]
 OriginalLookup = Callable[[str], types.Tool | None]
-"""The definition that a server sent for a tool of the catalog."""
+"""Returns the definition that a server sent for a tool of the catalog."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientView:
-    """One view in the protocol's form, and the state it is the view of."""
+    """A view as MCP definitions, and the state that it was built from."""
 
     tools: tuple[types.Tool, ...]
     instructions: str
@@ -33,94 +32,110 @@ class ClientView:
 
 
 class ViewCache:
-    """Views by conversation; those of clients without one are shared by what they may see."""
+    """Views by session; clients without a session share one view for each access rule."""
 
-    def __init__(self, box: Toolbox, savings: Savings, *, original: OriginalLookup) -> None:
+    def __init__(self, box: Toolbox, savings: Savings, *, get_original: OriginalLookup) -> None:
         self._box = box
-        self._original = original
+        self._get_original = get_original
         self._savings = savings
-        self._views: LRUCache[Hashable, ClientView] = LRUCache(_MOST)
-        self._told: LRUCache[str, ClientView] = LRUCache(_MOST)
-        self._cleaned: LRUCache[str, tuple[types.Tool, types.Tool | None]] = LRUCache(_MOST_TOOLS)
-        self._edition = 0
+        self._views: LRUCache[Hashable, ClientView] = LRUCache(_MAX_VIEWS)
+        # What each client listed last, to tell whether it has to be notified of a change.
+        self._last_listed: LRUCache[str, ClientView] = LRUCache(_MAX_VIEWS)
+        self._cleaned: LRUCache[str, tuple[types.Tool, types.Tool | None]] = LRUCache(
+            _MAX_DEFINITIONS
+        )
+        self._generation = 0
 
     def invalidate(self) -> None:
-        """Make every view anew: what decides on it is no longer what it was."""
-        self._edition += 1
+        """Build every view anew, because the configuration changed."""
+        self._generation += 1
 
     async def get_view(
-        self, caller: Principal, allow: Allow | None, handle: SessionOpener
+        self, caller: Principal, allow: Allow | None, open_session: SessionOpener
     ) -> ClientView:
-        """What a client sees now; looking again costs nothing while nothing has changed."""
-        key: Hashable = caller.session if caller.is_kept else ("passing", allow)
+        """What a client sees now, from the cache if nothing has changed."""
+        keeps_session = caller.keeps_session
+        key: Hashable = caller.session if keeps_session else ("transient", allow)
         known = self._views.get(key)
-        if known is not None and not caller.is_kept and known.state == self._catalog_state:
+        # Without a session nothing is loaded: the view depends on the catalog and the rule alone,
+        # and no session has to be opened to know that it is current.
+        if known is not None and not keeps_session and known.state == self._catalog_state:
             return known
-        opened = await handle()
-        if known is not None and caller.is_kept and known.state == self._view_state(opened):
+        session = await open_session()
+        if known is not None and keeps_session and known.state == self._view_state(session):
             return known
-        shown = self._build_view(opened, is_kept=caller.is_kept)
-        self._views.put(key, shown)
-        return shown
+        view = self._build_view(session, keeps_session=keeps_session)
+        self._views.put(key, view)
+        return view
 
     async def list_tools(
-        self, caller: Principal, allow: Allow | None, handle: SessionOpener, *, is_counted: bool
+        self,
+        caller: Principal,
+        allow: Allow | None,
+        open_session: SessionOpener,
+        *,
+        is_counted: bool,
     ) -> Sequence[types.Tool]:
-        """The tools of it; the first time a client asks, what it was spared is added up."""
-        shown = await self.get_view(caller, allow, handle)
-        if is_counted and caller.session not in self._told:
-            texts = [t.model_dump_json() for t in shown.tools]
+        """The tools that a client sees; its first listing counts towards the savings."""
+        view = await self.get_view(caller, allow, open_session)
+        if is_counted and caller.session not in self._last_listed:
+            texts = [t.model_dump_json() for t in view.tools]
             await self._savings.record_listing(self._box.catalog, texts)
-        if caller.is_kept:
-            self._told.put(caller.session, shown)
-        return shown.tools
+        if caller.keeps_session:
+            self._last_listed.put(caller.session, view)
+        return view.tools
 
-    def has_changed(self, handle: Session) -> bool:
-        """Whether a client's list is no longer what it was last shown; said once."""
-        told = self._told.get(handle.id)
-        if told is None or told.state == self._view_state(handle):
+    def detect_change(self, session: Session) -> bool:
+        """Whether a client's list differs from what it listed last; reports each change once."""
+        last = self._last_listed.get(session.id)
+        if last is None or last.state == self._view_state(session):
             return False
-        now = self._build_view(handle, is_kept=True)
-        self._views.put(handle.id, now)
-        self._told.put(handle.id, now)
-        return now.tools != told.tools
+        now = self._build_view(session, keeps_session=True)
+        self._views.put(session.id, now)
+        # Recorded as listed, so that one change causes one notification, even if the client takes
+        # its time to list again.
+        self._last_listed.put(session.id, now)
+        # The state also changes when a server adds a tool that this list does not show.
+        return now.tools != last.tools
 
-    def _view_state(self, handle: Session) -> Hashable:
-        return (*self._catalog_state, handle.state.loaded, handle.state.roster)
+    def _view_state(self, session: Session) -> Hashable:
+        return (*self._catalog_state, session.state.loaded, session.state.roster)
 
     @property
     def _catalog_state(self) -> tuple[int, int]:
-        return (self._edition, self._box.catalog.version)
+        return (self._generation, self._box.catalog.version)
 
-    def _tool_definition(self, shown: Mapping[str, Any], name: str) -> types.Tool:
-        """A tool as its server defined it, where it came from one; all of its text is cleaned."""
-        tool = types.Tool.model_validate(shown)
-        original = self._original(name)
+    def _tool_definition(self, definition: Mapping[str, Any], name: str) -> types.Tool:
+        """A tool as its server defined it, sanitized, under the name and text of the view."""
+        tool = types.Tool.model_validate(definition)
+        original = self._get_original(name)
         if original is None:
             return tool
         cleaned = self._clean_definition(name, original)
         if cleaned is None:
             return tool
-        kept = {"name": tool.name, "description": tool.description, "title": tool.title}
-        return cleaned.model_copy(update=kept)
+        from_view = {"name": tool.name, "description": tool.description, "title": tool.title}
+        return cleaned.model_copy(update=from_view)
 
     def _clean_definition(self, name: str, original: types.Tool) -> types.Tool | None:
+        # Cleaning walks the whole schema. A server that lists again sends a new object.
         known = self._cleaned.get(name)
         if known is None or known[0] is not original:
             known = (original, clean_definition(original))
             self._cleaned.put(name, known)
         return known[1]
 
-    def _build_view(self, handle: Session, *, is_kept: bool) -> ClientView:
-        view = handle.view("mcp")
+    def _build_view(self, session: Session, *, keeps_session: bool) -> ClientView:
+        view = session.view("mcp")
         search = self._box.profile.tool_for("search")
         tools = [self._tool_definition(tool, view.real_name(tool["name"])) for tool in view.tools]
-        roster = handle.state.roster
+        roster = session.state.roster
         for tool in tools:
+            # The roster is in the instructions too, which not every client passes to its model.
             if search is not None and tool.name == search.name and roster:
                 tool.description = f"{tool.description}\n\nWhat there is:\n{roster}"
         return ClientView(
             tools=tuple(tools),
             instructions=view.instructions,
-            state=self._view_state(handle) if is_kept else self._catalog_state,
+            state=self._view_state(session) if keeps_session else self._catalog_state,
         )

@@ -1,1 +1,1 @@
-"""Importing the servers that other MCP clients have configured."""
+"""Import of servers that other MCP clients have configured."""

@@ -1,4 +1,4 @@
-"""Where MCP clients keep their servers, and what of them can be taken over."""
+"""The MCP clients whose servers can be imported: where their files are, and how to read them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ from ...sources.mcp.config import strip_json_comments
 from .formats import as_list, as_table, convert_entry
 
 FileFormat = Literal["json", "toml"]
+# How the gateway itself appears in a client's file.
 _OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN_COMMANDS = ("toolscout", "toolscout.cli")
+# What an entry relies on that only its client has.
 _CAVEATS = {
     "envFile": "envFile is not taken over: name its variables in env, as ${NAME}, and set them"
     " where the gateway starts.",
     "oauth": "its login is not taken over: log in again with toolscout login.",
 }
+# The keys that the gateway reads, each with its type.
 _ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "command": (str, "a text"),
     "url": (str, "a text"),
@@ -39,7 +42,10 @@ _ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ClientApp:
-    """One client: its name, where its file may be, and the key its servers are under."""
+    """A client: its name, where its files may be, and the key that holds its servers.
+
+    `keys_by_project`: the file also has a table of projects, each with servers of its own.
+    """
 
     name: str
     title: str
@@ -51,7 +57,7 @@ class ClientApp:
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """One server of a client's file, as the gateway reads it; or what is wrong with it."""
+    """One server of a client's file in the gateway's format, or what is wrong with it."""
 
     name: str
     entry: Mapping[str, Any]
@@ -60,17 +66,19 @@ class ServerEntry:
 
 @dataclass(frozen=True, slots=True)
 class _ServerTable:
-    """Servers by name, the project they are for, and which of them the user has switched off."""
+    """Servers by name, the project they belong to, and the names that the user switched off."""
 
     servers: Any
     project: Path | None = None
     off: frozenset[str] = frozenset()
 
 
+# Where desktop applications keep their settings.
 _SUPPORT = {
     "darwin": "~/Library/Application Support",
     "win32": "${APPDATA}",
 }.get(sys.platform, "~/.config")
+# Windsurf's newer files have their own folder, which is ~/.config on macOS too.
 _DEVIN = "${APPDATA}" if sys.platform == "win32" else "~/.config"
 
 CLIENTS: tuple[ClientApp, ...] = (
@@ -110,7 +118,7 @@ CLIENTS: tuple[ClientApp, ...] = (
 
 
 def find_client(name: str) -> ClientApp:
-    """The client of this name."""
+    """The client with this name."""
     for known in CLIENTS:
         if known.name == name:
             return known
@@ -120,34 +128,35 @@ def find_client(name: str) -> ClientApp:
 
 
 def config_files(client: ClientApp, *, home: Path, folder: Path) -> Iterator[Path]:
-    """The client's files that exist, the user's before the project's."""
+    """The existing files of a client, the user's before the project's."""
     seen: set[Path] = set()
     for place in client.places:
         text = os.path.expandvars(place.replace("~/", f"{home}/", 1))
         path = Path(text) if Path(text).is_absolute() else folder / text
+        # In the home folder the project's file is the user's file.
         if path.is_file() and path.resolve() not in seen:
             seen.add(path.resolve())
             yield path
 
 
 def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
-    """A client's file as plain data; comments and trailing commas are allowed in JSON."""
+    """A client's file as plain data; JSON may have comments and trailing commas."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        found: object = (
+        text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
+        data: object = (
             tomllib.loads(text) if kind == "toml" else json.loads(strip_json_comments(text))
         )
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path} cannot be read: {error}.", hint="Mend it, or leave this client out."
         ) from error
-    if not isinstance(found, dict):
+    if not isinstance(data, dict):
         raise ConfigError(f"{path} does not hold an object.")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", data)
 
 
 def servers_key_path(client: ClientApp, path: Path) -> tuple[str, ...]:
-    """Where in a client's file its servers are: in general settings they have a table above."""
+    """The keys that lead to the servers; VS Code's `settings.json` has them under `mcp`."""
     return ("mcp", client.key) if path.name == "settings.json" else (client.key,)
 
 
@@ -164,24 +173,24 @@ def read_entries(
 def _server_tables(
     client: ClientApp, path: Path, *, home: Path, folder: Path
 ) -> Iterator[_ServerTable]:
-    found = read_config_file(path, client.kind)
-    servers: Any = found
+    data = read_config_file(path, client.kind)
+    servers: Any = data
     for key in servers_key_path(client, path):
         servers = as_table(servers).get(key)
-    is_of_project = folder != home and any(path == folder / p for p in client.places)
+    is_project_file = folder != home and any(path == folder / p for p in client.places)
     yield _ServerTable(
         servers,
-        folder if is_of_project else None,
+        folder if is_project_file else None,
         frozenset(_project_opt_outs(home, folder)) if path.name == ".mcp.json" else frozenset(),
     )
     if client.keys_by_project:
-        for place, project in as_table(found.get("projects")).items():
+        for place, project in as_table(data.get("projects")).items():
             off = frozenset(_string_items(as_table(project).get("disabledMcpServers")))
             yield _ServerTable(as_table(project).get(client.key), Path(place), off)
 
 
 def _project_opt_outs(home: Path, folder: Path) -> Iterator[str]:
-    """The servers of a project's `.mcp.json` that the user does not want in Claude Code."""
+    """The servers of a project's `.mcp.json` that the user switched off in Claude Code."""
     for path in (
         home / ".claude/settings.json",
         folder / ".claude/settings.json",
@@ -201,29 +210,31 @@ def _string_items(value: object) -> list[str]:
 def _read_entry(client: ClientApp, name: str, entry: object, table: _ServerTable) -> ServerEntry:
     if not isinstance(entry, dict):
         return ServerEntry(name, {}, "its entry is not an object")
-    written = convert_entry(client.name, cast("dict[str, Any]", entry))
-    if flaw := _entry_flaw(written):
-        return ServerEntry(name, written, flaw)
-    if table.project is not None and _has_relative_paths(written, table.project):
-        written.setdefault("cwd", str(table.project))
+    converted = convert_entry(client.name, cast("dict[str, Any]", entry))
+    if flaw := _entry_flaw(converted):
+        return ServerEntry(name, converted, flaw)
+    # A client starts a project's servers in the project's folder. The gateway runs elsewhere.
+    if table.project is not None and _has_relative_paths(converted, table.project):
+        converted.setdefault("cwd", str(table.project))
     if name in table.off:
-        written["disabled"] = True
-    return ServerEntry(name, written)
+        converted["disabled"] = True
+    return ServerEntry(name, converted)
 
 
 def _entry_flaw(entry: Mapping[str, Any]) -> str:
-    """Why no gateway could use an entry, however it is reached."""
-    for key, (shape, must) in _ENTRY_TYPES.items():
-        if entry.get(key) is not None and not isinstance(entry[key], shape):
-            return f"its {key!r} is not {must}"
+    """Why the gateway could not use an entry; empty if it could."""
+    for key, (expected, description) in _ENTRY_TYPES.items():
+        if entry.get(key) is not None and not isinstance(entry[key], expected):
+            return f"its {key!r} is not {description}"
     if not any(entry.get(key) for key in ("command", "url", "serverUrl", "httpUrl")):
         return "it has neither a command nor a url"
     return ""
 
 
 def _has_relative_paths(entry: Mapping[str, Any], folder: Path) -> bool:
-    """Whether a command names files from where its client starts it: in the project's folder."""
+    """Whether a command or its arguments are paths relative to the project's folder."""
     command = str(entry.get("command") or "")
+    # A command without a slash is looked up in PATH.
     words = [command if "/" in command else "", *map(str, entry.get("args") or ())]
     return any(
         w.startswith(("./", "../")) or (w and not w.startswith("-") and _exists_in(folder, w))
@@ -239,10 +250,10 @@ def _exists_in(folder: Path, word: str) -> bool:
 
 
 def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
-    """Whether an entry is the gateway itself: its command, its address, or a bridge to that."""
+    """Whether an entry is the gateway itself: its command, its address, or a bridge to it."""
     args = [str(arg) for arg in entry.get("args") or ()]
     words = [Path(str(entry.get("command", ""))).stem, *args]
-    # Started by itself, or through uvx, pipx, python -m and the like.
+    # Started directly, or through uvx, pipx, python -m and the like.
     if any(a in _OWN_COMMANDS and b == "serve" for a, b in pairwise(words)):
         return True
     urls = [str(entry[key]) for key in ("url", "serverUrl", "httpUrl") if entry.get(key)]
@@ -254,5 +265,5 @@ def _is_own_url(text: str) -> bool:
 
 
 def import_caveats(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What an entry relies on that only its client has, and what to do about it."""
+    """What of an entry is not imported, and what to do about it."""
     yield from (remedy for key, remedy in _CAVEATS.items() if entry.get(key))

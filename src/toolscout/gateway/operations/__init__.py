@@ -1,1 +1,1 @@
-"""Running the gateway: audit, health, checks, reloads, savings."""
+"""Operations of the gateway: audit log, health, checks, reloads, savings."""

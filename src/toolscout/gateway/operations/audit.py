@@ -1,4 +1,4 @@
-"""Who called what, and how it went: one JSON line a call, with the arguments' shape alone."""
+"""Audit log: one JSON line per call, with the shape of the arguments but not their values."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from threading import Lock
 from typing import Any, cast
 
 log = logging.getLogger(__name__)
-_DEEPEST = 3
-_WIDEST = 30
+_MAX_DEPTH = 3
+_MAX_KEYS = 30
+_MAX_KEY_LENGTH = 60
 
 
 class AuditLog:
-    """An append-only file that its owner alone reads; without a path nothing is written."""
+    """An append-only file that only its owner can read; without a path nothing is written."""
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
         self.path = path
@@ -26,7 +27,7 @@ class AuditLog:
         self.is_failing = False
 
     def write(self, **facts: Any) -> None:
-        """Write one line; a log that cannot be written is reported and stops no call."""
+        """Append one line; a log that cannot be written is reported and stops no call."""
         if self.path is None:
             return
         row = {"time": round(self._clock(), 3), **facts}
@@ -34,18 +35,22 @@ class AuditLog:
         try:
             with self._lock:
                 self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                # O_APPEND keeps the lines of several gateways apart. Opening the file for each line
+                # lets log rotation move it away at any time.
                 descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
                 with os.fdopen(descriptor, "a", encoding="utf-8", errors="replace") as file:
                     file.write(line + "\n")
             self.is_failing = False
         except OSError as error:
+            # Logged once; `/health` shows it for as long as it lasts.
             if not self.is_failing:
                 log.warning("The audit log %s cannot be written: %s", self.path, error)
             self.is_failing = True
 
 
 def shape(value: object, *, depth: int = 0) -> Any:
-    """The form of a value without its content: keys, kinds, and how long."""
+    """A value without its content: keys, types and lengths."""
+    # Arguments may hold secrets and personal data, which a log must not keep.
     match value:
         case None:
             return "null"
@@ -56,6 +61,7 @@ def shape(value: object, *, depth: int = 0) -> Any:
         case str():
             return f"text({len(value)})"
         case list():
+            # Lists are mostly uniform: the first item stands for all.
             items = cast("list[object]", value)
             return [shape(items[0], depth=depth + 1), len(items)] if items else []
         case dict():
@@ -65,9 +71,10 @@ def shape(value: object, *, depth: int = 0) -> Any:
 
 
 def _object_shape(value: Mapping[str, object], depth: int) -> Any:
-    if depth >= _DEEPEST:
+    if depth >= _MAX_DEPTH:
         return f"object({len(value)})"
-    shown = {str(k)[:60]: shape(v, depth=depth + 1) for k, v in list(value.items())[:_WIDEST]}
-    if len(value) > _WIDEST:
-        shown["…"] = f"{len(value) - _WIDEST} more"
-    return shown
+    first = list(value.items())[:_MAX_KEYS]
+    shapes = {str(k)[:_MAX_KEY_LENGTH]: shape(v, depth=depth + 1) for k, v in first}
+    if len(value) > _MAX_KEYS:
+        shapes["…"] = f"{len(value) - _MAX_KEYS} more"
+    return shapes

@@ -1,11 +1,11 @@
-"""Check every server before anything relies on it: what works, what does not, and why."""
+"""`toolscout check`: connect to every server and report what works, what does not, and why."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
 from jsonschema import Draft202012Validator, SchemaError
@@ -24,24 +24,25 @@ from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
 from ...sources.mcp.oauth_tokens import GrantStore
 from ...sources.mcp.servers import Server
-from ...sources.mcp.wire import MCPToolDefinition, dump_definition
+from ...sources.mcp.wire import MCPToolDefinition
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...tokens import TokenCounter, default_counter
 from ..setup import Setup
-from ..upstream.identity import ServerIdentity
-from ..upstream.pinned_source import find_shadows
-from ..upstream.pins import PinLedger, PinStore, ToolOffer
+from ..upstream.pin_store import PinStore, ServerIdentity
+from ..upstream.pinned_source import build_offers, find_shadows
 from .reload import GatewayProcesses
 from .savings import Savings, catalog_tokens
 
-# Where a schema stands that is asked about the very same value, so that a circle never ends.
+# Keywords whose schemas apply to the same value as the schema around them. A reference cycle that
+# passes only through these never ends; one through `properties` or `items` ends with the data.
 _SAME_VALUE_KEYWORDS = ("not", "if", "then", "else")
 _SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+# Below these stands data, where "$ref" is an ordinary key.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "example", "examples"})
 
 
 def find_schema_flaws(schema: dict[str, Any]) -> Iterator[str]:
-    """Each reason why arguments could not be checked against a schema."""
+    """The reasons why arguments cannot be validated against a schema."""
     try:
         validator_for(schema, default=Draft202012Validator).check_schema(schema)
     except SchemaError as error:
@@ -57,24 +58,25 @@ def find_schema_flaws(schema: dict[str, Any]) -> Iterator[str]:
 
 
 class _SchemaReferences:
-    """The references of one schema, each followed to what it names."""
+    """Follows the references of one schema."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         specification = specification_with(str(schema.get("$schema", "")), default=DRAFT202012)
         resource = cast("Resource[Any]", Resource(schema, specification))
+        # Without a retriever, the registry never fetches a remote reference.
         registry: Registry[Any] = Registry()
         self._resolver = registry.with_resource("", resource).resolver("")
-        self._ended: set[int] = set()
+        self._acyclic: set[int] = set()  # ids of the nodes that were checked already
 
     def find_broken(self) -> Iterator[str]:
-        """Those that lead nowhere, or back to themselves; each told once."""
-        told: set[str] = set()
+        """The references that cannot be resolved or lead back to themselves, each once."""
+        seen: set[str] = set()
         for node in _iter_schemas(self._schema):
-            said = self._reference_flaw(node)
-            if said and said not in told:
-                told.add(said)
-                yield said
+            flaw = self._reference_flaw(node)
+            if flaw and flaw not in seen:
+                seen.add(flaw)
+                yield flaw
 
     def _reference_flaw(self, node: Mapping[str, Any]) -> str:
         reference = node.get("$ref")
@@ -93,15 +95,15 @@ class _SchemaReferences:
             return None
 
     def _is_circular(self, node: Any, above: frozenset[int]) -> bool:
-        if not isinstance(node, dict) or id(cast("object", node)) in self._ended:
+        if not isinstance(node, dict) or id(cast("object", node)) in self._acyclic:
             return False
         if id(cast("object", node)) in above:
             return True
-        table = cast("dict[str, Any]", node)
-        above |= {id(table)}
-        if any(self._is_circular(inner, above) for inner in self._same_value_schemas(table)):
+        schema = cast("dict[str, Any]", node)
+        above |= {id(schema)}
+        if any(self._is_circular(inner, above) for inner in self._same_value_schemas(schema)):
             return True
-        self._ended.add(id(table))
+        self._acyclic.add(id(schema))
         return False
 
     def _same_value_schemas(self, node: Mapping[str, Any]) -> Iterator[Any]:
@@ -113,7 +115,7 @@ class _SchemaReferences:
 
 
 def _iter_schemas(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in a schema, but for those that are data."""
+    """Every object in a schema, except those that are data."""
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
         yield table
@@ -132,7 +134,7 @@ EXIT_CODES: Mapping[Verdict, int] = {"ready": 0, "degraded": 10, "blocked": 11}
 
 @dataclass(frozen=True, slots=True)
 class ServerCheck:
-    """One server, looked at."""
+    """The result for one server or API."""
 
     server: str
     status: ServerStatus
@@ -148,13 +150,13 @@ class ServerCheck:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether everything it offers can be used."""
+        """Whether everything that it offers can be used."""
         return self.status in ("ready", "disabled") and not self.held and not self.problems
 
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
-    """All servers, what their tools cost, and what is shown in place of them."""
+    """The result for all servers, and the token costs of their tools and of what clients see."""
 
     servers: tuple[ServerCheck, ...]
     warnings: tuple[str, ...]
@@ -166,40 +168,41 @@ class CheckReport:
 
     @property
     def verdict(self) -> Verdict:
-        """Ready if all is well, blocked if no tool can be used at all."""
+        """`ready` without problems, `blocked` if no tool can be used, else `degraded`."""
         if not self.tools:
             return "blocked"
         is_well = all(s.is_healthy for s in self.servers) and not self.warnings
         return "ready" if is_well else "degraded"
 
     def row(self) -> dict[str, Any]:
-        """The same as plain JSON."""
+        """The report as JSON data."""
         return {"status": self.verdict, **asdict(self)}
 
 
 async def check_servers(setup: Setup) -> CheckReport:
-    """Connect to every server at once and judge what it offers; looking approves nothing."""
+    """Check all servers and APIs in parallel; nothing is approved or written."""
     config = setup.config
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
     grants = GrantStore.of(config)
     sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
-    reading = asyncio.gather(*(_check_api(api) for api in setup.apis))
+    api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:
-        looks = await asyncio.gather(*(_check_server(s) for s in sources))
-        judged = [
-            _compare_with_pins(look, source, sources, pins, setup)
-            for look, source in zip(looks, sources, strict=True)
+        checks = await asyncio.gather(*(_check_server(s) for s in sources))
+        # After all servers are listed: a tool may shadow one of any other server.
+        compared = [
+            _compare_with_pins(check, source, sources, pins, setup)
+            for check, source in zip(checks, sources, strict=True)
         ]
     finally:
         await asyncio.gather(*(s.close() for s in sources))
-    read = await reading
-    tools = [*(d.tool for j in judged for d in j[1]), *(t for _, found in read for t in found)]
-    return _build_report([*(j[0] for j in judged), *(look for look, _ in read)], tools, setup)
+    api_checks = await api_task
+    tools = [tool for _, offered in (*compared, *api_checks) for tool in offered]
+    return _build_report([check for check, _ in (*compared, *api_checks)], tools, setup)
 
 
 async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
-    """An API is as well as its document; nothing is asked of the API itself."""
+    """Check the document of an API; no request is sent to the API itself."""
     if api.problem:
         return ServerCheck(api.name, "misconfigured", api.problem), ()
     started = time.perf_counter()
@@ -212,7 +215,7 @@ async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
     finally:
         await source.close()
     took_ms = round((time.perf_counter() - started) * 1_000, 1)
-    look = ServerCheck(
+    check = ServerCheck(
         api.name,
         "ready",
         place=place,
@@ -221,7 +224,7 @@ async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
         problems=(*source.problems, *(p for t in tools for p in _schema_problems(t.local_name, t))),
         took_ms=took_ms,
     )
-    return look, tools
+    return check, tools
 
 
 async def _check_server(source: MCPSource) -> ServerCheck:
@@ -259,48 +262,32 @@ def _definition_problems(server: Server, definitions: Iterable[MCPToolDefinition
 
 
 def _schema_problems(name: str, tool: Tool) -> Iterator[str]:
-    """Why calls of a tool would be refused, whatever their arguments."""
+    """Why calls of a tool would be refused whatever their arguments are."""
     for flaw in find_schema_flaws(tool.parameters.value):
         yield f"{name!r} cannot be relied on: its schema {flaw}"
 
 
 def _compare_with_pins(
-    look: ServerCheck, source: MCPSource, sources: Sequence[MCPSource], pins: PinStore, setup: Setup
-) -> tuple[ServerCheck, list[MCPToolDefinition]]:
+    check: ServerCheck,
+    source: MCPSource,
+    sources: Sequence[MCPSource],
+    pins: PinStore,
+    setup: Setup,
+) -> tuple[ServerCheck, Sequence[Tool]]:
+    """Add the tools that a gateway would hold, and return those that it would not."""
     definitions = source.definitions
-    if look.status != "ready":
-        return look, []
+    if check.status != "ready":
+        return check, ()
     try:
         ledger = pins.ledger_for(ServerIdentity.of(source.server))
     except StoreError as error:
-        return _replace_fields(look, problems=(*look.problems, str(error)), held={}), []
-    met = ledger.record_offers(
-        _tool_offers(source, sources, setup), trusts_first=_trusts_first(setup, ledger)
-    )
-    held = {p.tool: p.note or p.standing for p in met.pins_on_hold if p.tool in definitions}
-    open_ones = [d for d in definitions.values() if d.local not in held]
-    return _replace_fields(look, held=held), open_ones
-
-
-def _replace_fields(look: ServerCheck, **changes: Any) -> ServerCheck:
-    return ServerCheck(**{**{n: getattr(look, n) for n in look.__dataclass_fields__}, **changes})
-
-
-def _trusts_first(setup: Setup, ledger: PinLedger) -> bool:
-    return not setup.options.require_approval and not ledger.is_known
-
-
-def _tool_offers(
-    source: MCPSource, sources: Sequence[MCPSource], setup: Setup
-) -> Iterator[ToolOffer]:
-    borrowed = find_shadows(source, sources, setup.own_tool_names)
-    for definition in source.definitions.values():
-        yield ToolOffer(
-            definition.local,
-            definition.digest,
-            dump_definition(definition.raw),
-            shadows=borrowed.get(definition.local, ""),
-        )
+        return replace(check, problems=(*check.problems, str(error)), held={}), ()
+    # The new ledger is only looked at. Saving it would approve a server on first contact.
+    offers = build_offers(definitions, find_shadows(source, sources, setup.own_tool_names))
+    compared = ledger.record_offers(offers, trusts_first=not setup.options.require_approval)
+    held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}
+    available = [d.tool for d in definitions.values() if d.local not in held]
+    return replace(check, held=held), available
 
 
 def _build_report(
@@ -309,7 +296,7 @@ def _build_report(
     counter = default_counter()
     catalog = Catalog(tools)
     folder = setup.config.state_folder
-    saved = Savings(folder / "savings.json", counter).total
+    tokens_saved = Savings(folder / "savings.json", counter).total
     return CheckReport(
         servers=tuple(servers),
         warnings=(
@@ -320,10 +307,10 @@ def _build_report(
         counter=counter.name,
         tokens_everything=catalog_tokens(catalog, counter),
         tokens_shown=_view_tokens(catalog, setup, counter),
-        tokens_saved=saved,
+        tokens_saved=tokens_saved,
     )
 
 
 def _view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:
-    seen = view(setup.profile, catalog, SessionState("check"), target="mcp")
-    return counter.count(seen.text) + counter.count(seen.instructions)
+    first_view = view(setup.profile, catalog, SessionState("check"), target="mcp")
+    return counter.count(first_view.text) + counter.count(first_view.instructions)

@@ -1,4 +1,4 @@
-"""Answer `GET /health` and `GET /metrics`: for people, for probes and for Prometheus."""
+"""Health and metrics over HTTP: `/health`, `/health/live` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -6,43 +6,85 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from fastmcp.server.server import FastMCP
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
 from ...sources.mcp.mcp_source import ServerState
 from ...telemetry.prometheus import UP_STATUSES
 from ..gateway import Gateway
 
+_UNAVAILABLE = 503
+_UNAUTHORISED = 401
+# Probes and load balancers have no token. They get this much and no names of servers.
+_PUBLIC_FIELDS = ("status", "live", "ready")
+
+
+def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
+    """Serve health and metrics beside the MCP endpoint."""
+
+    # FastMCP authenticates only its own endpoint, so these routes check the token themselves.
+    async def is_authenticated(request: Request) -> bool:
+        if app.auth is None:
+            return True
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        return scheme.lower() == "bearer" and await app.auth.verify_token(token) is not None
+
+    @app.custom_route("/health", ["GET"])
+    async def get_health(request: Request) -> Response:
+        report = health_report(gateway)
+        report["parts"] = (await gateway.box.health()).to_dict()["parts"]
+        if not await is_authenticated(request):
+            report = {key: report[key] for key in _PUBLIC_FIELDS}
+        return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
+
+    @app.custom_route("/health/live", ["GET"])
+    async def get_liveness(_: Request) -> Response:
+        return PlainTextResponse("live")
+
+    @app.custom_route("/metrics", ["GET"])
+    async def get_metrics(request: Request) -> Response:
+        if not await is_authenticated(request):
+            return PlainTextResponse("Say who you are.", status_code=_UNAUTHORISED)
+        return PlainTextResponse(render_metrics(gateway))
+
+    _ = (get_health, get_liveness, get_metrics)
+
 
 def health_report(gateway: Gateway) -> dict[str, Any]:
-    """The answer to `GET /health`."""
+    """The body of `GET /health`, but for the toolbox's own parts."""
     held = {name: len(s.ledger.pins_on_hold) for name, s in gateway.upstreams.sources.items()}
-    found = _upstreams_report(
+    report = _upstreams_report(
         gateway.upstreams.states(),
         is_ready=gateway.is_ready,
         tools=len(gateway.box.catalog),
         held=held,
     )
-    found["tokens_saved"] = gateway.savings.total
-    problems = [gateway.complaint] if gateway.complaint else []
+    report["tokens_saved"] = gateway.savings.total
+    problems = [gateway.problem] if gateway.problem else []
+    # Problems of MCP servers are in their own entries; APIs have no entry.
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
     problems += ["The audit log cannot be written."] if gateway.audit.is_failing else []
     if problems:
-        found |= {"status": "degraded", "problems": problems}
-    return found
+        report |= {"status": "degraded", "problems": problems}
+    return report
 
 
 def render_metrics(gateway: Gateway) -> str:
-    """The same in figures."""
+    """The body of `GET /metrics`, in Prometheus' text format."""
     gauges = {"tools": len(gateway.box.catalog), "tokens_saved": gateway.savings.total}
     servers = [(state.server, state.status) for state in gateway.upstreams.states()]
-    return gateway.meters.render(servers, gauges)
+    return gateway.metrics.render(servers, gauges)
 
 
 def _upstreams_report(
     states: Iterable[ServerState], *, is_ready: bool, tools: int, held: Mapping[str, int]
 ) -> dict[str, Any]:
-    """The answer to `GET /health`: `status` is for people, `live` and `ready` for probes."""
     servers = {s.server: _server_report(s, held.get(s.server, 0)) for s in states}
     is_well = all(s["status"] in UP_STATUSES and not s["held"] for s in servers.values())
+    # `status` is for people; `live` and `ready` are for probes. A broken server degrades the
+    # status but not readiness, because the others can still be used.
     return {
         "status": ("ok" if is_well else "degraded") if is_ready else "starting",
         "live": True,
@@ -53,5 +95,6 @@ def _upstreams_report(
 
 
 def _server_report(state: ServerState, held: int) -> dict[str, Any]:
+    # Empty fields are left out, except those that a reader expects in every entry.
     row = {k: v for k, v in asdict(state).items() if k != "server" and v not in ("", 0, 0.0, ())}
     return {**row, "status": state.status, "tools": state.tools, "held": held}

@@ -1,4 +1,4 @@
-"""Follow edits of the configuration and of pins while the gateway runs."""
+"""Apply edits of the configuration and of pins while the gateway runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..setup import Setup
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
+# Settings that are used once, when the gateway starts, by the name that users read.
 _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.profile (to or from everything)": lambda s: s.shows_everything,
     "gateway.large_outputs": lambda s: s.options.large_outputs,
@@ -30,7 +31,8 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
 
 
 def hash_fixed_settings(setup: Setup) -> Mapping[str, str]:
-    """What a gateway keeps from its start to its end, each as a hash."""
+    """A hash of each setting that a running gateway cannot change."""
+    # Hashes, because they are written to disk and the settings hold secrets.
     return {
         name: hashlib.sha256(repr(value(setup)).encode()).hexdigest()
         for name, value in _FIXED_SETTINGS.items()
@@ -38,34 +40,38 @@ def hash_fixed_settings(setup: Setup) -> Mapping[str, str]:
 
 
 def settings_needing_restart(before: Mapping[str, str], setup: Setup) -> tuple[str, ...]:
-    """Which settings are not what they were at the start, and so wait for the next one."""
+    """The settings that differ from those at the start, and need a restart to take effect."""
+    # The record of an older version may lack a setting. Nothing can be said about that one.
     return tuple(
         name for name, now in hash_fixed_settings(setup).items() if before.get(name, now) != now
     )
 
 
 class GatewayProcesses:
-    """Which gateways run over a state folder, and what each was started with."""
+    """The running gateways of a state folder, and the settings each was started with."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def register(self, setup: Setup) -> None:
-        """Note that this process serves a configuration; a folder that is full costs a hint."""
+        """Record that this process serves a configuration."""
         record = {"config": str(setup.path.resolve()), "fixed": hash_fixed_settings(setup)}
+        # Without the record `toolscout check` only misses a warning, so a full disk is no reason
+        # not to start.
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.write_text(json.dumps(record), encoding="utf-8")
 
     def unregister(self) -> None:
-        """This process serves no more."""
+        """Remove the record of this process."""
         with suppress(OSError):
             self._path.unlink()
 
     def restart_warnings(self, setup: Setup) -> Iterator[str]:
-        """For every process that serves this configuration: which edits it has not followed."""
+        """For every process that serves this configuration: which edits need a restart."""
         for path in sorted(self._folder.glob("*.json")):
             record = _read_record(path)
+            # A process that was killed leaves its record behind.
             if record.get("config") != str(setup.path.resolve()) or not _is_alive(path.stem):
                 continue
             started = cast("Mapping[str, str]", record.get("fixed", {}))
@@ -82,16 +88,16 @@ class GatewayProcesses:
 
 def _read_record(path: Path) -> Mapping[str, object]:
     try:
-        found: object = json.loads(path.read_text(encoding="utf-8"))
+        record: object = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return cast("Mapping[str, object]", found) if isinstance(found, dict) else {}
+    return cast("Mapping[str, object]", record) if isinstance(record, dict) else {}
 
 
 def _is_alive(pid: str) -> bool:
     try:
-        os.kill(int(pid), 0)
-    except PermissionError:
+        os.kill(int(pid), 0)  # signal 0 only checks that the process exists
+    except PermissionError:  # it does, and belongs to another user
         return True
     except (OSError, ValueError):
         return False
@@ -99,28 +105,29 @@ def _is_alive(pid: str) -> bool:
 
 
 class Reloadable(Protocol):
-    """A gateway, as far as following edits needs to know it."""
+    """What `watch_config` needs of a gateway, without importing it: it imports this module."""
 
     setup: Setup
-    complaint: str
+    problem: str
 
     async def apply(self, setup: Setup) -> None:
         """Use an edited configuration."""
         ...
 
     async def recheck_pins(self) -> None:
-        """Follow pins that somebody approved or revoked."""
+        """Apply pins that were approved or revoked."""
         ...
 
-    def report_problem(self, about: str) -> None:
+    def report_problem(self, problem: str) -> None:
         """Remember what is wrong."""
         ...
 
 
 async def watch_config(
-    gateway: Reloadable, again: Callable[[], Setup], *, every_seconds: float = POLL_SECONDS
+    gateway: Reloadable, read_setup: Callable[[], Setup], *, every_seconds: float = POLL_SECONDS
 ) -> None:
-    """Apply edits as they come; one that cannot be used is told, and the old one stays."""
+    """Apply every edit; one that cannot be used is reported, and the old configuration stays."""
+    # Polling needs no extra package, and one stat() per second costs nothing.
     stamp = _file_stamp(gateway.setup.path)
     while True:
         await asyncio.sleep(every_seconds)
@@ -130,19 +137,20 @@ async def watch_config(
         if now != stamp:
             stamp = now
             with _report_errors(gateway, "The edited configuration is not used"):
-                await gateway.apply(again())
+                await gateway.apply(read_setup())
 
 
 @contextmanager
 def _report_errors(gateway: Reloadable, what: str) -> Generator[None]:
-    """Say what went wrong, once, and go on: whoever watches must outlive every edit."""
     try:
         yield
+    # Any error: an edit that ended the watcher would leave all later edits without effect.
     except Exception as error:
         is_ours = isinstance(error, ToolscoutError)
-        # The words of another library's error may hold a part of the file, and so a secret.
+        # The message of another library may quote a part of the file, and so a secret.
         why = str(error) if is_ours else f"It cannot be read: {type(error).__name__}."
-        if why != gateway.complaint:
+        # The watcher comes back every second. Each problem is logged once.
+        if why != gateway.problem:
             log.warning("%s: %s", what, why)
             log.debug("%s", what, exc_info=not is_ours)
         gateway.report_problem(why)

@@ -1,4 +1,4 @@
-"""How many tokens clients did not have to carry: a running total that outlives the process."""
+"""How many tokens the gateway saved its clients: a running total that survives restarts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pathlib import Path
 from ...catalog.catalog import Catalog
 from ...tokens import TokenCounter
 
-_EVERY = 20
+# The total is written after this many changes, and on shutdown.
+_SAVE_INTERVAL = 20
 
 
 class Savings:
-    """Adds up, once a conversation, what all definitions cost less what was shown instead.
+    """Adds up, once per session, the cost of all definitions less the cost of those shown.
 
-    What searches answer is taken off again, so the total is what was really saved at the first
-    request of each conversation; every further request saves the same once more.
+    The cost of search results is subtracted. The total is what was saved at the first request of
+    each session; every further request to the model saves the same again, which is not counted.
     """
 
     def __init__(self, path: Path | None, counter: TokenCounter) -> None:
@@ -26,29 +27,30 @@ class Savings:
         self._counter = counter
         self._total = _read_total(path)
         self._unwritten = 0
-        self._costs: tuple[str, int] = ("", 0)
+        self._catalog_costs: tuple[str, int] = ("", 0)  # fingerprint and tokens of the last catalog
 
     @property
     def total(self) -> int:
-        """Tokens saved so far, in all runs."""
+        """Tokens saved so far, over all runs."""
         return self._total
 
-    async def record_listing(self, catalog: Catalog, shown: Iterable[str]) -> int:
-        """A conversation began with these definitions in place of all of them."""
+    async def record_listing(self, catalog: Catalog, definitions: Iterable[str]) -> int:
+        """Record that a session began with these definitions instead of the whole catalog."""
         everything = await self._catalog_cost(catalog)
-        cost = sum(self._counter.count(text) for text in shown)
+        cost = sum(self._counter.count(text) for text in definitions)
         saved = max(0, everything - cost)
         self._add(saved)
         return saved
 
     def record_answer(self, text: str) -> None:
-        """A search or a description cost this much."""
+        """Record the text of a search result or description, which costs tokens."""
         self._add(-self._counter.count(text))
 
     def save(self) -> None:
-        """Write the total down."""
+        """Write the total to disk."""
         if self._path is None or not self._unwritten:
             return
+        # A statistic is not worth an error: what cannot be written is tried again later.
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.write_text(json.dumps({"tokens_saved": self._total}), encoding="utf-8")
@@ -57,18 +59,19 @@ class Savings:
     def _add(self, tokens: int) -> None:
         self._total = max(0, self._total + tokens)
         self._unwritten += 1
-        if self._unwritten >= _EVERY:
+        if self._unwritten >= _SAVE_INTERVAL:
             self.save()
 
     async def _catalog_cost(self, catalog: Catalog) -> int:
-        if self._costs[0] != catalog.fingerprint:
+        if self._catalog_costs[0] != catalog.fingerprint:
+            # Counting thousands of definitions takes a while, so it runs in a thread.
             total = await asyncio.to_thread(catalog_tokens, catalog, self._counter)
-            self._costs = (catalog.fingerprint, total)
-        return self._costs[1]
+            self._catalog_costs = (catalog.fingerprint, total)
+        return self._catalog_costs[1]
 
 
 def catalog_tokens(catalog: Catalog, counter: TokenCounter) -> int:
-    """What all definitions of a catalog cost in tokens."""
+    """The tokens of all definitions of a catalog."""
     return sum(counter.count(f"{t.name}\n{t.description}\n{t.parameters.text}") for t in catalog)
 
 

@@ -1,1 +1,1 @@
-"""The side of the gateway that faces MCP servers: starting, pinning, trusting them."""
+"""The upstream side of the gateway: MCP servers, their tools and their pins."""

@@ -1,4 +1,4 @@
-"""The servers of a configuration, kept in step with it: each a pinned source of the toolbox."""
+"""All servers of a configuration as pinned sources: add, replace, remove, start and query them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from ...sources.mcp.oauth_tokens import GrantStore
 from ...sources.mcp.servers import Server
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...toolbox.toolbox import Toolbox
-from ..policies import AccessRule
+from ..setup import AccessRule
+from .pin_store import PinStore
 from .pinned_source import PinnedSource, find_shadows
-from .pins import PinStore
 
 MAX_CONCURRENT_STARTS = 2
-"""How many servers are started at a time when nobody waits for them."""
+"""How many servers start at a time when nobody waits for them."""
 
+# A server that hangs gives its place to the next one after this time; it goes on starting.
 _START_TIMEOUT_SECONDS = 5.0
 
 
 class Upstreams:
-    """Adds, replaces and removes servers while the gateway runs; wakes and describes them."""
+    """The servers of a running gateway; an edit of the configuration changes only some of them."""
 
     def __init__(
         self,
@@ -51,9 +52,10 @@ class Upstreams:
         self._sources: dict[str, PinnedSource] = {}
         self._apis: dict[str, API] = {}
         self.version = 0
-        self._changed: Callable[[str], None] = lambda _: None
+        # Does nothing until attach() connects it to the toolbox.
+        self._notify_changed: Callable[[str], None] = lambda _: None
         self._box: Toolbox | None = None
-        self._joining: dict[str, asyncio.Task[None]] = {}
+        self._admission_tasks: dict[str, asyncio.Task[None]] = {}
         self.content = MCPContentSource(lambda: [s.inner for s in self._sources.values()])
 
     @property
@@ -62,50 +64,53 @@ class Upstreams:
         return self._sources
 
     def states(self) -> tuple[ServerState, ...]:
-        """How each server is right now."""
+        """The current state of each server."""
         return tuple(s.inner.state for s in self._sources.values())
 
     def definition(self, tool: Tool) -> types.Tool | None:
-        """A tool as its server defined it."""
+        """The definition of a tool as its server sent it."""
         source = self._sources.get(tool.server)
-        known = source.inner.definitions.get(tool.local_name) if source else None
-        return known.raw if known else None
+        definition = source.inner.definitions.get(tool.local_name) if source else None
+        return definition.raw if definition else None
 
     def servers_without_listing(self) -> tuple[str, ...]:
-        """The servers whose tools are not known yet."""
+        """The servers that have not listed their tools yet."""
         return tuple(n for n, s in self._sources.items() if s.inner.listing is None)
 
     def absent_servers(self) -> tuple[str, ...]:
-        """The servers that no search looks into yet: not listed, or not taken in so far."""
+        """The servers that a search does not cover yet: not listed, or not in the catalog."""
         return self._absent_among(self._sources)
 
     def absent_servers_for(self, tool: str) -> tuple[str, ...]:
-        """The server that a tool's name begins with, if it is still missing."""
+        """The servers that a tool's name begins with and that are not in the catalog yet."""
         return self._absent_among(
             [n for n in self._sources if tool.startswith(qualify_name(n, ""))]
         )
 
     def _absent_among(self, names: Collection[str]) -> tuple[str, ...]:
-        taken = self._box.catalog.sources if self._box and names else ()
-        return tuple(n for n in names if not self._sources[n].is_covered_by(taken))
+        in_catalog = self._box.catalog.sources if self._box and names else ()
+        return tuple(n for n in names if not self._sources[n].is_covered_by(in_catalog))
 
-    async def wait_for_servers(self, *names: str, patience_seconds: float) -> None:
-        """Wait for missing servers, each as long as it starts and at most so long."""
+    async def wait_for_servers(self, *names: str, timeout_seconds: float) -> None:
+        """Wait until servers have started and are in the catalog, or the time is over."""
         if names:
-            await asyncio.wait([self._admission_task(n) for n in names], timeout=patience_seconds)
+            await asyncio.wait([self._admission_task(n) for n in names], timeout=timeout_seconds)
 
     def _admission_task(self, name: str) -> asyncio.Task[None]:
-        """The one task that takes a server in; it goes on, whoever stops waiting for it."""
-        known = self._joining.get(name)
+        """The task that adds a server to the catalog, shared by all callers that wait for it."""
+        known = self._admission_tasks.get(name)
         if known is not None:
             return known
         assert self._box is not None
         work = self._box.refresh(name)
+        # An empty context: the task outlives the call that started it, and must not find that
+        # call's client in CURRENT_CHANNEL.
         task = asyncio.create_task(work, context=contextvars.Context())
-        self._joining[name] = task
+        self._admission_tasks[name] = task
 
         def on_done(_: asyncio.Task[None]) -> None:
-            del self._joining[name]
+            del self._admission_tasks[name]
+            # The toolbox records a failure itself. Fetching it here keeps asyncio from logging it.
             if not task.cancelled():
                 task.exception()
 
@@ -113,30 +118,31 @@ class Upstreams:
         return task
 
     def server_holding(self, tool: str, allow: AccessRule | None = None) -> str:
-        """The server whose pins hold a tool of this name back, as far as a caller may know."""
+        """The server whose pins hold a tool of this name, if the caller may know the tool."""
         held = ((n, t) for n, s in self._sources.items() for t in s.tools_on_hold())
         return next((n for n, t in held if t.name == tool and (not allow or allow(t))), "")
 
     def count_held_tools(self, allow: AccessRule | None = None) -> int:
-        """How many tools are held back, of those that a caller may know of."""
+        """How many of the tools that the caller may know are held."""
         return sum(not allow or allow(t) for s in self._sources.values() for t in s.tools_on_hold())
 
     def create_sources(
         self, servers: Iterable[Server], apis: Iterable[API] = ()
     ) -> Sequence[Source]:
-        """The sources to open a toolbox with."""
+        """The sources for a new toolbox: servers, APIs, and the servers' prompts and resources."""
         self._sources = {s.name: self._create_source(s) for s in servers if not s.is_disabled}
         self._apis = {api.name: api for api in apis}
         return (*self._sources.values(), *map(OpenAPISource, self._apis.values()), self.content)
 
     def attach(self, box: Toolbox) -> None:
-        """Tell the toolbox from now on when a server lists something else."""
+        """Refresh the toolbox from now on whenever a server's lists change."""
         self._box = box
         loop = asyncio.get_running_loop()
-        tasks: set[asyncio.Task[None]] = set()
+        tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds tasks weakly
 
         async def refresh_catalog(name: str) -> None:
             await box.refresh(name, self.content.name)
+            # A new name on one server may shadow, or stop shadowing, a tool of another.
             await self.refresh_stale_sources(box)
 
         def on_change(name: str) -> None:
@@ -144,17 +150,17 @@ class Upstreams:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
-        self._changed = on_change
+        self._notify_changed = on_change
 
     def update_trust_rules(self, *, reserved: Iterable[str], trusts_first: bool) -> None:
-        """Judge what servers offer by other rules; if they are, all is looked at again."""
+        """Change how offers are judged; a real change makes every comparison with pins stale."""
         names = tuple(reserved) or self._reserved
         if (names, trusts_first) != (self._reserved, self._trusts_first):
             self._reserved, self._trusts_first = names, trusts_first
             self.version += 1
 
     async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
-        """Follow an edited configuration: only what changed is stopped or started."""
+        """Apply an edited configuration: stop and start only what changed."""
         await self._apply_apis({api.name: api for api in apis}, box)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
@@ -183,18 +189,19 @@ class Upstreams:
         self._apis = dict(wanted)
 
     async def refresh_stale_sources(self, box: Toolbox) -> None:
-        """Look again at pins that somebody has changed."""
+        """Refresh the servers whose pins changed, or whose names another server uses now."""
         for name, source in list(self._sources.items()):
+            # A server without a listing has nothing to compare; refreshing would start it.
             if source.is_stale and source.inner.listing is not None:
                 await box.refresh(name)
 
     async def start_all(self) -> None:
-        """Start all servers in the background, a few at a time, so that clients come first."""
-        room = asyncio.Semaphore(MAX_CONCURRENT_STARTS)
+        """Start all servers, a few at a time, so that requests of clients come first."""
+        slots = asyncio.Semaphore(MAX_CONCURRENT_STARTS)
 
         async def start(source: MCPSource) -> None:
-            async with room:
-                await source.start(patience_seconds=_START_TIMEOUT_SECONDS)
+            async with slots:
+                await source.start(timeout_seconds=_START_TIMEOUT_SECONDS)
 
         await asyncio.gather(*(start(s.inner) for s in self._sources.values()))
 
@@ -206,28 +213,28 @@ class Upstreams:
                 source.inner.wake()
 
     def find_shadows(self, source: MCPSource) -> Mapping[str, str]:
-        """Which of a server's tools have a borrowed name."""
-        # All at once: this may run in a thread while servers come and go.
+        """The tools of a server that use another's name, each with whose name it is."""
+        # A copy: this runs in a thread, while the event loop adds and removes servers.
         others = tuple(self._sources.values())
         return find_shadows(source, (s.inner for s in others), self._reserved)
 
     def _on_listing_change(self, source: MCPSource) -> None:
         self.version += 1
-        self._changed(source.name)
+        self._notify_changed(source.name)
 
     def _create_source(self, server: Server) -> PinnedSource:
         inner = MCPSource(
             server,
             listings=self._listings,
             grants=self._grants,
-            changed=self._on_listing_change,
+            on_change=self._on_listing_change,
             sink=self._sink,
-            talks_back=True,
+            forwards_requests=True,
         )
         return PinnedSource(
             inner,
             pins=self._pins,
-            neighbours=self,
+            siblings=self,
             sink=self._sink,
             trusts_first=lambda: self._trusts_first,
         )

@@ -1,4 +1,4 @@
-"""Where vectors come from: `load` reads a setting, each kind has a module of its own."""
+"""Embedders by specification: bundled encoder, ONNX model, OpenAI-compatible endpoint."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .embedder import Embedder, Prompts
 
 KINDS = "none, use, onnx:FOLDER, openai:MODEL@URL"
 
-# A plus may stand in a path, so it joins only where a kind follows.
-_JOINT = re.compile(r"\+(?=\s*(?:none|use)\s*(?:\+|$)|\s*(?:onnx|openai):)")
-# Behind a model's place: `?latin`, `?query=…&passage=…`.
+# A path may contain a plus, so it separates only if a kind follows.
+_SEPARATOR = re.compile(r"\+(?=\s*(?:none|use)\s*(?:\+|$)|\s*(?:onnx|openai):)")
+# After the model's location: `?latin`, `?query=…&passage=…`.
 _OPTION = r"(?:latin|query=[^&]*|passage=[^&]*)"
 _OPTIONS = re.compile(rf"\?({_OPTION}(?:&{_OPTION})*)\Z")
 _ADDRESS = re.compile(r"@(?=https?://)")
 
 
 def load_embedders(spec: str) -> tuple[Embedder, ...]:
-    """The embedders that a setting names; several are joined by `+`."""
+    """Load the embedders of a specification; several are joined by `+`."""
     return tuple(
-        e for part in _JOINT.split(spec) if (e := _load_embedder(part.strip())) is not None
+        e for part in _SEPARATOR.split(spec) if (e := _load_embedder(part.strip())) is not None
     )
 
 
@@ -31,6 +31,7 @@ def _load_embedder(spec: str) -> Embedder | None:
         case "none" | "" if not rest:
             return None
         case "use" if not rest:
+            # Imported when needed: each kind has its own, partly optional, dependencies.
             from .universal_encoder import default_encoder
 
             return default_encoder()
@@ -52,8 +53,8 @@ def _load_onnx(rest: str) -> Embedder:
 def _load_endpoint(rest: str) -> Embedder:
     from .endpoint import EmbeddingsEndpoint
 
-    place, options = _split_options(rest)
-    model, *address = _ADDRESS.split(place, maxsplit=1)
+    location, options = _split_options(rest)
+    model, *address = _ADDRESS.split(location, maxsplit=1)
     return EmbeddingsEndpoint(
         model,
         base_url=address[0] if address else None,
@@ -63,7 +64,7 @@ def _load_endpoint(rest: str) -> Embedder:
 
 
 def _split_options(rest: str) -> tuple[str, dict[str, str]]:
-    """A place, and the options written behind it; a question mark that begins none is its own."""
+    """Split off the options; a question mark without known options is part of the location."""
     found = _OPTIONS.search(rest)
     if found is None:
         return rest, {}

@@ -1,4 +1,4 @@
-"""The seam for vectors: something that turns texts into unit vectors."""
+"""The embedder contract: turns texts into unit vectors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from ...errors import EmbedderError
-
-Floats = npt.NDArray[np.float32]
+from ..arrays import Floats
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of length one; `id` names the model, for caches."""
+    """Turns texts into unit vectors; `id` names the model in caches."""
 
     @property
     def id(self) -> str:
@@ -24,78 +22,81 @@ class Embedder(Protocol):
 
     @property
     def dimensions(self) -> int:
-        """How long a vector is."""
+        """The length of a vector."""
         ...
 
     @property
     def is_latin_only(self) -> bool:
-        """Whether it knows only languages in Latin script, and is not asked about others."""
+        """Whether it knows only languages in Latin script; other texts get less trust."""
         ...
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """One row a text; raises EmbedderError when it cannot."""
+        """One row per text; raises EmbedderError if it fails."""
         ...
 
 
 @runtime_checkable
 class QueryEncoder(Protocol):
-    """An embedder that takes questions otherwise than the texts they are compared with."""
+    """An embedder that encodes queries in another way than the texts they are compared with."""
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
-        """One row a question; somebody waits for it."""
+        """One row per query; called during a search, so it should be quick."""
         ...
 
 
 class CrossLingualEmbedder(Embedder, Protocol):
-    """An embedder to which a word and its translations are nearly the same."""
+    """An embedder that places a word near its translations."""
 
     @property
     def translation_threshold(self) -> float:
-        """The cosine from which on two words may mean the same."""
+        """The lowest cosine at which two words may be translations."""
         ...
 
 
+# hasattr instead of isinstance with a runtime protocol, which reads every property (before Python
+# 3.12): an embedder may load its model to answer `dimensions`.
 def is_cross_lingual(embedder: Embedder) -> TypeGuard[CrossLingualEmbedder]:
-    """Whether an embedder knows words well enough; nothing else of it is looked at."""
+    """Whether an embedder can translate words."""
     return hasattr(embedder, "translation_threshold")
 
 
 class VocabularyEmbedder(Embedder, Protocol):
-    """An embedder that can tell what of a text it knows."""
+    """An embedder that can say which texts and words it knows."""
 
     def legibility(self, text: str) -> float:
-        """How well it reads a text, from 0 to 1: nothing of a script that it never saw."""
+        """How well it reads a text, from 0 to 1; 0 for a script that it does not know."""
         ...
 
     def is_word(self, text: str) -> bool:
-        """Whether it knows a word whole; what it has to spell out may be a slip."""
+        """Whether a word is in its vocabulary; others may be typos."""
         ...
 
 
 def has_vocabulary(embedder: Embedder) -> TypeGuard[VocabularyEmbedder]:
-    """Whether an embedder can tell what it knows; nothing else of it is looked at."""
+    """Whether an embedder can say which words it knows."""
     return hasattr(embedder, "legibility") and hasattr(embedder, "is_word")
 
 
 def legibility(embedder: Embedder, text: str) -> float:
-    """How well an embedder reads a text; whoever cannot tell is trusted with all of it."""
+    """How well an embedder reads a text; 1 for an embedder that cannot say."""
     return embedder.legibility(text) if has_vocabulary(embedder) else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """What a model wants in front of a question and of a text; unset means as its files say."""
+    """The prefixes that a model needs before queries and texts; None means the model's default."""
 
     query: str | None = None
     passage: str | None = None
 
 
 def encode_texts(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = False) -> Floats:
-    """Vectors that can be relied on: a row a text, numbers throughout; anything else is an error.
+    """Encode texts and check the result: one row of finite numbers per text.
 
-    An embedder may be anybody's code, and however it fails, the search goes on without it.
+    An embedder may be custom code. Whatever it raises becomes an EmbedderError, so that the search
+    can go on without it.
     """
-    # Lone surrogates are in no encoding that a model or a wire could take.
+    # Lone surrogates cannot be encoded as UTF-8, which tokenizers and HTTP need.
     texts = [t if t.isascii() else t.encode(errors="replace").decode() for t in texts]
     try:
         if are_queries and isinstance(embedder, QueryEncoder):
@@ -117,13 +118,13 @@ def encode_texts(embedder: Embedder, texts: Sequence[str], *, are_queries: bool 
 
 
 def normalize_rows(rows: Floats) -> Floats:
-    """The rows scaled to length one; a row of zeros, which points nowhere, stays."""
+    """Scale rows to length one; rows of zeros stay as they are."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def dimension_error(name: str, width: int, known: int) -> EmbedderError:
-    """An embedder that sends vectors of another length than before is another model by now."""
+    """The error for vectors of another length than before: the model must have changed."""
     return EmbedderError(
         f"The embedder {name} sends vectors of {width} numbers where it sent {known}.",
         hint="The model behind it has changed: delete the vector cache and start again.",

@@ -1,4 +1,4 @@
-"""The folder of a sentence model: which files it has, and what they say of its use."""
+"""Reads the folder of an ONNX sentence model: its files, pooling, prompts and token limit."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from .embedder import Prompts
 Pooling = Literal["mean", "cls", "max", "lasttoken"]
 
 _POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
-_USUAL_TOKENS = 512
-_MOST_TOKENS = 8_192
+_DEFAULT_MAX_TOKENS = 512
+# Some tokenizers declare 10**30 tokens for "no limit"; larger values than this are ignored.
+_MAX_TOKENS = 8_192
 _LAYOUT = "A model folder has model.onnx (or onnx/model.onnx) and tokenizer.json."
 _SUPPORTED_MODULES = ("Transformer", "Pooling", "Normalize", "Dropout")
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """A model as its files describe it."""
+    """A model as described by its files."""
 
     model: Path
     weights: tuple[Path, ...]
     tokenizer: Path
     pooling: Pooling
-    longest_tokens: int
+    max_tokens: int
     prompts: Prompts
 
     @classmethod
     def read(cls, path: Path) -> ModelFolder:
-        """Look a folder (or a model file in one) over; what is missing is said at once."""
+        """Read a folder, or the folder of a model file; raises ConfigError if a file is missing."""
         path = path.expanduser()
         model = _find_model(path)
         root = next(
@@ -48,7 +49,7 @@ class ModelFolder:
             weights=(model, *beside),
             tokenizer=root / "tokenizer.json",
             pooling=_read_pooling(root),
-            longest_tokens=_read_max_tokens(root),
+            max_tokens=_read_max_tokens(root),
             prompts=_read_prompts(root),
         )
 
@@ -59,6 +60,7 @@ def _find_model(path: Path) -> Path:
     if not path.is_dir():
         raise ConfigError(f"There is no model folder {path}.", hint=_LAYOUT)
     for folder in (path, path / "onnx"):
+        # The shortest name is the plain model; others are quantised or optimised variants.
         found = sorted(folder.glob("model*.onnx"), key=lambda p: (len(p.name), p.name))
         if found:
             return found[0]
@@ -76,11 +78,12 @@ def _candidate_folders(path: Path, model: Path) -> Iterator[Path]:
 
 
 def _read_pooling(root: Path) -> Pooling:
-    """As the model's modules say; the mean over tokens where they say nothing."""
+    """The pooling from the configuration of Sentence Transformers; the mean by default."""
     _reject_extra_modules(root)
     settings = _read_settings(root / "1_Pooling" / "config.json")
-    start = "pooling_mode_"
-    chosen = [k.removeprefix(start) for k, v in settings.items() if k.startswith(start) and v]
+    # Two formats: a flag for each mode ("pooling_mode_cls_token": true), or one name.
+    prefix = "pooling_mode_"
+    chosen = [k.removeprefix(prefix) for k, v in settings.items() if k.startswith(prefix) and v]
     if isinstance(settings.get("pooling_mode"), str):
         chosen = [settings["pooling_mode"]]
     names = [c.removesuffix("_tokens").removesuffix("_token") for c in chosen] or ["mean"]
@@ -98,33 +101,35 @@ def _reject_extra_modules(root: Path) -> None:
     modules = _read_json(root / "modules.json")
     listed = cast("list[object]", modules) if isinstance(modules, list) else []
     kinds = [str(cast("dict[str, Any]", m).get("type")) for m in listed if isinstance(m, dict)]
-    strange = [k for k in kinds if k.rpartition(".")[2] not in _SUPPORTED_MODULES]
-    if strange:
+    unsupported = [k for k in kinds if k.rpartition(".")[2] not in _SUPPORTED_MODULES]
+    if unsupported:
         raise ConfigError(
-            f"The model in {root} has a module {strange[0]}, which is not part of its ONNX file.",
+            f"The model in {root} has a module {unsupported[0]}, which is not part of its ONNX"
+            " file.",
             hint="Export the whole sentence model, with the output sentence_embedding, into a"
             " folder without modules.json.",
         )
 
 
 def _read_max_tokens(root: Path) -> int:
-    """How many tokens the model reads."""
+    """The number of tokens that the model reads."""
+    # From the most to the least specific file.
     for name, key in (
         ("sentence_bert_config.json", "max_seq_length"),
         ("tokenizer_config.json", "model_max_length"),
         ("config.json", "max_position_embeddings"),
     ):
         value = _read_settings(root / name).get(key)
-        if isinstance(value, int) and 0 < value <= _MOST_TOKENS:
+        if isinstance(value, int) and 0 < value <= _MAX_TOKENS:
             return value
-    return _USUAL_TOKENS
+    return _DEFAULT_MAX_TOKENS
 
 
 def _read_prompts(root: Path) -> Prompts:
     settings = _read_settings(root / "config_sentence_transformers.json").get("prompts")
-    given = cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
-    passage = given.get("passage") or given.get("document") or ""
-    return Prompts(str(given.get("query") or ""), str(passage))
+    prompts = cast("dict[str, Any]", settings) if isinstance(settings, dict) else {}
+    passage = prompts.get("passage") or prompts.get("document") or ""
+    return Prompts(str(prompts.get("query") or ""), str(passage))
 
 
 def _read_settings(path: Path) -> dict[str, Any]:

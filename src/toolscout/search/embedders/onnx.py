@@ -1,4 +1,4 @@
-"""Any sentence model in ONNX form on disk, its tokenizer beside it."""
+"""An embedder for any sentence model in ONNX format on disk."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import EmbedderError, require
-from .embedder import Floats, Prompts, normalize_rows
+from ..arrays import Floats
+from .embedder import Prompts, normalize_rows
 from .model_folder import ModelFolder, Pooling
 
-Ints = npt.NDArray[np.int64]
+TokenArray = npt.NDArray[np.int64]
 
 _DEFAULT_PROMPTS = Prompts()
+# Tokenizing takes time; the model reads at most 8,192 tokens of it.
 _MAX_TEXT_CHARS = 20_000
 _BATCH = 16
-_BLOCK = 1 << 20
+_READ_BYTES = 1 << 20
 
 
 class OnnxEncoder:
-    """A model that somebody exported: read from its folder, run on one thread, never downloaded.
+    """An exported model, read from its folder, run on one thread, never downloaded.
 
-    How it pools, how much it reads and what it wants in front of a text are taken from the files
-    beside it; prompts given here come before those.
+    Pooling, token limit and prompts come from the files beside the model; `prompts` overrides them.
     """
 
     def __init__(
@@ -48,67 +49,70 @@ class OnnxEncoder:
 
     @property
     def dimensions(self) -> int:
-        """How long a vector is; a model that does not declare it is asked."""
+        """The length of a vector; found by a test run if the model does not declare it."""
         declared: object = self._model.output.shape[-1]
         return declared if isinstance(declared, int) else self.encode([" "]).shape[1]
 
     def encode(self, texts: Sequence[str]) -> Floats:
-        """One row a text, of length one."""
+        """One unit vector per text."""
         return self._encode_rows([f"{self._passage}{t[:_MAX_TEXT_CHARS]}" for t in texts])
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
-        """The same for questions, where the model wants another prefix for them."""
+        """One unit vector per query, with the model's prefix for queries."""
         return self._encode_rows([f"{self._query}{t[:_MAX_TEXT_CHARS]}" for t in texts])
 
     def _compute_id(self) -> str:
-        """The model's files and every setting that changes its vectors, as one hash."""
-        found = self._folder
-        settings = (found.pooling, found.longest_tokens, self._query, self._passage)
+        """A hash of the model's files and of every setting that changes its vectors."""
+        # The contents, not the path: a model that is replaced in place must not use old vectors.
+        folder = self._folder
+        settings = (folder.pooling, folder.max_tokens, self._query, self._passage)
         digest = hashlib.blake2b(repr(settings).encode(), digest_size=12)
         try:
-            for path in (*found.weights, found.tokenizer):
+            for path in (*folder.weights, folder.tokenizer):
                 with path.open("rb") as file:
-                    while block := file.read(_BLOCK):
+                    while block := file.read(_READ_BYTES):
                         digest.update(block)
         except OSError as error:
-            raise _file_error(found.model, error) from error
+            raise _file_error(folder.model, error) from error
         return f"onnx-{digest.hexdigest()}"
 
     @cached_property
     def _tokenizer(self) -> Any:
-        found = self._folder
+        folder = self._folder
         try:
-            tokenizer = self._tokenizers.Tokenizer.from_file(str(found.tokenizer))
-            tokenizer.no_padding()
-            tokenizer.enable_truncation(max_length=found.longest_tokens)
-        except Exception as error:  # the library raises bare exceptions only
-            raise _file_error(found.tokenizer, error) from error
+            tokenizer = self._tokenizers.Tokenizer.from_file(str(folder.tokenizer))
+            tokenizer.no_padding()  # batches are padded here, to their longest row only
+            tokenizer.enable_truncation(max_length=folder.max_tokens)
+        except Exception as error:  # the library raises plain Exception only
+            raise _file_error(folder.tokenizer, error) from error
         return tokenizer
 
     @cached_property
     def _model(self) -> _OnnxModel:
         options = self._runtime.SessionOptions()
+        # One thread: the caller decides how many cores a search may use.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 4
+        options.log_severity_level = 4  # fatal errors only; the others are raised
         path = self._folder.model
         try:
             session = self._runtime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # a class of its own for each cause, none with a common root
+        except Exception as error:  # one class per cause, without a common base class
             raise _file_error(path, error) from error
         return _OnnxModel(session, self._folder.pooling)
 
     def _encode_rows(self, texts: Sequence[str]) -> Floats:
-        # One text at a time: the library's batches start threads, and forked processes suffer.
-        tokenizer, machine = self._tokenizer, self._model
-        found = [tokenizer.encode(t) for t in texts]
-        order = sorted(range(len(found)), key=lambda i: len(found[i].ids))
+        # Not encode_batch, which starts threads that do not survive a fork.
+        tokenizer, model = self._tokenizer, self._model
+        encodings = [tokenizer.encode(t) for t in texts]
+        # Texts of similar length share a batch, so that little is padded.
+        order = sorted(range(len(encodings)), key=lambda i: len(encodings[i].ids))
         rows: dict[int, Floats] = {}
         for start in range(0, len(order), _BATCH):
-            places = order[start : start + _BATCH]
+            batch = order[start : start + _BATCH]
             try:
-                pooled = machine.run([found[i] for i in places])
+                pooled = model.run([encodings[i] for i in batch])
             except EmbedderError:
                 raise
             except Exception as error:
@@ -116,41 +120,43 @@ class OnnxEncoder:
                     f"The model {self._folder.model.name} failed: {_first_line(error)}.",
                     hint="Export it again with dynamic batch and sequence axes.",
                 ) from error
-            rows |= dict(zip(places, pooled, strict=True))
+            rows |= dict(zip(batch, pooled, strict=True))
         if not rows:
             return np.zeros((0, self.dimensions), np.float32)
-        return normalize_rows(np.stack([rows[i] for i in range(len(found))]))
+        return normalize_rows(np.stack([rows[i] for i in range(len(encodings))]))
 
 
 class _OnnxModel:
-    """A session that has been looked over: which inputs it wants, which output is the sentence."""
+    """An inference session with its inputs checked and its output chosen."""
 
     def __init__(self, session: Any, pooling: Pooling) -> None:
         self._session = session
         self._pooling: Pooling = pooling
         self._inputs = {item.name: item.type for item in session.get_inputs()}
         self.output = self._sentence_output(list(session.get_outputs()))
-        if strange := set(self._inputs) - _TokenBatch.KNOWN:
+        if unknown := set(self._inputs) - _TokenBatch.KNOWN:
             raise EmbedderError(
-                f"The model wants {', '.join(sorted(strange))}, which a text does not have.",
+                f"The model wants {', '.join(sorted(unknown))}, which a text does not have.",
                 hint="Use an export of a sentence encoder: input_ids and attention_mask go in.",
             )
 
     def run(self, encodings: Sequence[Any]) -> Floats:
-        """One row an encoding."""
-        feed = _TokenBatch.of(encodings)
-        given = {n: feed.tensor(n, self._inputs[n]) for n in self._inputs}
-        (found,) = self._session.run([self.output.name], given)
-        values = np.asarray(found, dtype=np.float32)
-        return values if values.ndim == 2 else _pool(values, feed.mask, self._pooling)
+        """One row per tokenized text."""
+        batch = _TokenBatch.of(encodings)
+        inputs = {n: batch.tensor(n, self._inputs[n]) for n in self._inputs}
+        (output,) = self._session.run([self.output.name], inputs)
+        values = np.asarray(output, dtype=np.float32)
+        return values if values.ndim == 2 else _pool(values, batch.mask, self._pooling)
 
     @staticmethod
     def _sentence_output(outputs: list[Any]) -> Any:
-        """The output made for sentences, else the tokens' vectors, else whatever is pooled."""
+        """The sentence embedding, else the token embeddings, else any pooled output."""
         ranks = {item.name: len(item.shape or ()) for item in outputs}
-        for wanted in outputs:
-            if wanted.name in ("sentence_embedding", "sentence_embeddings"):
-                return wanted
+        for item in outputs:
+            if item.name in ("sentence_embedding", "sentence_embeddings"):
+                return item
+        # Rank 3 before rank 2: (batch, token, dimension) is pooled here as the model's files say,
+        # while a rank 2 output such as BERT's `pooler_output` is trained for another task.
         for rank in (3, 2):
             for item in outputs:
                 if ranks[item.name] == rank:
@@ -162,18 +168,18 @@ class _OnnxModel:
 
 
 class _TokenBatch:
-    """A batch of token rows, padded to the longest."""
+    """The model inputs of a batch of texts, padded to the longest."""
 
     KNOWN = frozenset({"input_ids", "attention_mask", "token_type_ids", "position_ids"})
 
-    def __init__(self, ids: Ints, mask: Ints, types: Ints) -> None:
+    def __init__(self, ids: TokenArray, mask: TokenArray, types: TokenArray) -> None:
         self.mask = mask
-        places = np.zeros_like(ids) + np.arange(ids.shape[1], dtype=np.int64)
-        self._tensors: dict[str, Ints] = {
+        positions = np.zeros_like(ids) + np.arange(ids.shape[1], dtype=np.int64)
+        self._tensors: dict[str, TokenArray] = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": types,
-            "position_ids": places,
+            "position_ids": positions,
         }
 
     @classmethod
@@ -186,7 +192,7 @@ class _TokenBatch:
         return cls(*rows)
 
     def tensor(self, name: str, kind: str) -> npt.NDArray[Any]:
-        """One input as the model types it."""
+        """One input in the integer type that the model declares."""
         return self._tensors[name].astype(np.int32 if "int32" in kind else np.int64)
 
 
@@ -196,17 +202,17 @@ def _encoding_columns(encoding: Any) -> Iterator[Sequence[int]]:
     yield encoding.type_ids
 
 
-def _pool(values: Floats, mask: Ints, pooling: Pooling) -> Floats:
-    """One vector a row out of one a token; what is padding does not count."""
+def _pool(values: Floats, mask: TokenArray, pooling: Pooling) -> Floats:
+    """Pool the token vectors of each row into one vector; padding does not count."""
     if pooling == "cls":
         return values[:, 0]
     if pooling == "lasttoken":
         last = np.maximum(mask.sum(axis=1) - 1, 0)
         return values[np.arange(len(values)), last]
-    seen = mask[:, :, None].astype(np.float32)
+    weights = mask[:, :, None].astype(np.float32)
     if pooling == "max":
-        return np.where(seen > 0, values, np.float32(-1e9)).max(axis=1)
-    return (values * seen).sum(axis=1) / np.maximum(seen.sum(axis=1), 1)
+        return np.where(weights > 0, values, np.float32(-1e9)).max(axis=1)
+    return (values * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
 
 
 def _file_error(path: Path, error: Exception) -> EmbedderError:

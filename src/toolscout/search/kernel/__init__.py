@@ -1,4 +1,4 @@
-"""The inner loops of search: compiled where there was a compiler to install with, else NumPy."""
+"""The inner loops of search: compiled C if a compiler was there at install time, else NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ try:
         order_slots,
         score_slots,
     )
-except OSError:
+except OSError:  # no library, or one compiled from another version of loops.c
     from .plain import (
         LetterSignatures,
         clause_scores,

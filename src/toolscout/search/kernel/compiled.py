@@ -1,4 +1,4 @@
-"""The inner loops of search as compiled code; importing it fails where nothing was compiled."""
+"""The inner loops of search as compiled C; raises OSError on import if there is no library."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from zlib import crc32
 
 import numpy as np
 
-from .posting_list import Floats, Ints, Mask, PostingList, ServerBoost, address, slot_error
+from ..arrays import Floats, Ints, Mask
+from .posting_list import PostingList, ServerBoost, address, slot_error
 
 LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
 
 
 def _load_library() -> PyDLL:
-    """The library; one that an earlier text was compiled to would read what it is given wrongly."""
-    # The loops are short, so other threads wait meanwhile: letting them in takes longer.
+    """Load the library, unless it was compiled from another version of loops.c."""
+    # PyDLL keeps the GIL: the loops take microseconds, less than releasing and regaining it.
     code = PyDLL(str(LIBRARY))
     try:
         code.edition.restype = c_uint32
         edition: int = code.edition()
     except AttributeError:
         edition = -1
+    # After a `git pull` without a new install the library is older than this file. Called with
+    # other arguments than it expects, it would read wrong memory.
     source = LIBRARY.with_name("loops.c")
     if source.is_file() and edition != crc32(source.read_bytes()):
         raise OSError(f"{LIBRARY} was compiled from another loops.c: install again.")
@@ -32,126 +35,146 @@ def _load_library() -> PyDLL:
 
 
 _code = _load_library()
-_words = (c_char_p, c_int32)
-_code.gather.argtypes = (*_words, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p)
-_code.held.argtypes = (*_words, c_int32)
-_code.parted.argtypes = (
-    *(*_words, c_char_p, c_int32),
+_terms = (c_char_p, c_int32)
+_code.score_slots.argtypes = (*_terms, c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p)
+_code.idf_mass.argtypes = (*_terms, c_int32)
+_code.clause_scores.argtypes = (
+    *(*_terms, c_char_p, c_int32),
     *(c_void_p, c_int32, c_int32, c_void_p, c_void_p, c_void_p),
 )
-_code.ordered.argtypes = (
+_code.order_slots.argtypes = (
     *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
     *(c_void_p, c_void_p, c_int32, c_int32, c_float),
 )
-_code.turns.argtypes = (
+_code.diverse_order.argtypes = (
     *(c_void_p, c_void_p, c_int32, c_int32, c_int32),
     *(c_double, c_double, c_void_p, c_void_p),
 )
-_code.letters.argtypes = (c_char_p, c_int32)
-_code.alike.argtypes = (c_void_p, c_int32, *_code.letters.argtypes, c_int32, c_void_p)
-_code.gather.restype = _code.parted.restype = _code.ordered.restype = _code.alike.restype = c_int32
-_code.letters.restype = c_uint64
-_code.held.restype = c_double
-_code.turns.restype = None
+_code.signature.argtypes = (c_char_p, c_int32)
+_code.find_similar.argtypes = (c_void_p, c_int32, *_code.signature.argtypes, c_int32, c_void_p)
+_code.score_slots.restype = _code.clause_scores.restype = c_int32
+_code.order_slots.restype = _code.find_similar.restype = c_int32
+_code.signature.restype = c_uint64
+_code.idf_mass.restype = c_double
+_code.diverse_order.restype = None
 
 
-def score_slots(words: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
-    """What words give every slot together, and the best allowed slots that have any."""
+def score_slots(terms: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
+    """The summed score of every slot, and the `depth` best allowed slots with a score.
+
+    Slots that tie with the last of them are included. The slots are in no particular order.
+    """
     size = len(allowed)
     scores = np.zeros(size, np.float32)
-    found = np.empty(2 * size, np.int32)  # behind what is found there is room to look for it
+    found = np.empty(2 * size, np.int32)  # the second half is scratch space for the selection
     start = address(found)
-    count = _code.gather(
-        *_pack(words),
+    count = _code.score_slots(
+        *_pack(terms),
         *(address(allowed), size, max(1, depth), address(scores), start + 4 * size, start),
     )
     return scores, found[:count]
 
 
-def idf_mass(words: Sequence[PostingList], slot: int) -> float:
-    """How much of some words, by rarity, a tool has."""
-    return _code.held(*_pack(words), slot)
+def idf_mass(terms: Sequence[PostingList], slot: int) -> float:
+    """The sum of idf over the terms that a tool has."""
+    return _code.idf_mass(*_pack(terms), slot)
 
 
-def clause_scores(words: Sequence[PostingList], said: bytes, slots: Ints, size: int) -> Floats:
-    """How the words of each clause alone see some of so many slots, in standard deviations.
+def clause_scores(
+    terms: Sequence[PostingList], membership: bytes, slots: Ints, size: int
+) -> Floats:
+    """The z-scores of some slots for each clause alone: a row per clause, a column per slot.
 
-    `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
+    `membership` has a row per clause and a byte per term: whether the clause contains it.
     """
-    clauses = len(said) // len(words)
+    clauses = len(membership) // len(terms)
     slots = np.ascontiguousarray(slots, np.int32)
     fits = np.zeros((clauses, len(slots)), np.float32)
     if fits.size:
         ordered = np.empty(len(slots), np.int32)
-        table = np.zeros((len(words), len(slots)), np.float32)
-        found = _code.parted(
-            *(*_pack(words), said, clauses),
+        table = np.zeros((len(terms), len(slots)), np.float32)
+        status = _code.clause_scores(
+            *(*_pack(terms), membership, clauses),
             *(address(slots), len(slots), size, address(ordered), address(table), address(fits)),
         )
-        if found < 0:
+        if status < 0:
             raise slot_error(slots, size)
     return fits
 
 
 def order_slots(
-    slots: Ints, scores: Floats, size: int, seen: int, leaning: ServerBoost | None
+    slots: Ints, scores: Floats, size: int, count: int, boost: ServerBoost | None
 ) -> tuple[Ints, Floats, bool]:
-    """The best of some of so many slots first, as many as are seen and what is equally good.
+    """The best `count` slots in descending order, with their scores, plus ties with the last.
 
-    And whether any two are equally good.
+    The flag says whether any two of the scores are equal.
     """
     if not len(slots):
         return slots, scores, False
     slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
-    lean: tuple[Any, ...] = (None, None, 0, -1, 0.0)
-    if leaning is not None:
-        best = np.empty(leaning.servers, np.float32)
-        lean = (address(leaning.server), address(best), *leaning[1:])
-    found = _code.ordered(address(slots), address(scores), len(slots), size, max(1, seen), *lean)
+    server: tuple[Any, ...] = (None, None, 0, -1, 0.0)
+    if boost is not None:
+        best = np.empty(boost.servers, np.float32)
+        server = (address(boost.server), address(best), *boost[1:])
+    found = _code.order_slots(
+        address(slots), address(scores), len(slots), size, max(1, count), *server
+    )
     if found < 0:
         raise slot_error(slots, size)
+    # One number carries both results: twice the count, plus one if there are ties.
     return slots[: found // 2], scores[: found // 2], found % 2 == 1
 
 
-def diverse_order(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
-    """The order of slots once the first places are given by how they fit each clause."""
+def diverse_order(scores: Floats, fits: Floats, wanted: int, share: float, penalty: float) -> Ints:
+    """The order of slots after greedy diversification of the first `wanted` places.
+
+    `fits` has a row per clause and a column per slot. Each chosen slot adds `penalty` to the clause
+    that it fits best; the others lose `share` of what that takes from their own best fit.
+    """
     scores, fits = np.ascontiguousarray(scores, np.float32), np.ascontiguousarray(fits, np.float32)
     clauses, count = fits.shape
     served = np.zeros(clauses, np.float64)
-    turn = np.empty(count, np.int32)
+    order = np.empty(count, np.int32)
     if fits.size:
-        _code.turns(
+        _code.diverse_order(
             *(address(scores), address(fits), clauses, count, min(wanted, count)),
-            *(share, serves, address(served), address(turn)),
+            *(share, penalty, address(served), address(order)),
         )
-    return turn
+    return order
 
 
 class CompiledLetterSignatures:
-    """The letters of words, by which most that are not alike can be told apart at once.
+    """Bit signatures of words, to discard most dissimilar words without an edit distance.
 
-    One thread at a time may ask.
+    Not thread-safe: all calls share one result buffer.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
-        bits = (_code.letters(_encode_utf32(word), len(word)) for word in words)
-        self._words = np.fromiter(bits, np.uint64, len(words))
+        bits = (_code.signature(_encode_utf32(word), len(word)) for word in words)
+        self._signatures = np.fromiter(bits, np.uint64, len(words))
         self._found = np.empty(len(words), np.int32)
-        self._places = (address(self._words), address(self._found)) if words else (0, 0)
+        self._addresses = (address(self._signatures), address(self._found)) if words else (0, 0)
 
-    def find_similar(self, word: str, start: int, end: int, most: int) -> list[int]:
-        """Which of some of the words differ from one in no more letters than that."""
-        words, found = self._places
-        told = words + 8 * start, end - start, _encode_utf32(word), len(word), most, found
-        return self._found[: _code.alike(*told)].tolist()
+    def find_similar(self, word: str, start: int, end: int, max_bits: int) -> list[int]:
+        """The words of a range whose signature differs in at most `max_bits` bits.
+
+        The result counts from `start`.
+        """
+        signatures, found = self._addresses
+        # A signature takes eight bytes.
+        count = _code.find_similar(
+            *(signatures + 8 * start, end - start),
+            *(_encode_utf32(word), len(word), max_bits, found),
+        )
+        return self._found[:count].tolist()
 
 
 def _encode_utf32(word: str) -> bytes:
-    return word.encode("utf-32")[4:]  # as this machine writes numbers, without the mark of that
+    return word.encode("utf-32")[4:]  # in native byte order, without the byte order mark
 
 
-def _pack(words: Sequence[PostingList]) -> tuple[bytes, int]:
-    return b"".join([word.packed for word in words]), len(words)
+def _pack(terms: Sequence[PostingList]) -> tuple[bytes, int]:
+    return b"".join([term.packed for term in terms]), len(terms)
 
 
 LetterSignatures = CompiledLetterSignatures

@@ -1,6 +1,7 @@
-/* The inner loops of search, without Python: whoever calls sees to it that every array is as long as
-   is said. Slots of words are below the size; those that a caller offers are looked at, and -1 is the
-   answer if one is not. `plain.py` says the same in NumPy. */
+/* The inner loops of search, in C without the Python API. `plain.py` has the same functions in NumPy.
+
+   The caller guarantees the array lengths. Slots in posting lists are always below `size`. Slots that
+   a ranker returned are checked, because a custom ranker may be wrong: the result is then -1. */
 
 #include <float.h>
 #include <math.h>
@@ -13,24 +14,24 @@
 #endif
 
 #ifndef EDITION
-#define EDITION 0 /* `hatch_build.py` says which */
+#define EDITION 0 /* `hatch_build.py` passes the CRC-32 of this file */
 #endif
 
-/* By which `compiled.py` sees whether this was compiled from the text that it has beside it. */
+/* `compiled.py` compares this with the CRC-32 of the loops.c beside it, to detect an old library. */
 PUBLIC uint32_t edition(void)
 {
     return EDITION;
 }
 
-/* The tools that have a word, in order, and what it weighs in each of them; what that is multiplied
-   by, how rare the word is, and the mean and variance of its gain over the whole catalog. `word.py`
-   packs them. */
+/* A term: the slots of the tools that have it, ascending, and its weight in each; the factor for the
+   weights, the idf, and the mean and variance of the term's score over the whole catalog.
+   `posting_list.py` packs it: keep the layouts equal. */
 typedef struct {
     const int32_t *slots;
     const float *weights;
     int64_t count;
     double worth, idf, mean, variance;
-} Word;
+} PostingList;
 
 static int are_below(const int32_t *slots, int32_t count, int32_t size)
 {
@@ -39,9 +40,9 @@ static int are_below(const int32_t *slots, int32_t count, int32_t size)
     return 1;
 }
 
-/* Bring what is that high to the front; how many those are. Nothing branches on the values, which
-   come in no order that could be foreseen. */
-static int32_t brought(float *values, int32_t count, float least)
+/* Move the values that are at least `least` to the front; return how many there are. The loop has no
+   branch on the values: their order is random, so the processor would mispredict half of them. */
+static int32_t move_to_front(float *values, int32_t count, float least)
 {
     int32_t front = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -53,14 +54,14 @@ static int32_t brought(float *values, int32_t count, float least)
     return front;
 }
 
-/* The value that comes in a certain place, from 0 on, if the largest comes first. */
-static float placed(float *values, int32_t count, int32_t place)
+/* The value at index `place` in descending order: quickselect with the median of three as pivot. */
+static float nth_largest(float *values, int32_t count, int32_t place)
 {
     for (;;) {
         float first = values[0], middle = values[count / 2], last = values[count - 1];
         float low = first < last ? first : last, high = first < last ? last : first;
         float pivot = middle < low ? low : middle > high ? high : middle;
-        int32_t above = brought(values, count, nextafterf(pivot, INFINITY));
+        int32_t above = move_to_front(values, count, nextafterf(pivot, INFINITY));
         if (place < above) {
             count = above;
             continue;
@@ -68,22 +69,22 @@ static float placed(float *values, int32_t count, int32_t place)
         values += above;
         count -= above;
         place -= above;
-        int32_t equal = brought(values, count, pivot);
-        if (place < equal || !equal) return pivot; /* what is no number equals nothing */
+        int32_t equal = move_to_front(values, count, pivot);
+        if (place < equal || !equal) return pivot; /* no equal value: NaN, which would loop forever */
         values += equal;
         count -= equal;
         place -= equal;
     }
 }
 
-#define BLOCK 32   /* so many scores are compared at once */
-#define SOME 6     /* so many tools for each one wanted are looked at for a first idea */
-#define SPARSE 4   /* so many slots for each one that words have are not all looked at */
-#define RARE 32    /* so many tools for each one asked for make a word no longer rare */
-#define BITS 32    /* so many times 64 slots are told apart by bits */
-#define SMALL 1e-6 /* the least variance, as in word.py */
+#define BLOCK 32          /* scores compared at once, a length that compilers vectorise */
+#define SAMPLE 6          /* postings read per wanted slot to estimate the score of the last one */
+#define SPARSE 4          /* with fewer postings than size / SPARSE, only their slots are looked at */
+#define RARE 32           /* a term with more postings than RARE per slot is searched, not scanned */
+#define BITS 32           /* words of the bit filter, which tells 64 * BITS slots apart */
+#define MIN_VARIANCE 1e-6 /* as in posting_list.py */
 
-/* Whether any of a block's scores is that high: told of all at once. */
+/* Whether any score of a block is at least `least`, without an early exit, so that it vectorises. */
 static int any_reaches(const float *scores, float least)
 {
     int is_reached = 0;
@@ -91,15 +92,16 @@ static int any_reaches(const float *scores, float least)
     return is_reached;
 }
 
-/* Find the allowed slots whose score is that high, and their scores; how many those are. */
-static int32_t reaching(const float *scores, const uint8_t *allowed, int32_t size, float least,
-                        float *reached, int32_t *found)
+/* Collect the allowed slots with at least this score, and their scores; return how many there are. */
+static int32_t collect_reaching(const float *scores, const uint8_t *allowed, int32_t size, float least,
+                                float *reached, int32_t *found)
 {
     int32_t count = 0;
     for (int32_t start = 0; start < size; start += BLOCK) {
         int32_t end = start + BLOCK < size ? start + BLOCK : size;
         if (end - start == BLOCK && !any_reaches(scores + start, least)) continue;
         for (int32_t slot = start; slot < end; slot++) {
+            /* Written always, kept only if it counts: no branch to mispredict. */
             reached[count] = scores[slot];
             found[count] = slot;
             count += (scores[slot] >= least) & allowed[slot];
@@ -108,61 +110,66 @@ static int32_t reaching(const float *scores, const uint8_t *allowed, int32_t siz
     return count;
 }
 
-/* Sum what words, the rarest first, give each of `size` slots, which is always something, and find the
-   allowed ones among the `depth` best and whatever is as good as the last of them, in no order; how
-   many those are. `scores` comes zeroed; there is `room` for a number a slot. */
-PUBLIC int32_t gather(const Word *words, int32_t many, const uint8_t *allowed, int32_t size,
-                      int32_t depth, float *scores, float *room, int32_t *found)
+/* Sum the scores that terms, rarest first, give to `size` slots. Find the `depth` best allowed slots
+   and all that tie with the last of them, in no order; return how many there are. Every posting adds
+   a positive score. `scores` must be zeroed; `room` has space for one number per slot.
+
+   The threshold is found in two steps. Slots of the rarest terms are likely among the best, so the
+   score at `depth` of a small sample of them is a lower bound of the true threshold. Only the slots
+   that reach it take part in the exact selection. */
+PUBLIC int32_t score_slots(const PostingList *terms, int32_t term_count, const uint8_t *allowed,
+                           int32_t size, int32_t depth, float *scores, float *room, int32_t *found)
 {
     int32_t count = 0, kept = 0;
-    int64_t looked_at = 0, had = 0;
-    for (const Word *word = words; word < words + many; word++) had += word->count;
-    int is_sparse = SPARSE * had < size;
-    int64_t some = is_sparse ? had : SOME * (int64_t)depth;
-    for (const Word *word = words; word < words + many; word++) {
-        /* all tools, or some that are likely among the best, since they have the rarest words */
-        for (int64_t i = 0; i < word->count && looked_at < some; i++, looked_at++) {
-            found[count] = word->slots[i];
-            count += (scores[word->slots[i]] == 0) & allowed[word->slots[i]];
+    int64_t sampled = 0, postings = 0;
+    for (const PostingList *term = terms; term < terms + term_count; term++)
+        postings += term->count;
+    int is_sparse = SPARSE * postings < size;
+    int64_t sample = is_sparse ? postings : SAMPLE * (int64_t)depth;
+    for (const PostingList *term = terms; term < terms + term_count; term++) {
+        for (int64_t i = 0; i < term->count && sampled < sample; i++, sampled++) {
+            found[count] = term->slots[i];
+            /* A score of 0 means that no term before this one had the slot: take it once. */
+            count += (scores[term->slots[i]] == 0) & allowed[term->slots[i]];
         }
-        float worth = (float)word->worth;
-        for (int64_t i = 0; i < word->count; i++)
-            scores[word->slots[i]] += word->weights[i] * worth;
+        float worth = (float)term->worth;
+        for (int64_t i = 0; i < term->count; i++)
+            scores[term->slots[i]] += term->weights[i] * worth;
     }
     for (int32_t i = 0; i < count; i++) room[i] = scores[found[i]];
-    if (!is_sparse) { /* as good as those are as many as are wanted, and perhaps more */
-        float least = count < depth ? FLT_MIN : placed(room, count, depth - 1);
-        count = reaching(scores, allowed, size, least, room, found);
+    if (!is_sparse) {
+        float least = count < depth ? FLT_MIN : nth_largest(room, count, depth - 1);
+        count = collect_reaching(scores, allowed, size, least, room, found);
     }
     if (count <= depth) return count;
-    float last = placed(room, count, depth - 1);
+    float last = nth_largest(room, count, depth - 1);
     for (int32_t i = 0; i < count; i++)
         if (scores[found[i]] >= last) found[kept++] = found[i];
     return kept;
 }
 
-/* What a word gives a tool, looked up. */
-static float gain(const Word *word, int32_t slot)
+/* The score that a term gives to one slot, found by a binary search without branches. */
+static float gain(const PostingList *term, int32_t slot)
 {
-    const int32_t *at = word->slots;
-    for (int64_t left = word->count, half; left > 1; left -= half) {
+    const int32_t *at = term->slots;
+    for (int64_t left = term->count, half; left > 1; left -= half) {
         half = left / 2;
         at = at[half - 1] < slot ? at + half : at;
     }
-    return *at == slot ? word->weights[at - word->slots] * (float)word->worth : 0;
+    return *at == slot ? term->weights[at - term->slots] * (float)term->worth : 0;
 }
 
-/* How much of some words, by rarity, a tool has. */
-PUBLIC double held(const Word *words, int32_t many, int32_t slot)
+/* The sum of idf over the terms that a tool has. */
+PUBLIC double idf_mass(const PostingList *terms, int32_t term_count, int32_t slot)
 {
     double sum = 0;
-    for (const Word *word = words; word < words + many; word++)
-        if (gain(word, slot) > 0) sum += word->idf;
+    for (const PostingList *term = terms; term < terms + term_count; term++)
+        if (gain(term, slot) > 0) sum += term->idf;
     return sum;
 }
 
-/* Which of some slots, `ordered` by number, is this one; -1 if none is. */
-static int32_t which(const int32_t *slots, const int32_t *ordered, int32_t count, int32_t slot)
+/* The index of a slot in `slots`, whose ascending order is `ordered`; -1 if it is not there. */
+static int32_t find_slot(const int32_t *slots, const int32_t *ordered, int32_t count, int32_t slot)
 {
     int32_t first = 0;
     for (int32_t left = count, half; left > 1; left -= half) {
@@ -172,61 +179,68 @@ static int32_t which(const int32_t *slots, const int32_t *ordered, int32_t count
     return slots[ordered[first]] == slot ? ordered[first] : -1;
 }
 
-/* What each word gives each of some slots: a row a word. Reading a rare word through takes less time
-   than looking up each slot in it; most of its slots are seen to be others by a few of their bits. */
-static void gains(const Word *words, int32_t many, const int32_t *slots, int32_t count,
-                  int32_t *ordered, float *table)
+/* Fill `table` with the score that each term (row) gives to each slot (column).
+
+   Scanning a short posting list is faster than a binary search in it for every slot. A bit filter,
+   a small Bloom filter with one hash, discards most postings of other slots. */
+static void gain_table(const PostingList *terms, int32_t term_count, const int32_t *slots,
+                       int32_t count, int32_t *ordered, float *table)
 {
     uint64_t bits[BITS] = {0};
+    /* Insertion sort: there are only a few dozen slots. */
     for (int32_t i = 0, place; i < count; i++) {
         for (place = i; place > 0 && slots[ordered[place - 1]] > slots[i]; place--)
             ordered[place] = ordered[place - 1];
         ordered[place] = i;
         bits[slots[i] / 64 % BITS] |= (uint64_t)1 << slots[i] % 64;
     }
-    for (const Word *word = words; word < words + many; word++, table += count) {
-        if (word->count > RARE * count) {
-            for (int32_t i = 0; i < count; i++) table[i] = gain(word, slots[i]);
+    for (const PostingList *term = terms; term < terms + term_count; term++, table += count) {
+        if (term->count > RARE * count) {
+            for (int32_t i = 0; i < count; i++) table[i] = gain(term, slots[i]);
             continue;
         }
-        for (int64_t i = 0; i < word->count; i++) {
-            int32_t slot = word->slots[i];
+        for (int64_t i = 0; i < term->count; i++) {
+            int32_t slot = term->slots[i];
             if (!(bits[slot / 64 % BITS] >> slot % 64 & 1)) continue;
-            int32_t place = which(slots, ordered, count, slot);
-            if (place >= 0) table[place] = word->weights[i] * (float)word->worth;
+            int32_t place = find_slot(slots, ordered, count, slot);
+            if (place >= 0) table[place] = term->weights[i] * (float)term->worth;
         }
     }
 }
 
-/* How the words of each clause alone see some slots, in standard deviations: a row a clause in `said`
-   and `fits`. `table` and `fits` come zeroed; `ordered` has room for all slots. */
-PUBLIC int32_t parted(const Word *words, int32_t many, const uint8_t *said, int32_t clauses,
-                      const int32_t *slots, int32_t count, int32_t size, int32_t *ordered,
-                      float *table, float *fits)
+/* The z-scores of some slots for the terms of each clause alone. `membership` (which terms a clause
+   has) and `fits` (the result) have a row per clause. `table` and `fits` must be zeroed; `ordered` has
+   space for all slots. Returns -1 if a slot does not exist. */
+PUBLIC int32_t clause_scores(const PostingList *terms, int32_t term_count, const uint8_t *membership,
+                             int32_t clauses, const int32_t *slots, int32_t count, int32_t size,
+                             int32_t *ordered, float *table, float *fits)
 {
     if (!are_below(slots, count, size)) return -1;
-    gains(words, many, slots, count, ordered, table);
-    for (int32_t c = 0; c < clauses; c++, said += many, fits += count) {
+    gain_table(terms, term_count, slots, count, ordered, table);
+    for (int32_t c = 0; c < clauses; c++, membership += term_count, fits += count) {
         double mean = 0, variance = 0;
-        for (int32_t w = 0; w < many; w++) {
-            if (!said[w]) continue;
-            mean += words[w].mean;
-            variance += words[w].variance;
-            for (int32_t i = 0; i < count; i++) fits[i] += table[(int64_t)w * count + i];
+        for (int32_t t = 0; t < term_count; t++) {
+            if (!membership[t]) continue;
+            /* Variances add up as if terms occurred independently. */
+            mean += terms[t].mean;
+            variance += terms[t].variance;
+            for (int32_t i = 0; i < count; i++) fits[i] += table[(int64_t)t * count + i];
         }
-        double deviation = sqrt(variance > SMALL ? variance : SMALL);
+        double deviation = sqrt(variance > MIN_VARIANCE ? variance : MIN_VARIANCE);
         for (int32_t i = 0; i < count; i++) fits[i] = (float)((fits[i] - mean) / deviation);
     }
     return 0;
 }
 
-/* Put the best `seen` of some of `size` slots first, and behind them whatever is as good as the last;
-   how many those are, twice, and one more if some are equally good. Scores gain by the best one of
-   their server and are rounded as they are shown. `best` has a place a server, `nameless` is the
-   number of none. */
-PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t size, int32_t seen,
-                       const int32_t *server, float *best, int32_t servers, int32_t nameless,
-                       float share)
+/* Put the best `wanted` slots first, in descending order, followed by all that tie with the last.
+   Returns twice their number, plus one if any two are tied, or -1 if a slot does not exist.
+
+   With `servers` > 0 a score first gains `share` of the best score of its server; `best` has space for
+   one number per server. Tools of server `nameless` gain nothing. Scores are rounded to four digits,
+   as users see them: what looks equal is a tie, which the caller breaks by name. */
+PUBLIC int32_t order_slots(int32_t *slots, float *scores, int32_t count, int32_t size, int32_t wanted,
+                           const int32_t *server, float *best, int32_t servers, int32_t nameless,
+                           float share)
 {
     if (!are_below(slots, count, size)) return -1;
     if (servers > 0) {
@@ -238,11 +252,12 @@ PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t siz
         if (nameless >= 0) best[nameless] = 0;
         for (int32_t i = 0; i < count; i++) scores[i] += share * best[server[slots[i]]];
     }
+    /* Insertion into a short sorted prefix of the same arrays: `kept` never overtakes `i`. */
     int32_t kept = 0;
     for (int32_t i = 0; i < count; i++) {
         float score = rintf(scores[i] * 1e4f) / 1e4f;
         int32_t slot = slots[i], place = kept;
-        if (kept >= seen && score < scores[seen - 1]) continue;
+        if (kept >= wanted && score < scores[wanted - 1]) continue;
         while (place > 0 && scores[place - 1] < score) {
             scores[place] = scores[place - 1];
             slots[place] = slots[place - 1];
@@ -251,82 +266,87 @@ PUBLIC int32_t ordered(int32_t *slots, float *scores, int32_t count, int32_t siz
         scores[place] = score;
         slots[place] = slot;
         kept++;
-        while (kept > seen && scores[kept - 1] < scores[seen - 1]) kept--;
+        while (kept > wanted && scores[kept - 1] < scores[wanted - 1]) kept--;
     }
     int is_tied = 0;
     for (int32_t i = 1; i < kept; i++) is_tied |= scores[i] == scores[i - 1];
     return 2 * kept + is_tied;
 }
 
-/* The most that a slot fits one of several clauses, less what has served each; which one. */
-static double fittest(const float *fits, int32_t clauses, int32_t count, int32_t slot,
-                      const double *served, int32_t *which)
+/* The best fit of a slot to any clause, less the penalties in `served`; `best` gets the clause. */
+static double max_fit(const float *fits, int32_t clauses, int32_t count, int32_t slot,
+                      const double *served, int32_t *best)
 {
-    double most = -INFINITY;
+    double highest = -INFINITY;
     for (int32_t c = 0; c < clauses; c++) {
         double fit = (double)fits[(int64_t)c * count + slot] - (served ? served[c] : 0);
-        if (fit > most) {
-            most = fit;
-            *which = c;
+        if (fit > highest) {
+            highest = fit;
+            *best = c;
         }
     }
-    return most;
+    return highest;
 }
 
-/* The order in which slots, best first, come once `wanted` places are given by how they fit each
-   clause (a row of `fits`): one that serves a clause makes all that mainly serve it fall back.
-   `served` comes zeroed. */
-PUBLIC void turns(const float *scores, const float *fits, int32_t clauses, int32_t count,
-                  int32_t wanted, double share, double serves, double *served, int32_t *turn)
+/* Diversify greedily: write to `order` the slots, given best first, after the first `wanted` places
+   have been filled one by one. A chosen slot adds `penalty` to the clause (row of `fits`) that it fits
+   best; every other slot then loses `share` of what the penalties take from its own best fit.
+   `served` must be zeroed. */
+PUBLIC void diverse_order(const float *scores, const float *fits, int32_t clauses, int32_t count,
+                          int32_t wanted, double share, double penalty, double *served,
+                          int32_t *order)
 {
     int32_t clause = 0;
-    for (int32_t i = 0; i < count; i++) turn[i] = i;
+    for (int32_t i = 0; i < count; i++) order[i] = i;
     for (int32_t place = 0; place + 1 < wanted; place++) {
-        fittest(fits, clauses, count, turn[place], served, &clause);
-        served[clause] += serves;
+        max_fit(fits, clauses, count, order[place], served, &clause);
+        served[clause] += penalty;
         double highest = -INFINITY;
         int32_t next = place + 1;
-        for (int32_t i = place + 1; i < count && scores[turn[i]] > highest; i++) {
-            double lost = fittest(fits, clauses, count, turn[i], 0, &clause)
-                        - fittest(fits, clauses, count, turn[i], served, &clause);
-            double worth = scores[turn[i]] - share * lost;
+        /* Scores descend and a slot can only lose, so the search stops at the first score that is
+           not above the best value so far. */
+        for (int32_t i = place + 1; i < count && scores[order[i]] > highest; i++) {
+            double lost = max_fit(fits, clauses, count, order[i], 0, &clause)
+                        - max_fit(fits, clauses, count, order[i], served, &clause);
+            double worth = scores[order[i]] - share * lost;
             if (worth > highest) {
                 highest = worth;
                 next = i;
             }
         }
-        int32_t chosen = turn[next];
-        for (int32_t i = next; i > place + 1; i--) turn[i] = turn[i - 1];
-        turn[place + 1] = chosen;
+        int32_t chosen = order[next];
+        for (int32_t i = next; i > place + 1; i--) order[i] = order[i - 1];
+        order[place + 1] = chosen;
     }
 }
 
-/* The letters of a word as bits, and again those that it has more than once. */
-PUBLIC uint64_t letters(const uint32_t *word, int32_t length)
+/* A 64-bit signature of a word: which letters it has (in 32 buckets), and which it has more than once.
+   An edit changes at most two bits, so half the differing bits are a lower bound of edit distance. */
+PUBLIC uint64_t signature(const uint32_t *word, int32_t length)
 {
-    uint64_t once = 0, again = 0;
+    uint64_t once = 0, twice = 0;
     for (int32_t i = 0; i < length; i++) {
         uint64_t bit = (uint64_t)1 << word[i] % 32;
-        again |= once & bit;
+        twice |= once & bit;
         once |= bit;
     }
-    return again << 32 | once;
+    return twice << 32 | once;
 }
 
-/* Find the words, given by their letters, that differ from one by no more than that; how many those
-   are. */
-PUBLIC int32_t alike(const uint64_t *words, int32_t count, const uint32_t *word, int32_t length,
-                     int32_t most, int32_t *found)
+/* Find the signatures that differ from that of a word in at most `max_bits` bits; return how many. */
+PUBLIC int32_t find_similar(const uint64_t *signatures, int32_t count, const uint32_t *word,
+                            int32_t length, int32_t max_bits, int32_t *found)
 {
-    uint64_t wanted = letters(word, length);
-    int32_t many = 0;
+    uint64_t wanted = signature(word, length);
+    int32_t similar = 0;
     for (int32_t i = 0; i < count; i++) {
-        uint64_t apart = words[i] ^ wanted; /* whose ones are counted in pairs, fours and bytes */
+        /* Population count in portable C: a compiler builtin may need a newer processor. */
+        uint64_t apart = signatures[i] ^ wanted;
         apart -= apart >> 1 & 0x5555555555555555;
         apart = (apart & 0x3333333333333333) + (apart >> 2 & 0x3333333333333333);
         apart = (apart + (apart >> 4)) & 0x0f0f0f0f0f0f0f0f;
-        found[many] = i;
-        many += (int32_t)(apart * 0x0101010101010101 >> 56) <= most;
+        found[similar] = i;
+        similar += (int32_t)(apart * 0x0101010101010101 >> 56) <= max_bits;
     }
-    return many;
+    return similar;
 }

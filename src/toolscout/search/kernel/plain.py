@@ -1,4 +1,4 @@
-"""The inner loops of search in NumPy, for where nothing could be compiled."""
+"""The inner loops of search in NumPy, for installations without a C compiler."""
 
 from __future__ import annotations
 
@@ -7,107 +7,127 @@ from operator import sub
 
 import numpy as np
 
-from .posting_list import MIN_VARIANCE, Floats, Ints, Mask, PostingList, ServerBoost, slot_error
+from ..arrays import Floats, Ints, Mask
+from .posting_list import MIN_VARIANCE, PostingList, ServerBoost, slot_error
 
-_DIGITS = 4
+_SCORE_DIGITS = 4
 
 
-def score_slots(words: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
-    """What words give every slot together, and the best allowed slots that have any."""
-    slots = np.concatenate([word.slots for word in words])
-    summed = np.bincount(slots, np.concatenate([w.gains for w in words]), minlength=len(allowed))
+def score_slots(terms: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
+    """The summed score of every slot, and the `depth` best allowed slots with a score.
+
+    Slots that tie with the last of them are included. The slots are in no particular order.
+    """
+    slots = np.concatenate([term.slots for term in terms])
+    summed = np.bincount(slots, np.concatenate([t.gains for t in terms]), minlength=len(allowed))
     scores: Floats = summed.astype(np.float32)
     found = np.flatnonzero(allowed & (scores > 0)).astype(np.int32)
     if len(found) > depth:
-        held = scores[found]
-        found = found[held >= np.partition(held, len(held) - depth)[len(held) - depth]]
+        values = scores[found]
+        found = found[values >= np.partition(values, len(values) - depth)[len(values) - depth]]
     return scores, found
 
 
-def idf_mass(words: Sequence[PostingList], slot: int) -> float:
-    """How much of some words, by rarity, a tool has."""
+def idf_mass(terms: Sequence[PostingList], slot: int) -> float:
+    """The sum of idf over the terms that a tool has."""
     only = np.array([slot], np.int32)
-    return sum(word.idf for word in words if _gains_at(word, only)[0])
+    return sum(term.idf for term in terms if _gains_at(term, only)[0])
 
 
-def clause_scores(words: Sequence[PostingList], said: bytes, slots: Ints, size: int) -> Floats:
-    """How the words of each clause alone see some of so many slots, in standard deviations.
+def clause_scores(
+    terms: Sequence[PostingList], membership: bytes, slots: Ints, size: int
+) -> Floats:
+    """The z-scores of some slots for each clause alone: a row per clause, a column per slot.
 
-    `said` has a row a clause: of each word, whether it is said there. So has what comes of it.
+    `membership` has a row per clause and a byte per term: whether the clause contains it.
     """
     _check_slots(slots, size)
-    has = np.frombuffer(said, np.uint8).reshape(-1, len(words)).astype(np.float64)
-    table = np.array([_gains_at(word, slots) for word in words])
-    mean, variance = has @ [w.mean for w in words], has @ [w.variance for w in words]
+    has = np.frombuffer(membership, np.uint8).reshape(-1, len(terms)).astype(np.float64)
+    table = np.array([_gains_at(term, slots) for term in terms])
+    # Means and variances of terms add up as if terms occurred independently of each other.
+    mean, variance = has @ [t.mean for t in terms], has @ [t.variance for t in terms]
     deviation = np.sqrt(np.maximum(variance, MIN_VARIANCE))
     return ((has @ table - mean[:, None]) / deviation[:, None]).astype(np.float32)
 
 
 def order_slots(
-    slots: Ints, scores: Floats, size: int, seen: int, leaning: ServerBoost | None
+    slots: Ints, scores: Floats, size: int, count: int, boost: ServerBoost | None
 ) -> tuple[Ints, Floats, bool]:
-    """The best of some of so many slots first, as many as are seen and what is equally good.
+    """The best `count` slots in descending order, with their scores, plus ties with the last.
 
-    And whether any two are equally good.
+    The flag says whether any two of the scores are equal.
     """
     _check_slots(slots, size)
     slots, scores = np.array(slots, np.int32), np.array(scores, np.float32)
-    if leaning is not None:
-        groups = leaning.server[slots]
-        best = np.full(leaning.servers, -np.inf, np.float32)
+    if boost is not None:
+        groups = boost.server[slots]
+        best = np.full(boost.servers, -np.inf, np.float32)
         np.maximum.at(best, groups, scores)
-        if leaning.nameless >= 0:
-            best[leaning.nameless] = 0
-        bonus: Floats = np.float32(leaning.share) * best[groups]
+        if boost.nameless >= 0:
+            best[boost.nameless] = 0
+        bonus: Floats = np.float32(boost.share) * best[groups]
         scores = scores + bonus
-    ranks: Floats = -scores.round(_DIGITS)
+    # Rounded before sorting: what looks equal to a reader is a tie, and ties are broken by name.
+    ranks: Floats = -scores.round(_SCORE_DIGITS)
     order = ranks.argsort(kind="stable")
     ranks = ranks[order]
-    if seen < len(order):
-        order = order[: ranks.searchsorted(ranks[max(1, seen) - 1], side="right")]
+    if count < len(order):
+        order = order[: ranks.searchsorted(ranks[max(1, count) - 1], side="right")]
     ranks = ranks[: len(order)]
     return slots[order], -ranks, bool((ranks[1:] == ranks[:-1]).any())
 
 
-def diverse_order(scores: Floats, fits: Floats, wanted: int, share: float, serves: float) -> Ints:
-    """The order of slots once the first places are given by how they fit each clause."""
+def diverse_order(scores: Floats, fits: Floats, wanted: int, share: float, penalty: float) -> Ints:
+    """The order of slots after greedy diversification of the first `wanted` places.
+
+    `fits` has a row per clause and a column per slot. Each chosen slot adds `penalty` to the clause
+    that it fits best; the others lose `share` of what that takes from their own best fit.
+    """
+    # Greedy selection as in maximal marginal relevance, with clauses in place of pairwise
+    # similarity: a tool is redundant if it mainly serves a clause that has its tool already.
     worth, fit = scores.tolist(), fits.T.tolist()
     served = [0.0] * len(fits)
-    turn = list(range(len(worth)))
+    order = list(range(len(worth)))
 
     def fit_left(slot: int) -> list[float]:
         return list(map(sub, fit[slot], served))
 
-    for place in range(min(wanted, len(turn)) - 1):
-        rest = fit_left(turn[place])
-        served[rest.index(max(rest))] += serves
-        waiting = turn[place + 1 :]
+    for place in range(min(wanted, len(order)) - 1):
+        left = fit_left(order[place])
+        served[left.index(max(left))] += penalty
+        waiting = order[place + 1 :]
         values = [worth[s] - share * (max(fit[s]) - max(fit_left(s))) for s in waiting]
         if values:
-            turn.insert(place + 1, turn.pop(place + 1 + values.index(max(values))))
-    return np.array(turn, np.int32)
+            order.insert(place + 1, order.pop(place + 1 + values.index(max(values))))
+    return np.array(order, np.int32)
 
 
 class PlainLetterSignatures:
-    """The letters of words, by which most that are not alike can be told apart at once."""
+    """Bit signatures of words, to discard most dissimilar words without an edit distance."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        self._words = np.fromiter(map(_signature, words), np.uint64, len(words))
+        self._signatures = np.fromiter(map(_signature, words), np.uint64, len(words))
 
-    def find_similar(self, word: str, start: int, end: int, most: int) -> list[int]:
-        """Which of some of the words differ from one in no more letters than that."""
-        apart = np.bitwise_count(self._words[start:end] ^ np.uint64(_signature(word)))
-        return np.flatnonzero(apart <= most).tolist()
+    def find_similar(self, word: str, start: int, end: int, max_bits: int) -> list[int]:
+        """The words of a range whose signature differs in at most `max_bits` bits.
+
+        The result counts from `start`.
+        """
+        apart = np.bitwise_count(self._signatures[start:end] ^ np.uint64(_signature(word)))
+        return np.flatnonzero(apart <= max_bits).tolist()
 
 
 def _signature(word: str) -> int:
-    """The letters of a word as bits, and again those that it has more than once."""
-    once = again = 0
+    """A 64-bit signature: which letters a word has, and which it has more than once."""
+    # Letters fall into 32 buckets; the upper half marks buckets that are hit twice. An edit adds or
+    # removes at most one letter on each side, so it changes at most two bits, and half the number
+    # of differing bits is a lower bound of the edit distance.
+    once = twice = 0
     for letter in word:
         bit = 1 << (ord(letter) % 32)
-        again |= once & bit
+        twice |= once & bit
         once |= bit
-    return again << 32 | once
+    return twice << 32 | once
 
 
 def _check_slots(slots: Ints, size: int) -> None:
@@ -115,9 +135,9 @@ def _check_slots(slots: Ints, size: int) -> None:
         raise slot_error(slots, size)
 
 
-def _gains_at(word: PostingList, slots: Ints) -> Floats:
-    places = np.minimum(word.slots.searchsorted(slots), len(word.slots) - 1)
-    return word.gains[places] * (word.slots[places] == slots)
+def _gains_at(term: PostingList, slots: Ints) -> Floats:
+    places = np.minimum(term.slots.searchsorted(slots), len(term.slots) - 1)
+    return term.gains[places] * (term.slots[places] == slots)
 
 
 LetterSignatures = PlainLetterSignatures

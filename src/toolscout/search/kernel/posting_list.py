@@ -1,4 +1,4 @@
-"""What the inner loops take: words with the tools that have them, and how to lean to servers."""
+"""The arguments of the inner loops: posting lists and the boost for tools of a matching server."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-Mask = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
+from ..arrays import Floats, Ints
 
 MIN_VARIANCE = 1e-6
-"""The least variance: what never varies says nothing, but is no division by zero."""
+"""Lower bound of a variance, against division by zero: a term that all tools have equally."""
 
+# The layout of `PostingList` in loops.c: two pointers, an int64 and four doubles, as the C compiler
+# of this platform aligns them ("@").
 _PACKED = struct.Struct("@PPqdddd")
 
 
@@ -24,16 +24,16 @@ _at: Callable[[npt.NDArray[Any]], c_char] = c_char.from_buffer  # pyright: ignor
 
 
 def address(array: npt.NDArray[Any]) -> int:
-    """Where an array that is not empty stands in memory, told faster than it tells itself."""
+    """The memory address of a non-empty array; faster than `array.ctypes.data`."""
     return addressof(_at(array))
 
 
 class PostingList(NamedTuple):
-    """A word: the slots of the tools that have it, in order, and what it weighs in each of them.
+    """A term: the slots of the tools that have it, in ascending order, and its weight in each.
 
-    `worth` is what weights are multiplied by, and `idf` how rare the word is; `mean` and `variance`
-    are those of its gain over the whole catalog. `packed` is all of it for compiled code, which
-    finds the arrays by where they are in memory.
+    `worth` multiplies the weights (idf, or less for a translated term). `idf` is the inverse
+    document frequency. `mean` and `variance` describe the term's score over the whole catalog.
+    `packed` holds all of it for the compiled code, with the memory addresses of the arrays.
     """
 
     slots: Ints
@@ -48,28 +48,30 @@ class PostingList(NamedTuple):
     def of(
         cls, slots: Ints, weights: Floats, worth: float, idf: float, mean: float, variance: float
     ) -> PostingList:
-        """A word that some tool has, of arrays that stand in one piece and that nobody changes."""
-        told = worth, idf, mean, variance
-        packed = _PACKED.pack(address(slots), address(weights), len(slots), *told)
-        return cls(slots, weights, *told, packed)
+        """Build a posting list from non-empty, contiguous arrays that nobody changes afterwards."""
+        # Packed once here, so that a search only joins bytes. The tuple keeps the arrays alive, so
+        # the addresses stay valid as long as the posting list does.
+        numbers = worth, idf, mean, variance
+        packed = _PACKED.pack(address(slots), address(weights), len(slots), *numbers)
+        return cls(slots, weights, *numbers, packed)
 
     @property
     def gains(self) -> Floats:
-        """What it gives each of the tools."""
+        """The score that the term adds to each of its slots."""
         return self.weights * np.float32(self.worth)
 
 
 def slot_error(slots: Ints, size: int) -> IndexError:
-    """What is said to whoever offers slots that are not there, as a ranker of one's own may."""
+    """The error for slots that do not exist, which a custom ranker may return."""
     bad = slots[(slots < 0) | (slots >= size)]
     return IndexError(f"A ranker offered slot {bad[0]}, but there are only 0 to {size - 1}.")
 
 
 class ServerBoost(NamedTuple):
-    """How far a tool gains by the best one of its server.
+    """How much a tool gains from the best tool of its server.
 
-    `server` has the number of every slot's, each below `servers`; tools of the `nameless` one, if
-    there is such (else -1), gain nothing.
+    `server` holds the server number of every slot, each below `servers`. Tools of the server
+    `nameless` gain nothing; it is -1 if every tool has a server.
     """
 
     server: Ints

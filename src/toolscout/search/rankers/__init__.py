@@ -1,1 +1,1 @@
-"""The arms of search; each ranks on its own and says how far it can be trusted."""
+"""The rankers of search: each scores tools on its own and says how far to trust it."""

@@ -1,4 +1,4 @@
-"""BM25F over the index's postings: words, weighed by how rare they are and where they stand."""
+"""BM25F: rank tools by the query's words, weighted by rarity and field."""
 
 from __future__ import annotations
 
@@ -9,32 +9,38 @@ from typing import NamedTuple
 
 from .. import kernel
 from ..analyzer import is_english
+from ..arrays import Floats, Ints
 from ..fields import FIELDS
 from ..hit import Reason
 from ..lexicon import Term
-from ..ranking import Floats, Ints, RankingRequest
+from ..ranking import RankingRequest
 
+# Beside 1.0 for an embedder. The optimum is flat: docs/decisions/ranking.md has other weights.
 WEIGHT = 0.8
-_TIED = 3
+# Ties with the last candidate are included, up to this many times the wanted number.
+_MAX_TIE_FACTOR = 3
 
 
 class BM25F:
-    """The lexical arm; trusted as far as the catalog knows the query's words.
+    """The lexical ranker, trusted as far as the catalog knows the query's words.
 
-    `doubt` is how fast trust falls with the share of words that it does not know, and
-    `doubt_at_home` the same for plain English: there they are names and small talk, not another
-    language.
+    Trust is `weight` times the known share of the query's words (by idf) to the power of `doubt`,
+    or of `doubt_in_english` for plain English. There unknown words are names and small talk; in
+    other languages they are what the query is about.
     """
 
+    # In `search_arm` events and in metrics, so it stays even if the class is renamed.
+    event_name = "bm25f"
+
     def __init__(
-        self, *, weight: float = WEIGHT, doubt: float = 1.0, doubt_at_home: float = 0.5
+        self, *, weight: float = WEIGHT, doubt: float = 1.0, doubt_in_english: float = 0.5
     ) -> None:
         self.weight = weight
         self.doubt = doubt
-        self.doubt_at_home = doubt_at_home
+        self.doubt_in_english = doubt_in_english
 
     def rank(self, request: RankingRequest) -> LexicalRanking | None:
-        """Score the tools that have words of the query."""
+        """Score the tools that contain words of the query."""
         index = request.index
         known = request.known_terms
         if not known:
@@ -42,23 +48,25 @@ class BM25F:
         coverage = 1.0
         trust = self.weight
         if unknown := len({*request.terms}) - len(known):
-            rarest = log(1 + (len(index) + 0.5) / 0.5)
+            # The idf of a term with document frequency 0: an unknown word could not be rarer, and
+            # weighs at least as much as any known one.
+            max_idf = log(1 + (len(index) + 0.5) / 0.5)
             mass = sum([t.posting_list.idf for t in known])
-            coverage = mass / (mass + unknown * rarest)
-            doubt = self.doubt_at_home if is_english(request.query.words) else self.doubt
+            coverage = mass / (mass + unknown * max_idf)
+            doubt = self.doubt_in_english if is_english(request.query.words) else self.doubt
             trust *= coverage**doubt
         return LexicalRanking.of(
-            request, known, coverage=coverage, trust=trust, needs=request.clause_terms
+            request, known, coverage=coverage, trust=trust, clause_terms=request.clause_terms
         )
 
 
 class LexicalRanking(NamedTuple):
-    """The lexical view of one request.
+    """BM25F scores of all tools for one request.
 
-    `terms` are the query's words, the rarest first, and `scores` what they give every slot
-    together; `mean` and `deviation` are those of such sums over the catalog, as if words came
-    independently. `coverage` is the share of the words, by rarity, that the catalog knows, and
-    `needs` has the words of each clause, in the order in which they were said.
+    `terms` are the query's known terms, rarest first. `scores` has a score for every slot; `mean`
+    and `deviation` describe the distribution of such scores over the catalog. `coverage` is the
+    share of the query's words, by idf, that the catalog knows. `clause_terms` has the terms of each
+    clause in the order of the text.
     """
 
     terms: Sequence[Term]
@@ -80,54 +88,62 @@ class LexicalRanking(NamedTuple):
         *,
         coverage: float,
         trust: float,
-        needs: Sequence[Sequence[str]],
+        clause_terms: Sequence[Sequence[str]],
         arm: str = "words",
     ) -> LexicalRanking:
-        """What some words of the catalog say of a request."""
+        """Score all tools by some terms of the catalog."""
         terms = sorted(terms)
-        words = [term.posting_list for term in terms]
-        scores, best = kernel.score_slots(words, request.allowed, request.depth)
-        if len(best) > _TIED * request.depth:  # so many tools are equally good
+        lists = [term.posting_list for term in terms]
+        scores, best = kernel.score_slots(lists, request.allowed, request.depth)
+        if len(best) > _MAX_TIE_FACTOR * request.depth:
             best = request.top_slots(best, scores.take(best), request.depth)
-        mean = sum([word.mean for word in words])
-        deviation = sqrt(max(kernel.MIN_VARIANCE, sum([word.variance for word in words])))
-        return cls(terms, words, scores, mean, deviation, best, coverage, trust, needs, arm)
+        # Mean and variance of a sum follow from those of its terms, which the lexicon has, so no
+        # pass over all scores is needed. Adding variances assumes that terms occur independently;
+        # that is not quite true, but z-scores only need a stable scale. The scale is also the same
+        # for every caller, however few tools are visible.
+        mean = sum([postings.mean for postings in lists])
+        variance = sum([postings.variance for postings in lists])
+        deviation = sqrt(max(kernel.MIN_VARIANCE, variance))
+        return cls(terms, lists, scores, mean, deviation, best, coverage, trust, clause_terms, arm)
 
     def scores_at(self, slots: Ints) -> Floats:
-        """Standardised scores."""
+        """The z-scores of some slots."""
+        # In place: `take` has made a copy.
         scores = self.scores.take(slots)
         scores -= self.mean
         scores /= self.deviation
         return scores
 
     def score(self, slot: int) -> float:
-        """The same for a single slot."""
+        """The z-score of a single slot."""
         return (float(self.scores[slot]) - self.mean) / self.deviation
 
     def clause_scores(self, slots: Ints) -> Floats:
-        """How the words of each clause alone see some slots."""
-        places = {term.text: place for place, term in enumerate(self.terms)}
-        said = bytearray(len(self.clause_terms) * len(places))  # a row a clause, a column a word
-        for start, need in zip(range(0, len(said), len(places)), self.clause_terms, strict=True):
-            for text in need:
-                if text in places:
-                    said[start + places[text]] = 1
-        fits = kernel.clause_scores(self.posting_lists, bytes(said), slots, len(self.scores))
+        """The z-scores of some slots for each clause alone, times trust."""
+        columns = {term.text: column for column, term in enumerate(self.terms)}
+        # A row per clause, a byte per term: whether the clause contains the term.
+        membership = bytearray(len(self.clause_terms) * len(columns))
+        starts = range(0, len(membership), len(columns))
+        for start, clause in zip(starts, self.clause_terms, strict=True):
+            for text in clause:
+                if text in columns:
+                    membership[start + columns[text]] = 1
+        fits = kernel.clause_scores(self.posting_lists, bytes(membership), slots, len(self.scores))
         fits *= self.trust
         return fits
 
     def idf_share(self, slot: int) -> float:
-        """How much of the query's words, by rarity, a tool has."""
-        held = kernel.idf_mass(self.posting_lists, slot)
-        return self.coverage * held / sum([word.idf for word in self.posting_lists])
+        """The share of the query's words, by idf, that a tool has; unknown words count too."""
+        mass = kernel.idf_mass(self.posting_lists, slot)
+        return self.coverage * mass / sum([postings.idf for postings in self.posting_lists])
 
     def explain(self, slot: int) -> Reason | None:
-        """The words a tool has, and the fields they stand in."""
+        """The query's words that a tool has, and the fields with them."""
         found: list[str] = []
         fields = 0
         score = 0.0
-        said = list(dict.fromkeys(chain.from_iterable(self.clause_terms)))
-        for term in sorted(self.terms, key=lambda term: said.index(term.text)):
+        in_order = list(dict.fromkeys(chain.from_iterable(self.clause_terms)))
+        for term in sorted(self.terms, key=lambda term: in_order.index(term.text)):
             for posting in term.segment_postings:
                 if (place := posting.position(slot)) is not None:
                     found.append(term.text)

@@ -1,4 +1,4 @@
-"""Words of another language: looked up by what they mean among the catalog's own words."""
+"""Cross-lingual ranking: query words of other languages, translated into the catalog's words."""
 
 from __future__ import annotations
 
@@ -9,105 +9,125 @@ from threading import Lock
 import numpy as np
 
 from ..analyzer import is_english, terms
+from ..arrays import Floats
 from ..embedders.embedder import CrossLingualEmbedder, encode_texts, legibility, normalize_rows
 from ..glossary import Glossary, Translations, split_words
 from ..lexicon import Term
-from ..ranking import Floats, RankingRequest
+from ..ranking import RankingRequest
 from .bm25f import LexicalRanking
 
+# Half the weight of words that the request really contains: a translation may be wrong.
 WEIGHT = 0.4
+# Bounds the words to encode: encoding is the slowest part of a search.
 _MAX_WORDS = 64
-_MAX_WORD_CHARS = 40  # what is longer is no word
-_MIN_LATIN_RATIO = 2
+_MAX_WORD_CHARS = 40
+_MIN_UNKNOWN_RATIO = 2
 _CACHE_SIZE = 4_096
-_LATIN = "\u0250"
+_END_OF_LATIN = "\u0250"
 
 
 class CrossLingual:
-    """The arm that reads strange words as the catalog's words that mean the same.
+    """Translates unknown words with a multilingual embedder, and ranks by BM25F.
 
-    Words of other scripts are looked up wherever the catalog does not know them, words in Latin
-    letters only where there are twice as many of them as of others, and none that is plainly
-    English: a few are names or values more often. It is trusted as far as the strange words were
-    found, and the embedder reads the request.
+    Unknown words in other scripts are always translated. Unknown words in Latin letters are
+    translated only in requests that are not English and have twice as many of them as of known
+    words; in other requests they are usually names or values. Trust is the share of unknown words
+    with a translation, times the embedder's legibility of the request.
     """
+
+    # In `search_arm` events and in metrics, so it stays even if the class is renamed.
+    event_name = "foreign"
 
     def __init__(self, embedder: CrossLingualEmbedder, *, weight: float = WEIGHT) -> None:
         self.embedder = embedder
         self.weight = weight
-        self._known: dict[str, Floats] = {}
-        self._writing = Lock()
+        self._vectors: dict[str, Floats] = {}
+        self._lock = Lock()
 
     def rank(self, request: RankingRequest) -> LexicalRanking | None:
-        """Score the tools that have words of the same meaning."""
+        """Score the tools that contain translations of the query's unknown words."""
         glossary = request.index.glossaries.get(self.embedder.id)
         if glossary is None:
             return None
-        legible = legibility(self.embedder, request.query.words)
-        if legible <= 0:
+        readable = legibility(self.embedder, request.query.words)
+        if readable <= 0:
             return None
         clauses = [list(split_words(clause)) for clause in request.clauses]
         words = dict.fromkeys(w for clause in clauses for w in clause if len(w) <= _MAX_WORD_CHARS)
-        strange = _unknown_words(request, list(words)[:_MAX_WORDS])
-        if not strange:
+        unknown = _unknown_words(request, list(words)[:_MAX_WORDS])
+        if not unknown:
             return None
-        meant = self._find_translations(request, glossary, strange)
-        found = _translation_terms(request, meant)
+        translations = self._find_translations(request, glossary, unknown)
+        found = _translation_terms(request, translations)
         if not found:
             return None
-        share = sum(bool(meant[word]) for word in strange) / len(strange)
-        needs = [[t for word in clause for t in meant.get(word, ())] for clause in clauses]
-        trust = self.weight * share * legible
+        share = sum(bool(translations[word]) for word in unknown) / len(unknown)
+        trust = self.weight * share * readable
+        clause_terms = [
+            [term for word in clause for term in translations.get(word, ())] for clause in clauses
+        ]
         return LexicalRanking.of(
-            request, found, coverage=share, trust=trust, needs=needs, arm="translation"
+            request,
+            found,
+            coverage=share,
+            trust=trust,
+            clause_terms=clause_terms,
+            arm="translation",
         )
 
     def _find_translations(
         self, request: RankingRequest, glossary: Glossary, words: Sequence[str]
     ) -> dict[str, Translations]:
-        """What words mean, as far as a caller may know: nothing hidden is chosen for them."""
-        vectors = np.stack([self._word_vectors(words)[word] for word in words])
-        found = glossary.translations(vectors, least=self.embedder.translation_threshold)
-        seen = {term.text for term in request.find_terms(set(chain.from_iterable(found)))}
+        """Translate words, leaving out translations that only hidden tools contain."""
+        known = self._word_vectors(words)
+        vectors = np.stack([known[word] for word in words])
+        threshold = self.embedder.translation_threshold
+        found = glossary.translations(vectors, min_similarity=threshold)
+        visible = {term.text for term in request.find_terms(set(chain.from_iterable(found)))}
         return {
-            word: {term: share for term, share in meanings.items() if term in seen}
-            for word, meanings in zip(words, found, strict=True)
+            word: {term: share for term, share in candidates.items() if term in visible}
+            for word, candidates in zip(words, found, strict=True)
         }
 
     def _word_vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
-        """The vectors of words, those met before remembered."""
-        with self._writing:
-            known = {word: self._known[word] for word in words if word in self._known}
+        """The vectors of words; known ones come from memory."""
+        # The lock is not held while encoding: two threads may encode the same word, but none waits
+        # for the words of another.
+        with self._lock:
+            known = {word: self._vectors[word] for word in words if word in self._vectors}
         if new := [word for word in words if word not in known]:
-            known |= zip(
-                new, normalize_rows(encode_texts(self.embedder, new, are_queries=True)), strict=True
-            )
-            with self._writing:
-                if len(self._known) > _CACHE_SIZE:
-                    self._known.clear()
-                self._known |= known
+            rows = normalize_rows(encode_texts(self.embedder, new, are_queries=True))
+            known |= zip(new, rows, strict=True)
+            with self._lock:
+                if len(self._vectors) > _CACHE_SIZE:
+                    self._vectors.clear()
+                self._vectors |= known
         return known
 
 
 def _unknown_words(request: RankingRequest, words: Sequence[str]) -> list[str]:
-    """The words that the catalog does not know and that are worth looking up."""
-    strange: list[str] = []
+    """The words that no visible tool has and that are worth translating."""
+    unknown: list[str] = []
     known = 0
     for word in words:
         found = terms(word)
         if found and not request.find_terms(found):
-            strange.append(word)
+            unknown.append(word)
         else:
             known += bool(found)
-    latin = sum(word < _LATIN for word in strange)
-    is_foreign = latin >= _MIN_LATIN_RATIO * known and not is_english(request.query.words)
-    return strange if is_foreign else [word for word in strange if word >= _LATIN]
+    latin = sum(word < _END_OF_LATIN for word in unknown)
+    is_foreign = latin >= _MIN_UNKNOWN_RATIO * known and not is_english(request.query.words)
+    return unknown if is_foreign else [word for word in unknown if word >= _END_OF_LATIN]
 
 
-def _translation_terms(request: RankingRequest, meant: Mapping[str, Translations]) -> list[Term]:
-    """The catalog's terms, each as loud as the surest of the words that mean it."""
+def _translation_terms(
+    request: RankingRequest, translations: Mapping[str, Translations]
+) -> list[Term]:
+    """The catalog's terms that words translate to, each with the largest of its shares."""
+    # The largest, not the sum: several words of a request may be translated to the same term, and
+    # saying something twice should not count twice.
     shares: dict[str, float] = {}
-    for meanings in meant.values():
-        for term, share in meanings.items():
+    for candidates in translations.values():
+        for term, share in candidates.items():
             shares[term] = max(share, shares.get(term, 0.0))
     return [term.scale(shares[term.text]) for term in request.find_terms(shares)]

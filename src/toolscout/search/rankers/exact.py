@@ -1,4 +1,4 @@
-"""Names: what is called by its name, in any case style, comes first."""
+"""Rank tools by name: a query that is, begins or mentions a tool's name."""
 
 from __future__ import annotations
 
@@ -9,31 +9,41 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...catalog.names import normalise_name
+from ..arrays import Floats, Ints
 from ..hit import Reason
-from ..ranking import Floats, Ints, RankingRequest
+from ..ranking import RankingRequest
 from ..typos import unknown_terms
 
+# Scores are in standard deviations, like those of the other rankers. A tool whose name is the whole
+# query must come first, and tools with the query as prefix must be in alphabetical order, so these
+# steps are larger than anything the other rankers can add. A name in a sentence is strong evidence,
+# but the sentence may still ask for something else.
 WHOLE_SCORE = 100.0
 PREFIX_SCORE = 50.0
-MENTION_SCORE = 6.0
-_RUN = re.compile(r"[^\W\d](?:[\w.\-:/]*\w)?")
-# What every identifier has somewhere; most sentences have none, and are passed over.
-_MARKED = re.compile(r"[_.:\-/A-Z](?:(?<=_)|(?<=[.:\-/])\w|(?<=[a-z][A-Z]))")
-_JOINT = re.compile(r"[_.:\-/]")
-_HUMPS = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]+)+")
 _PREFIX_STEP = 50.0
-_LONGEST = 512
-_MOST_BLANKS = 8  # a sentence, not a name that was spelled in words
+MENTION_SCORE = 6.0
+
+_IDENTIFIER = re.compile(r"[^\W\d](?:[\w.\-:/]*\w)?")
+# Occurs in every identifier; most sentences have none and need no closer look.
+_MAY_HAVE_IDENTIFIER = re.compile(r"[_.:\-/A-Z](?:(?<=_)|(?<=[.:\-/])\w|(?<=[a-z][A-Z]))")
+_SEPARATOR = re.compile(r"[_.:\-/]")
+_CAMEL_CASE = re.compile(r"[a-z]+(?:[A-Z][a-z0-9]+)+")
+_MAX_NAME_CHARS = 512
+# With more spaces it is a sentence and not a name with spaces in place of underscores.
+_MAX_NAME_SPACES = 8
 
 NameMatches = Mapping[int, tuple[float, str]]
-"""Slots, what each gains by its name, and the spelling that named it."""
+"""By slot, the score of a match and the matching text."""
 
 
 class Exact:
-    """The arm of names: the whole query is one, begins one, or mentions one."""
+    """Finds tools by name: the whole query is a name, a prefix of one, or mentions one."""
+
+    # In `search_arm` events and in metrics, so it stays even if the class is renamed.
+    event_name = "exact"
 
     def rank(self, request: RankingRequest) -> NameRanking | None:
-        """The tools whose name the query says."""
+        """Match the query with the names of visible tools."""
         text = request.query.words.strip()
         word = request.query.name
         found = (
@@ -46,7 +56,7 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class NameRanking:
-    """The tools named, and how."""
+    """The tools that a query names."""
 
     matches: NameMatches
     trust: float = 1.0
@@ -54,31 +64,31 @@ class NameRanking:
 
     @property
     def candidates(self) -> Ints:
-        """All of them."""
+        """All tools that match."""
         return np.fromiter(self.matches, np.int32, len(self.matches))
 
     def scores_at(self, slots: Ints) -> Floats:
-        """Far above anything else for those named, nothing for the rest."""
-        gains = [self.matches[s][0] if s in self.matches else 0.0 for s in slots.tolist()]
-        return np.array(gains, np.float32)
+        """The scores of matches; zero for all other slots."""
+        scores = [self.matches[s][0] if s in self.matches else 0.0 for s in slots.tolist()]
+        return np.array(scores, np.float32)
 
     def explain(self, slot: int) -> Reason | None:
-        """The spelling that named a tool."""
+        """The part of the query that names a tool."""
         if slot not in self.matches:
             return None
-        gain, spelling = self.matches[slot]
-        return Reason(self.arm, field="name", words=(spelling,), score=gain)
+        score, spelling = self.matches[slot]
+        return Reason(self.arm, field="name", words=(spelling,), score=score)
 
 
 def is_tool_name(request: RankingRequest) -> bool:
-    """Whether the whole query is the name of a tool and no plain word: nothing else is asked."""
+    """Whether the query is an identifier and the name of a tool, so nothing else can be meant."""
     word = request.query.name
     return bool(word and _is_identifier(word) and _match_whole(request, word))
 
 
 def _match_whole(request: RankingRequest, name: str) -> NameMatches:
-    """What is called just so; first of all what is spelled just so."""
-    if len(name) > _LONGEST or name.count(" ") > _MOST_BLANKS:
+    """The tools with this name in any spelling; the exact spelling scores highest."""
+    if len(name) > _MAX_NAME_CHARS or name.count(" ") > _MAX_NAME_SPACES:
         return {}
     found = dict.fromkeys(
         _visible_slots(request, request.index.slots_by_name(name)), (WHOLE_SCORE, name)
@@ -90,7 +100,7 @@ def _match_whole(request: RankingRequest, name: str) -> NameMatches:
 
 
 def _match_prefix(request: RankingRequest, word: str) -> NameMatches:
-    """What begins so, by name: a step is more than the other arms could make up for."""
+    """The tools whose name begins with a word, scored in alphabetical order."""
     slots = _slots_with_prefix(request, word) if word and _may_be_prefix(request, word) else []
     return {
         s: (PREFIX_SCORE + _PREFIX_STEP * place, word) for place, s in enumerate(reversed(slots))
@@ -98,12 +108,13 @@ def _match_prefix(request: RankingRequest, word: str) -> NameMatches:
 
 
 def _match_mentions(request: RankingRequest, text: str) -> NameMatches:
+    """The tools whose name occurs in a text as an identifier; plain words do not count."""
     found: dict[int, tuple[float, str]] = {}
-    if _MARKED.search(text) is None:
+    if _MAY_HAVE_IDENTIFIER.search(text) is None:
         return found
-    words = text[:_LONGEST].split()
+    words = text[:_MAX_NAME_CHARS].split()
     odd = [w for w in words if not (w.isalpha() and (w.islower() or w.istitle()))]
-    for spelling in filter(_is_identifier, _RUN.findall(" ".join(odd))):
+    for spelling in filter(_is_identifier, _IDENTIFIER.findall(" ".join(odd))):
         found |= dict.fromkeys(
             _visible_slots(request, request.index.slots_by_name(spelling)),
             (MENTION_SCORE, spelling),
@@ -116,31 +127,31 @@ def _visible_slots(request: RankingRequest, slots: Iterable[int]) -> list[int]:
 
 
 def _may_be_prefix(request: RankingRequest, word: str) -> bool:
-    """Whether a lone word may begin a name: it looks like one, or no tool has it as a word."""
+    """Whether a single word may be a prefix: it is an identifier, or no tool has it as a word."""
     if _is_identifier(word) or word.endswith("_"):
         return True
-    strange = unknown_terms(request.index, request.terms, request.allowed)
-    return len(word) > 2 and len(strange) == len(request.terms)
+    unknown = unknown_terms(request.index, request.terms, request.allowed)
+    return len(word) > 2 and len(unknown) == len(request.terms)
 
 
 def _is_identifier(word: str) -> bool:
-    """Whether a word is joined out of several, as names are and plain words are not."""
+    """Whether a word is composed of several, as in `send_mail`, `send-mail` or `sendMail`."""
     if word.isalnum() and (word.islower() or word.istitle()):
         return False
-    if len(word) > _LONGEST or _RUN.fullmatch(word) is None:
+    if len(word) > _MAX_NAME_CHARS or _IDENTIFIER.fullmatch(word) is None:
         return False
-    return _JOINT.search(word) is not None or _HUMPS.fullmatch(word) is not None
+    return _SEPARATOR.search(word) is not None or _CAMEL_CASE.fullmatch(word) is not None
 
 
 def _slots_with_prefix(request: RankingRequest, word: str) -> list[int]:
-    """The slots whose name begins with a word, alphabetically."""
+    """The slots whose name begins with a word, in alphabetical order."""
     start = normalise_name(word)
     if not start:
         return []
     spellings = request.index.shared.spellings
     found = {
         slot
-        for name in list(spellings)  # which an update may be adding to: the names in one step
+        for name in list(spellings)  # a copy, since an update may add names meanwhile
         if name.startswith(start)
         for slot in spellings.get(name, ())
         if slot < len(request.allowed) and request.allowed[slot]

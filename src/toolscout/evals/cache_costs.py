@@ -1,9 +1,8 @@
-"""What a conversation costs where a provider caches prefixes: a small model, and its facts.
+"""The cost of a conversation with a provider that caches prompt prefixes.
 
-A request is read in one order: tools, system, messages. As far as it begins like the request
-before it, and if that beginning is long enough, its tokens are billed as cached; the rest is
-billed as written where the provider charges for writing, else as plain. Expiry is left out:
-requests of one conversation follow each other.
+A request is read in one order: tools, system, messages. The part that equals the start of the
+previous request is billed as cached, if it is long enough; the rest is billed as written, or as
+plain below the minimum. Expiry is ignored: requests of one conversation follow each other.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..tokens import TokenCounter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachePrices:
-    """What a token costs, against a plain input token; `minimum` is the shortest cached prefix."""
+    """Token prices relative to a plain input token; `minimum` is the shortest cached prefix."""
 
     minimum: int
     cached: float
@@ -30,7 +29,7 @@ class CachePrices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """One request in the order it is read, piece by piece, and what the model answered."""
+    """One request in pieces, in the order it is read, and the output of the model."""
 
     tools: tuple[str, ...]
     system: str
@@ -39,13 +38,13 @@ class ReplayRequest:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """All of it, in order."""
+        """All pieces in order."""
         return (*self.tools, self.system, *self.messages)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Tokens of a whole conversation by how they were billed; `total` is in plain input tokens."""
+    """The tokens of a conversation by price; `total` is in plain input tokens."""
 
     requests: int
     cached: int
@@ -55,6 +54,8 @@ class Bill:
     total: float
 
 
+# From the price lists of the providers in November 2026; docs/prompt-caching.md has the same table.
+# The first row that matches counts: a provider's name by prefix, then a model's by pattern.
 _PRICE_TABLE: tuple[tuple[str, str, CachePrices], ...] = (
     (
         "anthropic",
@@ -84,40 +85,41 @@ _PRICE_TABLE: tuple[tuple[str, str, CachePrices], ...] = (
     ("gemini", r"", CachePrices(minimum=4096, cached=0.1, written=1, output=6)),
     ("", r"", CachePrices(minimum=0, cached=0, written=1, output=1)),
 )
-"""By provider and model, as published; the last is one's own machine, where work is the price."""
+"""Prices by provider and model; the last row is a local model, where only new tokens cost work."""
 
 
 def prices_for(target: Target) -> CachePrices:
-    """What is known of a model's prices."""
+    """The prices of a model."""
     return next(
-        facts
-        for maker, model, facts in _PRICE_TABLE
-        if target.provider.name.startswith(maker) and re.match(model, target.model)
+        prices
+        for provider, model, prices in _PRICE_TABLE
+        if target.provider.name.startswith(provider) and re.match(model, target.model)
     )
 
 
 def compute_bill(
-    requests: Sequence[ReplayRequest], rates: CachePrices, *, by: TokenCounter
+    requests: Sequence[ReplayRequest], prices: CachePrices, *, counter: TokenCounter
 ) -> Bill:
-    """What these requests cost, sent one after the other."""
+    """The cost of these requests, sent one after the other."""
     cached = written = plain = output = 0
     before: tuple[str, ...] = ()
-    size = cache(by.count)
+    # Most pieces repeat in every request of a conversation.
+    size = cache(counter.count)
     for request in requests:
         sizes = [size(piece) for piece in request.pieces]
         pairs = zip(before, request.pieces, strict=False)
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        kept = sum(sizes[:shared])
-        kept = kept if kept >= rates.minimum else 0
-        new = sum(sizes) - kept
-        cached += kept
-        output += by.count(request.output)
-        if sum(sizes) >= rates.minimum:
+        prefix = sum(sizes[:shared])
+        hit = prefix if prefix >= prices.minimum else 0
+        new = sum(sizes) - hit
+        cached += hit
+        output += counter.count(request.output)
+        if sum(sizes) >= prices.minimum:
             written += new
         else:
             plain += new
         before = request.pieces
-    total = cached * rates.cached + written * rates.written + plain + output * rates.output
+    total = cached * prices.cached + written * prices.written + plain + output * prices.output
     return Bill(
         requests=len(requests),
         cached=cached,

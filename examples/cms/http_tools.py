@@ -1,4 +1,4 @@
-"""Requests to other machines: only those that were named when the site was opened."""
+"""HTTP tools that reach only the hosts named when the site was opened."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_ope
 
 from toolscout import tool
 
-_MOST_BYTES = 200_000
+_MAX_BYTES = 200_000
 _TIMEOUT_SECONDS = 10
 
 
-class Fetching:
+class HttpTools:
     def __init__(self, allowed: Collection[str]) -> None:
         self._allowed = frozenset(allowed)
-        # No proxies, and no redirects: either would lead past the list of allowed machines.
-        self._opener = build_opener(ProxyHandler({}), _Stay())
+        # No proxies and no redirects: either could reach a host that is not allowed.
+        self._opener = build_opener(ProxyHandler({}), _NoRedirects())
 
     @tool(
         name="http_get",
@@ -57,7 +57,7 @@ class Fetching:
         return {"status": status, "body": reply.decode("utf-8", "replace")}
 
     def fetch(self, url: str, data: bytes | None = None) -> tuple[int, bytes]:
-        """Status and body of an address; one that is not allowed is refused."""
+        """The status and body of a URL; PermissionError if its host is not allowed."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or parts.netloc not in self._allowed:
             known = ", ".join(sorted(self._allowed)) or "none"
@@ -65,22 +65,22 @@ class Fetching:
         headers = {"content-type": "application/json"} if data is not None else {}
         try:
             with self._opener.open(Request(url, data, headers), timeout=_TIMEOUT_SECONDS) as reply:
-                return reply.status, reply.read(_MOST_BYTES)
+                return reply.status, reply.read(_MAX_BYTES)
         except HTTPError as error:
             with error:
-                return error.code, error.read(_MOST_BYTES)
+                return error.code, error.read(_MAX_BYTES)
 
     @property
     def tools(self) -> tuple[Any, ...]:
         return self.get, self.post
 
 
-class _Stay(HTTPRedirectHandler):
+class _NoRedirects(HTTPRedirectHandler):
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
-class _Text(HTMLParser):
+class _TextParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.title = ""
@@ -101,8 +101,8 @@ class _Text(HTMLParser):
             self.words += data.split()
 
 
-def readable(html: str) -> tuple[str, str]:
-    """A page's title and the text that a reader sees."""
-    parser = _Text()
+def readable_text(html: str) -> tuple[str, str]:
+    """The title and the visible text of a page."""
+    parser = _TextParser()
     parser.feed(html)
     return parser.title, " ".join(parser.words)

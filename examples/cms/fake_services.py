@@ -1,7 +1,7 @@
-"""Stand-ins for the internet on this machine: a photo service and a few web pages.
+"""Fake web services for the example: a photo service and a few web pages.
 
-They are real HTTP servers on the loopback address, with a handful of photos and pages, so that the
-tools for them do real work without leaving the machine.
+They are real HTTP servers on the loopback address, so that the tools make real requests without a
+network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from .fetching import readable
+from .http_tools import readable_text
 
 WEB = Path(__file__).with_name("web")
 PHOTOS = (
@@ -33,8 +33,8 @@ PHOTOS = (
 )
 
 
-def picture(seed: int, size: int = 16) -> bytes:
-    """A real PNG of one colour, another for every seed."""
+def make_png(seed: int, size: int = 16) -> bytes:
+    """A valid PNG of one colour, which depends on the seed."""
     colour = bytes(((seed * 37) % 256, (seed * 67) % 256, (seed * 97) % 256))
     raw = (b"\0" + colour * size) * size
     header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
@@ -48,7 +48,7 @@ def picture(seed: int, size: int = 16) -> bytes:
 
 class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
-        """A demonstration keeps quiet."""
+        """Print no requests."""
 
     def reply(self, status: int, body: bytes, kind: str = "application/json") -> None:
         self.send_response(status)
@@ -66,13 +66,13 @@ class _Photos(_Handler):
         url = urlsplit(self.path)
         found = re.fullmatch(r"/(?:v1/photos/|files/)(\d+)(?:\.png)?", url.path)
         if url.path == "/v1/search":
-            asked = parse_qs(url.query)
-            most = int(asked.get("per_page", ["5"])[0])
-            photos = _best(asked.get("query", [""])[0], {p: p[1] for p in PHOTOS})
-            self.json({"photos": [_photo(*p) for p in photos[:most]]})
+            parameters = parse_qs(url.query)
+            limit = int(parameters.get("per_page", ["5"])[0])
+            photos = _match(parameters.get("query", [""])[0], {p: p[1] for p in PHOTOS})
+            self.json({"photos": [_photo(*p) for p in photos[:limit]]})
         elif found and (photo := next((p for p in PHOTOS if p[0] == int(found[1])), None)):
             if url.path.startswith("/files/"):
-                self.reply(200, picture(photo[0]), "image/png")
+                self.reply(200, make_png(photo[0]), "image/png")
             else:
                 self.json(_photo(*photo))
         else:
@@ -84,14 +84,14 @@ class _Web(_Handler):
         url = urlsplit(self.path)
         pages = {f"/{path.stem}": path for path in sorted(WEB.glob("*.html"))}
         if url.path == "/search":
-            asked = parse_qs(url.query).get("q", [""])[0]
-            texts = {name: readable(path.read_text("utf-8")) for name, path in pages.items()}
-            best = _best(asked, {name: " ".join(text) for name, text in texts.items()})
+            query = parse_qs(url.query).get("q", [""])[0]
+            texts = {name: readable_text(path.read_text("utf-8")) for name, path in pages.items()}
+            matches = _match(query, {name: " ".join(text) for name, text in texts.items()})
             base = f"http://{self.headers['host']}"
             self.json(
                 [
                     {"title": texts[n][0], "url": base + n, "excerpt": texts[n][1][:160]}
-                    for n in best
+                    for n in matches
                 ]
             )
         elif url.path in pages:
@@ -109,15 +109,15 @@ def _photo(number: int, alt: str, photographer: str) -> dict[str, Any]:
     return {"id": number, "alt": alt, "photographer": photographer, "src": src}
 
 
-def _best(query: str, texts: dict[Any, str]) -> list[Any]:
-    """What shares words with a query, most first."""
-    wanted = set(re.findall(r"\w{3,}", query.lower()))
-    scores = {k: len(wanted & set(re.findall(r"\w{3,}", t.lower()))) for k, t in texts.items()}
+def _match(query: str, texts: dict[Any, str]) -> list[Any]:
+    """The keys of texts that share words with a query, most words first."""
+    words = set(re.findall(r"\w{3,}", query.lower()))
+    scores = {k: len(words & set(re.findall(r"\w{3,}", t.lower()))) for k, t in texts.items()}
     return sorted((k for k, score in scores.items() if score), key=lambda k: -scores[k])
 
 
 @contextmanager
-def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def _serve(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
@@ -130,7 +130,7 @@ def _serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def standing_in() -> Iterator[tuple[str, str]]:
-    """The addresses of the photo service and of the web, while both are served."""
-    with _serving(_Photos) as photos, _serving(_Web) as web:
+def serve_fakes() -> Iterator[tuple[str, str]]:
+    """Serve the photo service and the web pages; yields their URLs."""
+    with _serve(_Photos) as photos, _serve(_Web) as web:
         yield photos, web

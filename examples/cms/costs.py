@@ -1,4 +1,4 @@
-"""What tools and rules cost in each request, counted, beside having all of them all the time."""
+"""Token costs of tools and rules per request, compared with loading all of them."""
 
 from __future__ import annotations
 
@@ -12,69 +12,69 @@ from toolscout.models.model import ModelRequest
 from toolscout.tokens import TokenCounter
 
 EXPECTED = {"A": 0.97, "C": 0.91}
-"""What design E expects to save."""
+"""The share that design E expects to save."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
-    """Tokens of one request that are there for the tools' sake.
+class RequestCost:
+    """The tokens of one request that tools cause.
 
-    `found` is what searching itself put into the conversation: searches, their answers with the
+    `discovery` is what searching added to the conversation: searches, their answers with the
     rules, and reminders.
     """
 
     tools: int
     instructions: int
-    found: int
+    discovery: int
 
     @property
     def total(self) -> int:
-        """All of it."""
-        return self.tools + self.instructions + self.found
+        """The sum of all parts."""
+        return self.tools + self.instructions + self.discovery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """A conversation's requests, and what each would have cost with everything loaded.
+class ConversationCost:
+    """The requests of a conversation, and what one would cost with everything loaded.
 
     With everything loaded there is nothing to search for, so requests that only led to a search
-    are not charged to it.
+    do not count there.
     """
 
     kind: str
-    weights: tuple[Weight, ...]
+    requests: tuple[RequestCost, ...]
     searches: int
     everything: int
 
     @property
     def last(self) -> float:
         """The share saved in the last request."""
-        return 1 - self.weights[-1].total / self.everything
+        return 1 - self.requests[-1].total / self.everything
 
     @property
     def overall(self) -> float:
         """The share saved over all requests."""
-        spent = sum(weight.total for weight in self.weights)
-        return 1 - spent / (self.everything * (len(self.weights) - self.searches))
+        spent = sum(request.total for request in self.requests)
+        return 1 - spent / (self.everything * (len(self.requests) - self.searches))
 
 
-def weigh(request: ModelRequest, *, by: TokenCounter) -> Weight:
-    """Count one request."""
-    return Weight(
+def count_request(request: ModelRequest, *, by: TokenCounter) -> RequestCost:
+    """Count the tokens of one request."""
+    return RequestCost(
         tools=by.count(_json(request.tools)),
         instructions=by.count(request.instructions),
-        found=sum(_found(message, by) for message in request.messages),
+        discovery=sum(_discovery_tokens(message, by) for message in request.messages),
     )
 
 
-def _found(message: Message, by: TokenCounter) -> int:
+def _discovery_tokens(message: Message, by: TokenCounter) -> int:
     searches = (c for c in message.calls if c.name == "tool_search")
     answers = (r for r in message.results if r.name == "tool_search")
-    told = message.text if message.role == "system" else ""
+    notice = message.text if message.role == "system" else ""
     return (
         sum(by.count(f"{c.name}{c.arguments}") for c in searches)
         + sum(by.count(r.result.text) for r in answers)
-        + by.count(told)
+        + by.count(notice)
     )
 
 

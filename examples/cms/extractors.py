@@ -1,4 +1,4 @@
-"""What the site's tools leave in the memory where no schema can say it."""
+"""Entity extractors for tools whose results mix several types."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from toolscout.memory.entities import Entity
 from toolscout.memory.extraction import Extractor
 from toolscout.memory.memory import Probe
 
-_MOST = 5
+_MAX_ENTITIES = 5
 
 
-def _mixed(items: object) -> list[Entity]:
-    """Things of several types: each says its own."""
+def _extract_typed(items: object) -> list[Entity]:
+    """Entities from items that each name their type."""
     if not isinstance(items, list):
         return []
     return [
         Entity(str(item.get("type") or "resource").lower(), str(item["id"]), str(item["name"]))
-        for item in items[:_MOST]
+        for item in items[:_MAX_ENTITIES]
         if isinstance(item, dict) and item.get("id") and item.get("name")
     ]
 
 
 def from_resource(value: Any) -> list[Entity]:
     """Entities of cms_findResource."""
-    return _mixed(value.get("matches"))
+    return _extract_typed(value.get("matches"))
 
 
 def from_search(value: Any) -> list[Entity]:
     """Entities of search_vector."""
-    return _mixed(value.get("results"))
+    return _extract_typed(value.get("results"))
 
 
 EXTRACTORS: Mapping[str, Extractor] = {

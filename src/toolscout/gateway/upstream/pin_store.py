@@ -1,0 +1,213 @@
+"""Pins on disk: one file for each server, safe to edit while a gateway runs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from ...errors import ConfigError, StoreError
+from ...sources.mcp.servers import Server
+from .pins import Pin, PinLedger
+
+# The version of the file format; another one is an error rather than a guess.
+_FORMAT = 1
+_LOCK_TIMEOUT_SECONDS = 10.0
+_MAX_PLACE_LENGTH = 200
+Stamp = tuple[int, int]
+"""Identifies one version of a server's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """Which server a name stands for: a hash of its command or address, and the same as text."""
+
+    server: str
+    key: str
+    place: str
+
+    @classmethod
+    def of(cls, server: Server) -> ServerIdentity:
+        """The identity of a configured server."""
+        # Another argument, folder or address makes it another server, with pins of its own.
+        # Secrets are redacted first, so a renewed token does not, and `place` can be printed.
+        command = [server.redact(part) for part in (server.command, *server.args)]
+        is_local = server.transport == "stdio"
+        facts = [*command, server.redact(server.cwd)] if is_local else [server.location]
+        key = hashlib.sha256(json.dumps([is_local, *facts]).encode()).hexdigest()[:12]
+        place = " ".join(command) if is_local else server.location
+        return cls(server.name, key, place[:_MAX_PLACE_LENGTH])
+
+
+class PinStore:
+    """The ledgers of all servers, in one folder.
+
+    A file is called `SERVER.KEY.json`, or `SERVER.json` if it was written when servers were told
+    apart by name only. A label is such a name without its ending; part of the key is enough.
+    """
+
+    def __init__(
+        self, folder: str | Path, *, lock_timeout_seconds: float = _LOCK_TIMEOUT_SECONDS
+    ) -> None:
+        self._folder = Path(folder)
+        self._lock_timeout_seconds = lock_timeout_seconds
+
+    @contextmanager
+    def write_lock(self, label: str) -> Generator[None]:
+        """Keep other threads and processes from writing the pins of a server name."""
+        # The lock is SQLite's, on an empty database: it works on every platform, and the system
+        # releases it when a process dies. It covers all servers of the name: claim() renames the
+        # file that they share, and ledger_for() reads the files of all of them.
+        path = self._folder / f".{label.partition('.')[0]}.lock"
+        with ExitStack() as stack:
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                database = sqlite3.connect(
+                    path, timeout=self._lock_timeout_seconds, isolation_level=None
+                )
+                stack.enter_context(closing(database)).execute("BEGIN EXCLUSIVE")
+            except (OSError, sqlite3.Error) as error:
+                raise StoreError(
+                    f"{path} cannot be locked: {error}.",
+                    hint="If another process holds it, try again when that is done.",
+                ) from error
+            yield
+
+    def ledgers(self, label: str = "") -> tuple[PinLedger, ...]:
+        """The ledgers that a label matches; without one, all of them."""
+        # A file that cannot be read raises. Treating it as empty would approve everything anew.
+        name, _, key = label.partition(".")
+        stems = (p.name.removesuffix(".json").partition(".") for p in self._ledger_files())
+        return tuple(
+            self._read_ledger(server, server_key)
+            for server, _, server_key in stems
+            if name in ("", server) and server_key.startswith(key)
+        )
+
+    def ledger(self, label: str) -> PinLedger:
+        """The one ledger that a label matches, or an empty one; several are an error."""
+        found = self.ledgers(label)
+        if len(found) > 1:
+            several = "; ".join(f"{each.label} ({each.place})" for each in found)
+            raise ConfigError(
+                f"Several servers are called {label!r}: {several}.",
+                hint="Name one of them, with its number.",
+            )
+        return found[0] if found else PinLedger(label)
+
+    def ledger_for(self, identity: ServerIdentity) -> PinLedger:
+        """The pins of a configured server."""
+        server = identity.server
+        for key in (identity.key, ""):
+            if self._ledger_path(server, key).exists():
+                ledger = self._read_ledger(server, key)
+                return replace(ledger, key=identity.key, place=identity.place)
+        # A server that is new under a known name starts without pins. But what the user revoked
+        # under that name stays revoked: a changed argument must not bring it back.
+        pins = (pin for ledger in self.ledgers(server) for pin in ledger.pins.values())
+        revoked = {p.tool: Pin(p.tool, standing="revoked") for p in pins if p.standing == "revoked"}
+        return PinLedger(server, revoked, key=identity.key, place=identity.place)
+
+    def claim(self, identity: ServerIdentity) -> None:
+        """Take over a file that was written by name only; the first server to ask gets it."""
+        before = self._ledger_path(identity.server)
+        path = self._ledger_path(identity.server, identity.key)
+        if not path.exists() and before.exists():
+            self._read_ledger(identity.server)  # raises if it is damaged
+            # Another gateway may have been first, or the folder may be read-only. ledger_for() then
+            # takes the file that is there.
+            with contextlib.suppress(OSError, StoreError), self.write_lock(identity.server):
+                if not path.exists():
+                    before.rename(path)
+
+    def save(self, ledger: PinLedger) -> None:
+        """Write a ledger atomically."""
+        tools = {n: _pin_row(p) for n, p in ledger.pins.items()}
+        record = {"format": _FORMAT, "place": ledger.place, "tools": tools}
+        text = json.dumps(record, ensure_ascii=False, indent=1)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # A rename replaces the file as a whole: a reader sees the old text or the new one.
+            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(temporary).replace(self._ledger_path(ledger.server, ledger.key))
+        except OSError as error:
+            raise StoreError(
+                f"The pins of {ledger.server!r} cannot be written: {error}."
+            ) from error
+
+    def servers(self) -> tuple[str, ...]:
+        """The names of the servers that have pins."""
+        return tuple(sorted({p.name.partition(".")[0] for p in self._ledger_files()}))
+
+    def stamp(self, identity: ServerIdentity) -> Stamp:
+        """A value that changes whenever the pins of a server are written."""
+        for key in (identity.key, ""):
+            with contextlib.suppress(OSError):
+                status = self._ledger_path(identity.server, key).stat()
+                # Two writes within one tick of the clock have the same time, but save() makes a
+                # new file each time, and so another inode.
+                return (status.st_mtime_ns, status.st_ino)
+        return (0, 0)
+
+    def _ledger_files(self) -> list[Path]:
+        with contextlib.suppress(OSError):
+            return sorted(self._folder.glob("*.json"))
+        return []
+
+    def _read_ledger(self, server: str, key: str = "") -> PinLedger:
+        path = self._ledger_path(server, key)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"The pins of {server!r} cannot be read: {error}.") from error
+        try:
+            return replace(_parse_ledger(server, json.loads(text)), key=key)
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"The pins of {server!r} in {path} are damaged: {error}.",
+                hint="Put the file back from a copy, or delete it to trust the server anew.",
+            ) from error
+
+    def _ledger_path(self, server: str, key: str = "") -> Path:
+        return self._folder / (f"{server}.{key}.json" if key else f"{server}.json")
+
+
+def _pin_row(pin: Pin) -> dict[str, Any]:
+    row: dict[str, Any] = {"standing": pin.standing, "digest": pin.digest}
+    row["definition"] = pin.definition
+    # Most tools are offered as approved. Their definition is written once.
+    if pin.offered_digest != pin.digest:
+        row |= {"offered_digest": pin.offered_digest, "offered": pin.offered}
+    if pin.note:
+        row["note"] = pin.note
+    if pin.is_excused:
+        row["is_excused"] = True
+    return row
+
+
+def _parse_ledger(server: str, record: dict[str, Any]) -> PinLedger:
+    if record["format"] != _FORMAT:
+        raise ValueError(f"format {record['format']} is not known")
+    pins: dict[str, Pin] = {}
+    for tool, row in cast("dict[str, dict[str, Any]]", record["tools"]).items():
+        pins[tool] = Pin(
+            tool=tool,
+            digest=row["digest"],
+            definition=row["definition"],
+            offered_digest=row.get("offered_digest", row["digest"]),
+            offered=row.get("offered", row["definition"]),
+            standing=row["standing"],
+            note=row.get("note", ""),
+            is_excused=row.get("is_excused", False),
+        )
+    return PinLedger(server, pins, is_known=True, place=record.get("place", ""))
