@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests format docs behaviours bench bench-quick conformance wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours bench bench-quick conformance wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,6 +36,9 @@ types:
 
 tests: setup
 	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+tests-quick: setup  ## the tests without the slow ones: make tests-quick ARGS="tests/search"
+	$(BIN)/python -m pytest -n $(JOBS) -m "not slow" $(ARGS)
 
 format: setup  ## format the code
 	$(BIN)/ruff format .

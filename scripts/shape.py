@@ -26,7 +26,7 @@ PROJECT = Path(__file__).parents[1]
 CACHE = PROJECT / ".cache" / "shape"
 PEERS = {"httpx": "httpx", "starlette": "starlette", "pydantic-ai-slim": "pydantic_ai"}
 FRAGMENT_LINES = 110
-TRACES = ("CLI search", "tool_search", "MCP call")
+TRACES = ("CLI search", "tool_search", "MCP call", "agent step")
 
 # A function is named by a participle when the first word of its name is one. Words that end in
 # -ed or -ing and are nouns or plain verbs do not count; neither do names that read as claims.

@@ -1,7 +1,10 @@
-"""Which files of Toolscout take part in one search, one `tool_search` and one MCP call.
+"""Which files of Toolscout take part in a search, a `tool_search`, an MCP call, an agent step.
+
+    python scripts/traces.py "MCP call"
 
 A file counts when a function in it runs. Imports and class bodies do not count: they run once,
-whatever is asked later. Everything is warmed up first, so that a trace shows the usual path.
+whatever is asked later. Everything is warmed up first, so that a trace shows the usual path, and
+the home folder is a temporary one.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import os
 import sys
 import tempfile
 import threading
@@ -17,10 +21,9 @@ from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
-CATALOG = Path(__file__).parents[1] / "src/toolscout/examples/tools.jsonl"
 SOURCE = Path(__file__).parents[1] / "src" / "toolscout"
+CATALOG = SOURCE / "examples" / "tools.jsonl"
 QUERY = "send an email to a customer"
 
 
@@ -28,12 +31,10 @@ class Trace:
     """Collects the files whose functions run while it is on, in every thread."""
 
     def __init__(self) -> None:
-        self.files: set[str] = set()
+        self.files: dict[str, None] = {}  # in the order of their first call
         self._is_on = False
         self._seen: set[CodeType] = set()
-
-    def install(self) -> None:
-        """Watch this thread and those that start later; nothing is collected yet."""
+        # Threads take over the profiler when they start, so it is installed before any does.
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
 
@@ -52,94 +53,93 @@ class Trace:
             return
         self._seen.add(code)
         path = Path(code.co_filename)
-        # Modules and class bodies are code without fast locals.
+        # The code of modules and of class bodies is compiled without fast locals.
         if code.co_flags & inspect.CO_OPTIMIZED and path.is_relative_to(SOURCE):
-            self.files.add(path.relative_to(SOURCE).as_posix())
+            self.files.setdefault(path.relative_to(SOURCE).as_posix())
 
 
-def trace_cli_search() -> set[str]:
+async def trace_cli_search(trace: Trace) -> None:
     """`toolscout search QUERY --catalog FILE`, from the command to the printed hits."""
     from toolscout.cli.app import app
 
-    trace = Trace()
-    trace.install()
-    with trace.on(), redirect_stdout(StringIO()):
-        app.main(["search", QUERY, "--catalog", str(CATALOG)], standalone_mode=False)
-    return trace.files
+    arguments = ["search", QUERY, "--catalog", str(CATALOG)]
+    with redirect_stdout(StringIO()) as printed:
+        app.main(arguments, standalone_mode=False)
+        with trace.on():
+            app.main(arguments, standalone_mode=False)
+    assert "send_email" in printed.getvalue()
 
 
-def trace_tool_search() -> set[str]:
+async def trace_tool_search(trace: Trace) -> None:
     """`session.call("tool_search", …)` in a session that has searched before."""
+    from toolscout import Toolbox
 
-    async def run() -> set[str]:
-        from toolscout import Toolbox
-
-        trace = Trace()
-        trace.install()
-        async with Toolbox([CATALOG]) as box:
-            session = await box.session("trace")
-            await box.wait_until_ready()
-            await session.call("tool_search", {"query": "translate a letter"})
-            with trace.on():
-                reply = await session.call("tool_search", {"query": QUERY})
-        assert not reply.is_error, reply.text
-        return trace.files
-
-    return asyncio.run(run())
+    async with Toolbox([CATALOG]) as box:
+        session = await box.session("trace")
+        await box.wait_until_ready()
+        await session.call("tool_search", {"query": "translate a letter"})
+        with trace.on():
+            reply = await session.call("tool_search", {"query": QUERY})
+    assert "send_email" in reply.text, reply.text
 
 
-def trace_mcp_call() -> set[str]:
+async def trace_mcp_call(trace: Trace) -> None:
     """`call_tool` of an MCP client, through the gateway, to a server in a process of its own."""
+    from fastmcp import Client
 
-    async def run() -> set[str]:
-        from fastmcp import Client
+    from toolscout import Config
+    from toolscout.gateway.gateway import Gateway
+    from toolscout.gateway.server import build_server
+    from toolscout.gateway.setup import Setup
 
-        from toolscout.cli.example import SERVERS
-        from toolscout.gateway.gateway import Gateway
-        from toolscout.gateway.server import build_server
-        from toolscout.gateway.setup import Setup
+    with tempfile.TemporaryDirectory() as folder:
+        clock = ["-m", "toolscout.cli.example", "clock", folder]
+        entry = {"command": sys.executable, "args": clock}
+        path = Path(folder) / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": {"clock": entry}}), encoding="utf-8")
+        # A call searches nothing; without an encoder, none loads in the background meanwhile.
+        setup = Setup.read(path, config=Config.read(embedder="none"))
+        async with Client(build_server(Gateway(setup))) as client:
+            await client.call_tool("tool_search", {"query": "what time is it"})
+            call = {"name": "clock__current_time", "arguments": {}}
+            await client.call_tool("call_tool", call)
+            with trace.on():
+                result = await client.call_tool("call_tool", call)
+    assert not result.is_error, result
 
-        assert "clock" in SERVERS
-        with tempfile.TemporaryDirectory() as folder:
-            server = {
-                "command": sys.executable,
-                "args": ["-m", "toolscout.cli.example", "clock", folder],
-            }
-            config = Path(folder) / "mcp.json"
-            config.write_text(json.dumps({"mcpServers": {"clock": server}}), encoding="utf-8")
-            trace = Trace()
-            trace.install()
-            gateway = Gateway(Setup.read(config))
-            async with Client(build_server(gateway)) as client:
-                await gateway.wait_until_ready()
-                call: dict[str, Any] = {"name": "clock__now", "arguments": {}}
-                found = await client.call_tool("tool_search", {"query": "what time is it"})
-                name = next(
-                    n for n in (t.name for t in gateway.box.catalog) if "now" in n or "time" in n
-                )
-                call["name"] = name
-                await client.call_tool("call_tool", call, raise_on_error=False)
-                with trace.on():
-                    result = await client.call_tool("call_tool", call, raise_on_error=False)
-        assert found.content
-        assert result.content, result
-        return trace.files
 
-    return asyncio.run(run())
+async def trace_agent_step(trace: Trace) -> None:
+    """A run of the agent in which the model searches, calls a tool and answers."""
+    from toolscout import Agent, Toolbox
+    from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
+
+    search = Turn(calls=(ScriptedCall("tool_search", {"query": QUERY}),))
+    mail = Turn(calls=(ScriptedCall("send_email", {}),))  # the file has no way to run it
+    async with Toolbox([CATALOG]) as box:
+        await box.wait_until_ready()
+        await Agent(box, model=ScriptedModel([search, mail, "Done."])).run("Mail a customer")
+        with trace.on():
+            run = await Agent(box, model=ScriptedModel([search, mail, "Done."])).run(
+                "Mail a customer"
+            )
+    assert run.text == "Done."
 
 
 TRACES = {
     "CLI search": trace_cli_search,
     "tool_search": trace_tool_search,
     "MCP call": trace_mcp_call,
+    "agent step": trace_agent_step,
 }
 
 
 def main() -> None:
-    """Print the files of one trace, or the number of files of all, as JSON."""
-    files = sorted(TRACES[sys.argv[1]]())
-    sys.setprofile(None)
-    print(json.dumps(files))
+    trace = Trace()
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["TOOLSCOUT_HOME"] = home
+        asyncio.run(TRACES[sys.argv[1]](trace))
+        sys.setprofile(None)
+    print(json.dumps([*trace.files]))
 
 
 if __name__ == "__main__":
