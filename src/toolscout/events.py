@@ -1,43 +1,147 @@
-"""Events: plain records of what happened, passed to a sink."""
+"""Events: one frozen class for each kind of thing that happens, passed to a sink."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import os
+import time as system_time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from threading import Lock
+from typing import Annotated, Any, ClassVar, TypeVar
 
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event: a stable `kind`, the session it belongs to, and its facts."""
+    """Something that happened: an envelope that all events have, and the fields of its kind.
 
-    kind: str
-    session: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    Subclass it for a kind of your own: a frozen dataclass with a `kind`, passed to `session.emit`.
+    """
+
+    kind: ClassVar[str] = ""
+    # What a user or a model wrote. Logs show only the shape of these fields.
+    private: ClassVar[frozenset[str]] = frozenset({"arguments", "queries", "text"})
+    # Fields that `facts` leaves out while they are empty: nothing is said about them then.
+    optional: ClassVar[frozenset[str]] = frozenset()
+
+    time: Annotated[float, "seconds since the epoch"] = 0.0
+    id: Annotated[str, "unique, and sorts by time"] = ""
+    parent: Annotated[str, "the id of the event that this one is a part of"] = ""
+    session: Annotated[str, "the conversation"] = ""
+    principal: Annotated[str, "who called, by name"] = ""
+    client: Annotated[str, "the program that called, by name"] = ""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The fields of this kind by name, without the envelope."""
+        facts = {name: getattr(self, name) for name in fact_names(type(self))}
+        for name in self.optional:
+            if facts.get(name) == "":
+                del facts[name]
+        return facts
 
 
+ENVELOPE = tuple(field.name for field in fields(Event))
+"""The names of the fields that every event has."""
+
+
+@cache  # `fields` is too slow to be called for every event
+def fact_names(kind: type[Event]) -> tuple[str, ...]:
+    """The names of the fields that a class adds to the envelope."""
+    return tuple(field.name for field in fields(kind) if field.name not in ENVELOPE)
+
+
+E = TypeVar("E", bound=Event)
 Sink = Callable[[Event], None]
 """Any function that takes an event. It must be quick and must not raise."""
 
-KINDS: Mapping[str, str] = {
-    "tool_discovery_start": "A discovery tool was called: tool, arguments as the model gave them.",
-    "tool_discovery_result": "It answered: tool, names found, rules_tokens, is_error, took_ms.",
-    "tools_enabled": "Tools were loaded: names, in the order of loading.",
-    "tools_disabled": "Tools were unloaded: names.",
-    "tool_not_found": "A name that no tool has was called: tool, near.",
-    "tool_refused": "A call was not allowed to run: tool, code, why.",
-    "approval": "A person or a policy was asked: tool, approved, why.",
-    "tool_call": "A tool ran: tool, server, is_error, took_ms, and code where it failed.",
-    "offload": "A large result was offloaded: tool, size in characters before and after.",
-    "catalog_changed": "The catalog changed: added, changed, removed (counts), version.",
-    "source_failed": "A source could not be listed, or not all of it: source, why.",
-    "feature_failed": "A feature failed during a call, which continued: feature, tool, why.",
-    "store_failed": "A session could not be saved; it is saved with the next change: why.",
-}
-"""Every kind of event that the toolbox emits, and the facts it carries."""
+
+class _IdSource:
+    """Makes ids that are unique among processes and increase within one."""
+
+    def __init__(self) -> None:
+        self._renew()
+        # A child process must not repeat the ids of its parent, nor wait for a lock that a thread
+        # of the parent held. Windows has no fork.
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = Lock()
+        self._last = 0
+        self._process = os.urandom(3).hex()
+
+    def next(self) -> str:
+        """14 digits for the microsecond, and 6 for the process."""
+        # The system's clock, even where a toolbox has another: ids of two toolboxes must differ.
+        now = system_time.time_ns() // 1_000
+        with self._lock:
+            # Two events may share a microsecond, and the clock may be set back.
+            self._last = max(now, self._last + 1)
+            return f"{self._last:014x}{self._process}"
+
+
+new_id: Callable[[], str] = _IdSource().next
+"""Make an id for an event: 20 hexadecimal digits, in the order of time."""
+
+# The ids of the run and the calls that the current task works for, the innermost last. A context
+# variable, because calls run in parallel and a tool may itself start an agent.
+_ANCESTORS: ContextVar[tuple[str, ...]] = ContextVar("ancestors", default=())
+
+
+@contextmanager
+def part_of(parent: str) -> Generator[None]:
+    """Make the events of a conversation parts of the event with this id, while the block runs."""
+    token = _ANCESTORS.set((*_ANCESTORS.get(), parent))
+    try:
+        yield
+    finally:
+        _ANCESTORS.reset(token)
+
+
+def current_id() -> str:
+    """The id of the run or call that the current task works for; empty outside of both."""
+    ancestors = _ANCESTORS.get()
+    return ancestors[-1] if ancestors else ""
+
+
+def current_parent(id: str = "") -> str:  # noqa: A002 - as events call it
+    """The id of the event that an event emitted now is a part of."""
+    ancestors = _ANCESTORS.get()
+    if id in ancestors:  # the event of the run or call itself: a part of what is around it
+        ancestors = ancestors[: ancestors.index(id)]
+    return ancestors[-1] if ancestors else ""
+
+
+def stamp(
+    event: E,
+    *,
+    session: str = "",
+    principal: str = "",
+    client: str = "",
+    parent: str = "",
+    clock: Callable[[], float] = system_time.time,
+) -> E:
+    """The event with what is empty in its envelope filled in; nothing is overwritten."""
+    missing: dict[str, Any] = {}
+    if not event.time:
+        missing["time"] = clock()
+    if not event.id:
+        missing["id"] = new_id()
+    if parent and not event.parent:
+        missing["parent"] = parent
+    if session and not event.session:
+        missing["session"] = session
+    if principal and not event.principal:
+        missing["principal"] = principal
+    if client and not event.client:
+        missing["client"] = client
+    return replace(event, **missing) if missing else event
 
 
 def ignore(event: Event) -> None:
@@ -69,3 +173,496 @@ def guard_sink(sink: Sink) -> Sink:
             failed = True
 
     return emit
+
+
+def stamp_sink(sink: Sink, *, clock: Callable[[], float] = system_time.time) -> Sink:
+    """A sink that gives events their time and id, for emitters that know no more of them."""
+
+    def emit(event: Event) -> None:
+        sink(stamp(event, clock=clock))
+
+    return emit
+
+
+# Of a toolbox
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryStartEvent(Event):
+    """A discovery tool was called."""
+
+    kind: ClassVar[str] = "tool_discovery_start"
+
+    tool: Annotated[str, "its name"]
+    arguments: Annotated[Mapping[str, Any], "as the model gave them"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscoveryResultEvent(Event):
+    """A discovery tool answered."""
+
+    kind: ClassVar[str] = "tool_discovery_result"
+
+    tool: Annotated[str, "its name"]
+    queries: Annotated[tuple[str, ...], "what was searched for"] = ()
+    confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
+    names: Annotated[tuple[str, ...], "the tools found, best first"] = ()
+    is_error: Annotated[bool, "whether the search was refused"] = False
+    rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsEnabledEvent(Event):
+    """Tools were loaded."""
+
+    kind: ClassVar[str] = "tools_enabled"
+
+    names: Annotated[tuple[str, ...], "in the order of loading"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsDisabledEvent(Event):
+    """Tools were unloaded."""
+
+    kind: ClassVar[str] = "tools_disabled"
+
+    names: Annotated[tuple[str, ...], "in the order of the request"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolNotFoundEvent(Event):
+    """A name that no tool has was called."""
+
+    kind: ClassVar[str] = "tool_not_found"
+
+    tool: Annotated[str, "the name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRefusedEvent(Event):
+    """A call was not allowed to run."""
+
+    kind: ClassVar[str] = "tool_refused"
+    optional: ClassVar[frozenset[str]] = frozenset({"code", "why"})
+
+    tool: Annotated[str, "its name"]
+    code: Annotated[str, "the error code, where a rule refused it"] = ""
+    why: Annotated[str, "the reason, where a rule refused it"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalEvent(Event):
+    """A person or a policy was asked about a call."""
+
+    kind: ClassVar[str] = "approval"
+
+    tool: Annotated[str, "its name"]
+    approved: Annotated[bool, "the answer"]
+    why: Annotated[str, "why it was asked"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallEvent(Event):
+    """A tool ran."""
+
+    kind: ClassVar[str] = "tool_call"
+
+    tool: Annotated[str, "its name"]
+    server: Annotated[str, "where it runs"] = ""
+    is_error: Annotated[bool, "whether it failed"] = False
+    code: Annotated[str, "the error code; `cancelled` if nobody waited any more"] = ""
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffloadEvent(Event):
+    """A large result was replaced by a preview."""
+
+    kind: ClassVar[str] = "offload"
+
+    tool: Annotated[str, "its name"]
+    before: Annotated[int, "characters of the result"]
+    after: Annotated[int, "characters of the preview"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogChangeEvent(Event):
+    """The catalog changed."""
+
+    kind: ClassVar[str] = "catalog_changed"
+
+    added: Annotated[int, "new tools"] = 0
+    changed: Annotated[int, "tools with another definition"] = 0
+    removed: Annotated[int, "tools that are gone"] = 0
+    version: Annotated[int, "of the new catalog"] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceFailureEvent(Event):
+    """A source could not be listed, or not all of it."""
+
+    kind: ClassVar[str] = "source_failed"
+
+    source: Annotated[str, "its name"]
+    why: Annotated[str, "the reason"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureFailureEvent(Event):
+    """A feature failed during a call, which continued."""
+
+    kind: ClassVar[str] = "feature_failed"
+
+    feature: Annotated[str, "its role"]
+    tool: Annotated[str, "the tool that was called"] = ""
+    why: Annotated[str, "the error"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFailureEvent(Event):
+    """A session could not be saved; it is saved with the next change."""
+
+    kind: ClassVar[str] = "store_failed"
+
+    why: Annotated[str, "the reason"]
+
+
+# Of an agent's run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunStartEvent(Event):
+    """An agent began to answer a message."""
+
+    kind: ClassVar[str] = "run_start"
+
+    model: Annotated[str, "its name"] = ""
+    provider: Annotated[str, "whose format it takes"] = ""
+    profile: Annotated[str, "how tools are disclosed"] = ""
+    tool_search: Annotated[bool, "whether tools are searched at all"] = False
+    messages: Annotated[int, "in the conversation so far"] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepStartEvent(Event):
+    """A request to the model is about to be sent."""
+
+    kind: ClassVar[str] = "step_start"
+
+    step: Annotated[int, "counted from 0"]
+    active: Annotated[tuple[str, ...], "the tools in view"] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCallEvent(Event):
+    """The model answered."""
+
+    kind: ClassVar[str] = "model_call"
+
+    step: Annotated[int, "counted from 0"]
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+    reason: Annotated[str, "why the reply ended"] = ""
+    model: Annotated[str, "its name"] = ""
+    provider: Annotated[str, "whose format it takes"] = ""
+    profile: Annotated[str, "how tools are disclosed"] = ""
+    tool_search: Annotated[bool, "whether tools are searched at all"] = False
+    input_tokens: Annotated[int, "tokens sent"] = 0
+    output_tokens: Annotated[int, "tokens received"] = 0
+    cached_tokens: Annotated[int, "tokens read from the provider's cache"] = 0
+    written_tokens: Annotated[int, "tokens written to the provider's cache"] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRetryEvent(Event):
+    """A model service was busy and is asked again."""
+
+    kind: ClassVar[str] = "model_retry"
+
+    attempt: Annotated[int, "the number of the next attempt"]
+    why: Annotated[str, "the reason"]
+    wait_seconds: Annotated[float, "until then"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFailureEvent(Event):
+    """A model service failed for good."""
+
+    kind: ClassVar[str] = "model_failed"
+
+    step: Annotated[int, "counted from 0"]
+    why: Annotated[str, "the reason"]
+    status: Annotated[int | None, "the HTTP status, if there is one"] = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionEvent(Event):
+    """A long conversation was shortened."""
+
+    kind: ClassVar[str] = "context_trimmed"
+
+    before: Annotated[int, "messages before"]
+    after: Annotated[int, "messages after"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatWarningEvent(Event):
+    """The model repeated itself and was told so."""
+
+    kind: ClassVar[str] = "stuck"
+
+    step: Annotated[int, "counted from 0"]
+    why: Annotated[str, "what the model was told"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummaryEvent(Event):
+    """A run is over."""
+
+    kind: ClassVar[str] = "run_end"
+    optional: ClassVar[frozenset[str]] = frozenset({"error"})
+
+    steps: Annotated[int, "requests to the model"] = 0
+    searches: Annotated[int, "searches for tools"] = 0
+    discovered: Annotated[int, "tools loaded"] = 0
+    stopped_by: Annotated[str, "what ended it"] = ""
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+    input_tokens: Annotated[int, "tokens sent"] = 0
+    output_tokens: Annotated[int, "tokens received"] = 0
+    cached_tokens: Annotated[int, "tokens read from the provider's cache"] = 0
+    written_tokens: Annotated[int, "tokens written to the provider's cache"] = 0
+    error: Annotated[str, "the error code, if it failed"] = ""
+
+
+# Of MCP servers and the gateway
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamEvent(Event):
+    """Something happened to the connection to an MCP server; the base of such kinds."""
+
+    server: Annotated[str, "its name"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamConfiguredEvent(UpstreamEvent):
+    """A server was added, or its configuration changed."""
+
+    kind: ClassVar[str] = "upstream_configured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamReadyEvent(UpstreamEvent):
+    """A server is connected."""
+
+    kind: ClassVar[str] = "upstream_ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamFailedEvent(UpstreamEvent):
+    """A server could not be reached; it is tried again later."""
+
+    kind: ClassVar[str] = "upstream_failed"
+
+    reason: Annotated[str, "the reason"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamLostEvent(UpstreamEvent):
+    """A connection to a server broke."""
+
+    kind: ClassVar[str] = "upstream_lost"
+
+    reason: Annotated[str, "the end of what the server wrote to its error output"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamAsleepEvent(UpstreamEvent):
+    """A server that nobody used was stopped; the next use wakes it."""
+
+    kind: ClassVar[str] = "upstream_asleep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRemovedEvent(UpstreamEvent):
+    """A server left the configuration."""
+
+    kind: ClassVar[str] = "upstream_removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigAppliedEvent(Event):
+    """An edited configuration is used."""
+
+    kind: ClassVar[str] = "config_applied"
+
+    waiting: Annotated[tuple[str, ...], "settings that wait for a restart"] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolHeldEvent(Event):
+    """A new, changed or shadowing tool waits for approval."""
+
+    kind: ClassVar[str] = "tool_held"
+
+    server: Annotated[str, "its server"]
+    tool: Annotated[str, "its name"]
+    standing: Annotated[str, "`new`, `changed` or `shadow`"]
+
+
+# Of rules and large results
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesChangeEvent(Event):
+    """Rules of use were added, changed or removed."""
+
+    kind: ClassVar[str] = "rules_changed"
+
+    rules: Annotated[tuple[str, ...], "their names"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RulesFailureEvent(Event):
+    """A file of rules cannot be read; its last text stays in use."""
+
+    kind: ClassVar[str] = "rules_failed"
+
+    problem: Annotated[str, "the reason"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeOutputDetectedEvent(Event):
+    """A result is larger than its threshold."""
+
+    kind: ClassVar[str] = "large_output_detected"
+
+    tool: Annotated[str, "its name"]
+    tokens: Annotated[int, "its size, estimated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeOutputKeptEvent(Event):
+    """A large result was written to the folder of its session."""
+
+    kind: ClassVar[str] = "large_output_kept"
+
+    tool: Annotated[str, "its name"]
+    filename: Annotated[str, "in that folder"]
+    bytes: Annotated[int, "its size"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargeOutputFailureEvent(Event):
+    """A large result could not be written; the outcome of the call stays."""
+
+    kind: ClassVar[str] = "large_output_failed"
+
+    tool: Annotated[str, "its name"]
+    error: Annotated[str, "the reason"]
+
+
+# For those who use the parts alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankerTimeEvent(Event):
+    """A ranker wrapped by `toolscout.telemetry.metrics.time_rankers` has ranked."""
+
+    kind: ClassVar[str] = "search_arm"
+
+    arm: Annotated[str, "the ranker"]
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchEvent(Event):
+    """`discover` searched; a toolbox emits `tool_discovery_result` instead."""
+
+    kind: ClassVar[str] = "search"
+
+    queries: Annotated[tuple[str, ...], "what was searched for"]
+    found: Annotated[tuple[str, ...], "the tools, best first"]
+    confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadToolsEvent(Event):
+    """`discover` loaded tools; a toolbox emits `tools_enabled` instead."""
+
+    kind: ClassVar[str] = "load"
+
+    names: Annotated[tuple[str, ...], "in the order of loading"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnloadToolsEvent(Event):
+    """`discover` unloaded tools."""
+
+    kind: ClassVar[str] = "unload"
+
+    names: Annotated[tuple[str, ...], "in the order of the request"]
+
+
+# The list of all classes, in the order of the documentation
+
+TOOLBOX_EVENTS: tuple[type[Event], ...] = (
+    DiscoveryStartEvent,
+    DiscoveryResultEvent,
+    ToolsEnabledEvent,
+    ToolsDisabledEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
+    ApprovalEvent,
+    ToolCallEvent,
+    OffloadEvent,
+    CatalogChangeEvent,
+    SourceFailureEvent,
+    FeatureFailureEvent,
+    StoreFailureEvent,
+)
+RUN_EVENTS: tuple[type[Event], ...] = (
+    RunStartEvent,
+    StepStartEvent,
+    ModelCallEvent,
+    ModelRetryEvent,
+    ModelFailureEvent,
+    CompactionEvent,
+    RepeatWarningEvent,
+    RunSummaryEvent,
+)
+SERVER_EVENTS: tuple[type[Event], ...] = (
+    UpstreamConfiguredEvent,
+    UpstreamReadyEvent,
+    UpstreamFailedEvent,
+    UpstreamLostEvent,
+    UpstreamAsleepEvent,
+    UpstreamRemovedEvent,
+    ConfigAppliedEvent,
+    ToolHeldEvent,
+)
+FEATURE_EVENTS: tuple[type[Event], ...] = (
+    RulesChangeEvent,
+    RulesFailureEvent,
+    LargeOutputDetectedEvent,
+    LargeOutputKeptEvent,
+    LargeOutputFailureEvent,
+)
+PART_EVENTS: tuple[type[Event], ...] = (
+    RankerTimeEvent,
+    SearchEvent,
+    LoadToolsEvent,
+    UnloadToolsEvent,
+)
+
+KINDS: Mapping[str, type[Event]] = {
+    cls.kind: cls
+    for cls in (
+        *TOOLBOX_EVENTS,
+        *RUN_EVENTS,
+        *SERVER_EVENTS,
+        *FEATURE_EVENTS,
+        *PART_EVENTS,
+    )
+}
+"""The class of every kind of event that Toolscout emits."""

@@ -227,7 +227,8 @@ from toolscout.offload.result_store import ResultStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 result = Result.of("word " * 20_000)
-kept = asyncio.run(ResultStore({str(tmp_path)!r}, sink=print).keep("ann", Tool(name="t"), result))
+store = ResultStore({str(tmp_path)!r}, sink=lambda event: print(event.kind))
+kept = asyncio.run(store.keep("ann", Tool(name="t"), result))
 assert kept is result
 """
     ended = subprocess.run(

@@ -9,9 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -398,6 +398,15 @@ async def test_a_view_is_saved_even_if_no_call_follows(open_box: Any, file: Path
     assert "view" in kept.state.sections
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountEvent(Event):
+    """A user's program counted."""
+
+    kind: ClassVar[str] = "counted"
+
+    by: str
+
+
 async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
     open_box: Any, file: Path
 ):
@@ -410,7 +419,7 @@ async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
             await session.update_section("count", lambda text: str(int(text or "0") + 1))
 
     await asyncio.gather(*map(count, handles))
-    handles[0].emit("counted", by="both")
+    handles[0].emit(CountEvent(by="both"))
     assert (await boxes[0].session("s")).state.sections["count"] == "40"
     assert [(e.kind, e.session, e.facts) for e in events if e.session] == [
         ("counted", "s", {"by": "both"})

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from ..catalog.sanitization import replace_surrogates
 from ..disclosure.discovery import role_of
@@ -14,6 +15,18 @@ from ..disclosure.providers import get_provider
 from ..disclosure.target import Target
 from ..disclosure.view import View
 from ..errors import ModelError, ToolscoutError
+from ..events import (
+    CompactionEvent,
+    ModelCallEvent,
+    ModelFailureEvent,
+    ModelRetryEvent,
+    RepeatWarningEvent,
+    RunStartEvent,
+    RunSummaryEvent,
+    StepStartEvent,
+    new_id,
+    part_of,
+)
 from ..models.deltas import Delta, Reply, Restart, TextDelta, ThoughtDelta, Usage, collect
 from ..models.messages import (
     CONVERSATION_SECTION,
@@ -46,6 +59,20 @@ from .stream_events import (
 ANSWERED = "answer"
 
 
+class _ModelFacts(TypedDict):
+    model: str
+    provider: str
+    profile: str
+    tool_search: bool
+
+
+class _TokenCounts(TypedDict):
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    written_tokens: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopSettings:
     """The settings that all runs of an agent share."""
@@ -74,11 +101,18 @@ class AgentLoop:
 
     async def run(self, text: str) -> Run:
         """Run until a stop condition holds; the session is saved even after a failure."""
+        run_id = new_id()
+        with part_of(run_id):
+            return await self._run(text, run_id)
+
+    async def _run(self, text: str, run_id: str) -> Run:
         self._started = self.settings.clock()
         self._messages = load_history(self.session.state.sections.get(CONVERSATION_SECTION))
         self._add_memory_notice()
         self._add(user_message(text))
-        self.session.emit("run_start", messages=len(self._messages), **self._model_facts())
+        self.session.emit(
+            RunStartEvent(id=run_id, messages=len(self._messages), **self._model_facts())
+        )
         try:
             halt = await self._run_with_timeout()
         except BaseException as failure:
@@ -111,7 +145,7 @@ class AgentLoop:
             if halt := self._check_halt(reply, self._steps[-1]):
                 return halt
             if warning := repeat_warning(self._steps):
-                self.session.emit("stuck", step=len(self._steps) - 1, why=warning)
+                self.session.emit(RepeatWarningEvent(step=len(self._steps) - 1, why=warning))
                 self._add(notice_message(warning))
             await self._save()
 
@@ -134,7 +168,7 @@ class AgentLoop:
             self._build_request(view), self._progress
         )
         active = tuple(dict.fromkeys(view.names.values()))
-        self.session.emit("step_start", step=number, active=active)
+        self.session.emit(StepStartEvent(step=number, active=active))
         reply = await self._ask_model(request, number)
         self._add(truncate_arguments(reply.message, self.settings.limits.argument_chars))
         step = RunStep(
@@ -196,17 +230,19 @@ class AgentLoop:
                     deltas.append(delta)
                     self._emit_delta(delta)
         except ModelError as error:
-            facts = {"step": number, "why": error.message, "status": error.status}
-            self.session.emit("model_failed", **facts)
+            self.session.emit(
+                ModelFailureEvent(step=number, why=error.message, status=error.status)
+            )
             raise
         reply = collect(deltas)
         self.session.emit(
-            "model_call",
-            step=number,
-            took_ms=self._ms_since(started),
-            reason=reply.reason,
-            **self._model_facts(),
-            **_token_counts(reply.usage),
+            ModelCallEvent(
+                step=number,
+                took_ms=self._ms_since(started),
+                reason=reply.reason,
+                **self._model_facts(),
+                **_token_counts(reply.usage),
+            )
         )
         return reply
 
@@ -217,7 +253,7 @@ class AgentLoop:
             case ThoughtDelta(text):
                 self.emit(ThoughtEvent(replace_surrogates(text)))
             case Restart(attempt, reason, wait):
-                self.session.emit("model_retry", attempt=attempt, why=reason, wait_seconds=wait)
+                self.session.emit(ModelRetryEvent(attempt=attempt, why=reason, wait_seconds=wait))
                 self.emit(RetryEvent(attempt, reason, wait))
             case _:
                 pass
@@ -230,7 +266,7 @@ class AgentLoop:
         before = len(self._messages)
         await self._replace_messages(compacted)
         await self.session.mark_compacted()
-        self.session.emit("context_trimmed", before=before, after=len(compacted))
+        self.session.emit(CompactionEvent(before=before, after=len(compacted)))
 
     async def _restore_references(self, view: View) -> None:
         """Restore references to loaded tools that compaction removed from the messages."""
@@ -280,7 +316,7 @@ class AgentLoop:
             messages=self._messages,
         )
 
-    def _model_facts(self) -> dict[str, object]:
+    def _model_facts(self) -> _ModelFacts:
         model, profile = self.settings.model, self.settings.box.profile
         return {
             "model": model.name,
@@ -291,16 +327,16 @@ class AgentLoop:
 
     def _emit_end(self, stopped_by: str, *, error: str = "") -> None:
         run = self._build_run(Halt(stopped_by))
-        facts = {"error": error} if error else {}
         self.session.emit(
-            "run_end",
-            steps=len(run.steps),
-            searches=run.searches,
-            discovered=len(run.tools_loaded),
-            stopped_by=stopped_by,
-            took_ms=self._ms_since(self._started),
-            **_token_counts(run.usage),
-            **facts,
+            RunSummaryEvent(
+                steps=len(run.steps),
+                searches=run.searches,
+                discovered=len(run.tools_loaded),
+                stopped_by=stopped_by,
+                took_ms=self._ms_since(self._started),
+                error=error,
+                **_token_counts(run.usage),
+            )
         )
 
     def _ms_since(self, started: float) -> float:
@@ -318,7 +354,7 @@ def _total_usage(steps: Iterable[RunStep]) -> Usage:
     return sum((step.usage for step in steps), Usage())
 
 
-def _token_counts(usage: Usage) -> dict[str, int]:
+def _token_counts(usage: Usage) -> _TokenCounts:
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,

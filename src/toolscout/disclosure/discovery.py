@@ -10,7 +10,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
 from ..errors import ToolscoutError, UnknownTool
-from ..events import Event
+from ..events import Event, LoadToolsEvent, SearchEvent, UnloadToolsEvent
 from ..search.engine import Allow, Engine
 from .profile import Metatool, Profile, Role, role_for_name
 from .reply import ToolSearchResult, json_result, render_side_notes
@@ -163,11 +163,12 @@ def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
 
 def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Event, ...]:
     names = tuple(t.name for t in found.tools)
-    facts = {"queries": found.queries, "found": names, "confidence": found.confidence}
-    search = Event("search", session.id, facts)
+    search = SearchEvent(
+        session=session.id, queries=found.queries, found=names, confidence=found.confidence
+    )
     if not found.loaded:
         return (search,)
-    return (search, Event("load", session.id, {"names": found.loaded}))
+    return (search, LoadToolsEvent(session=session.id, names=found.loaded))
 
 
 def _load(call: DiscoveryCall) -> Outcome:
@@ -196,7 +197,7 @@ def _load(call: DiscoveryCall) -> Outcome:
         ("On several servers, added under their full names", ambiguous),
     )
     session = call.session.load(*added, at_most=call.profile.limits.loaded)
-    event = (Event("load", session.id, {"names": tuple(added)}),) if added else ()
+    event = (LoadToolsEvent(session=session.id, names=tuple(added)),) if added else ()
     return Outcome(session=session, result=Result.of(lines), loaded=tuple(added), events=event)
 
 
@@ -214,7 +215,7 @@ def _unload(call: DiscoveryCall) -> Outcome:
         not_loaded += [] if loaded else [name]
     lines = _format_groups(("Removed", removed), ("Not loaded, so nothing to remove", not_loaded))
     session = call.session.unload(*removed)
-    event = (Event("unload", session.id, {"names": tuple(removed)}),) if removed else ()
+    event = (UnloadToolsEvent(session=session.id, names=tuple(removed)),) if removed else ()
     return Outcome(session=session, result=Result.of(lines), events=event)
 
 

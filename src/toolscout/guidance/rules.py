@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool
 from ..errors import ConfigError, require
-from ..events import Event, Sink, ignore
+from ..events import RulesChangeEvent, RulesFailureEvent, Sink, ignore, stamp_sink
 from ..tokens import TokenCounter
 from .rulebook import RULE_BUDGET_TOKENS, Rulebook, RuleKey, RuleKind, lint_rules
 from .text_files import MAX_BYTES, TextFileError, read_text
@@ -50,7 +50,7 @@ class Rules:
             **{RuleKey("tool", name): text for name, text in (tools or {}).items()},
         }
         self._max_bytes = max_bytes
-        self._sink = sink
+        self._sink = stamp_sink(sink)
         self._book = Rulebook(self._inline)
         self._problems: tuple[Problem, ...] = ()
         if self._folder is not None and not self._folder.is_dir():
@@ -112,11 +112,11 @@ class Rules:
             if before.texts.get(key) != self._book.texts.get(key)
         )
         if changed:
-            self._sink(Event("rules_changed", facts={"rules": changed}))
+            self._sink(RulesChangeEvent(rules=changed))
         # Only new problems: otherwise each change of a file would report the broken ones again.
         for problem in self._problems:
             if problem not in old_problems:
-                self._sink(Event("rules_failed", facts={"problem": str(problem)}))
+                self._sink(RulesFailureEvent(problem=str(problem)))
         return changed
 
     @asynccontextmanager

@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..catalog.result import Content, Result
-from ..events import Event
+from ..events import (
+    Event,
+    LargeOutputDetectedEvent,
+    LargeOutputFailureEvent,
+    LargeOutputKeptEvent,
+)
 from ..tokens import TokenCounter
 from .folder import ResultFolder
 from .json_cursor import Reader
@@ -101,9 +106,9 @@ class OffloadJob:
     events: list[Event] = field(default_factory=list[Event])
     failure: str = ""
 
-    def record_event(self, kind: str, **facts: object) -> None:
+    def record_event(self, event: Event) -> None:
         """Collect an event; the store emits it on the event loop when the work is done."""
-        self.events.append(Event(kind, self.session, {"tool": self.tool, **facts}))
+        self.events.append(event)
 
 
 class Offloader:
@@ -144,7 +149,7 @@ class Offloader:
         estimate = estimate_tokens(text, threshold=threshold, by=self._counter)
         if estimate.tokens <= threshold:
             return None
-        job.record_event("large_output_detected", tokens=estimate.tokens)
+        job.record_event(LargeOutputDetectedEvent(tool=job.tool, tokens=estimate.tokens))
         if job.threshold is not None:
             notice = self._store_text(text, estimate, job)
             if notice is not None:
@@ -173,7 +178,8 @@ class Offloader:
     def _replace_data(self, piece: Content, job: OffloadJob) -> Content:
         if job.threshold is None or estimate_data_tokens(piece.data).tokens <= job.threshold:
             return piece
-        job.record_event("large_output_detected", tokens=estimate_data_tokens(piece.data).tokens)
+        tokens = estimate_data_tokens(piece.data).tokens
+        job.record_event(LargeOutputDetectedEvent(tool=job.tool, tokens=tokens))
         try:
             data = base64.b64decode(piece.data, validate=True)
         except (binascii.Error, ValueError):
@@ -204,9 +210,9 @@ class Offloader:
         except OSError as error:
             reason = error.strerror or str(error)
             job.failure = f"; it could not be kept aside ({reason})"
-            job.record_event("large_output_failed", error=reason)
+            job.record_event(LargeOutputFailureEvent(tool=job.tool, error=reason))
             return None
-        job.record_event("large_output_kept", filename=path.name, bytes=size)
+        job.record_event(LargeOutputKeptEvent(tool=job.tool, filename=path.name, bytes=size))
         return FileReference(path.name, folder.relative_path(path))
 
 

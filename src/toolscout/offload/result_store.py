@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..events import Sink, ignore
+from ..events import LargeOutputFailureEvent, Sink, current_parent, ignore, stamp
 from ..tokens import TokenCounter, default_counter
 from .folder import ResultFolder
 from .limits import MAX_BYTES_PER_CHARACTER, OffloadLimits, may_be_large
@@ -132,12 +132,14 @@ class ResultStore:
         try:
             fitting = await asyncio.to_thread(self._offloader.offload, result, job)
         except Exception as error:  # noqa: BLE001 - a failure here must not lose the result
-            job.record_event("large_output_failed", error=f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+            job.record_event(LargeOutputFailureEvent(tool=job.tool, error=reason))
             fitting = result
         for event in job.events:
             # The last event wins: a write that succeeds after a failure clears it.
-            self._failure = str(event.facts.get("error", ""))
-            self._sink(event)
+            self._failure = event.error if isinstance(event, LargeOutputFailureEvent) else ""
+            parent = current_parent()
+            self._sink(stamp(event, session=job.session, parent=parent, clock=self._clock))
         # Here, since a library has no background task of its own, and only a large result adds
         # to the folder. Results that are small never reach this line.
         if self._folder and self._clock() - self._last_sweep >= self._limits.sweep_seconds:

@@ -18,7 +18,26 @@ from ..disclosure.profile import Profile
 from ..disclosure.resolution import Resolution, resolve_call
 from ..disclosure.session_state import SessionState
 from ..errors import CallError, InvalidArguments, SchemaError, ToolscoutError
-from ..events import Event, Sink
+from ..events import (
+    ApprovalEvent,
+    DiscoveryResultEvent,
+    DiscoveryStartEvent,
+    Event,
+    FeatureFailureEvent,
+    OffloadEvent,
+    SearchEvent,
+    Sink,
+    ToolCallEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
+    ToolsEnabledEvent,
+    current_id,
+    current_parent,
+    ignore,
+    new_id,
+    part_of,
+    stamp,
+)
 from ..search.engine import Allow
 from ..tokens import default_counter
 from .arguments import fit_arguments, read_arguments, read_tool_name, signature_hint
@@ -80,9 +99,31 @@ class CallExecutor:
     sink: Sink
     timeout_seconds: float
     clock: Callable[[], float]
+    principal: str = ""
+    client: str = ""
 
     async def call(self, name: str, arguments: object) -> Result:
         """Run a call and return its result; whatever goes wrong becomes an error result."""
+        # The event that says how the call ended gets this id; all its other events are parts of it.
+        with part_of(new_id()):
+            return await self._run_call(name, arguments)
+
+    def emit(self, event: Event) -> None:
+        """Send an event of this conversation to the sink, with its envelope filled in."""
+        if self.sink is ignore:  # nobody listens, so nothing is spent
+            return
+        self.sink(
+            stamp(
+                event,
+                session=self.stored.session.id,
+                principal=self.principal,
+                client=self.client,
+                parent=current_parent(event.id),
+                clock=self.clock,
+            )
+        )
+
+    async def _run_call(self, name: str, arguments: object) -> Result:
         try:
             return await self._dispatch(read_tool_name(name), arguments)
         except ToolscoutError as error:
@@ -110,7 +151,7 @@ class CallExecutor:
     # Discovery
 
     async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
-        self._emit("tool_discovery_start", tool=name, arguments=arguments)
+        self.emit(DiscoveryStartEvent(tool=name, arguments=arguments))
         started = time.perf_counter()
         is_quick = role_of(self.profile, name, self.live.catalog) == "call"
         outcome, rules, failure = await self._apply_move(
@@ -122,21 +163,23 @@ class CallExecutor:
             return await self._call_inner(outcome.call, depth=depth + 1)
         if is_quick:  # `call_tool` without a tool that can be run: a refusal, not a search
             refusal = outcome.result
-            self._emit("tool_refused", tool=name, code=refusal.code, why=refusal.text)
+            self.emit(ToolRefusedEvent(tool=name, code=refusal.code, why=refusal.text))
             return fill_empty_result(name, refusal)
-        searches = [e.facts for e in outcome.events if "queries" in e.facts]
-        self._emit(
-            "tool_discovery_result",
-            tool=name,
-            queries=searches[0]["queries"] if searches else (),
-            confidence=searches[0].get("confidence", 0.0) if searches else 0.0,
-            names=tuple(t.name for t in outcome.found),
-            is_error=outcome.result.is_error,
-            rules_tokens=default_counter().count(rules) if rules else 0,
-            took_ms=_ms_since(started),
+        search = next((e for e in outcome.events if isinstance(e, SearchEvent)), None)
+        self.emit(
+            DiscoveryResultEvent(
+                id=current_id(),
+                tool=name,
+                queries=search.queries if search else (),
+                confidence=search.confidence if search else 0.0,
+                names=tuple(t.name for t in outcome.found),
+                is_error=outcome.result.is_error,
+                rules_tokens=default_counter().count(rules) if rules else 0,
+                took_ms=_ms_since(started),
+            )
         )
         if outcome.loaded:
-            self._emit("tools_enabled", names=outcome.loaded)
+            self.emit(ToolsEnabledEvent(names=outcome.loaded))
         return fill_empty_result(name, outcome.result)
 
     async def _call_inner(self, call: InnerCall, *, depth: int) -> Result:
@@ -260,7 +303,7 @@ class CallExecutor:
         session = self.stored.session.id
         approval = ApprovalRequest(tool=tool, arguments=arguments, why=why, session=session)
         answer = await self.approval_gate.decide(approval, verdict)
-        self._emit("approval", tool=tool.name, approved=answer.is_approved, why=why)
+        self.emit(ApprovalEvent(tool=tool.name, approved=answer.is_approved, why=why))
         if not answer.is_approved:
             raise approval_refusal(tool, answer)
 
@@ -274,7 +317,8 @@ class CallExecutor:
             self._emit_feature_failure("offload", tool.name, error)
             return result
         if fitting is not result:
-            self._emit("offload", tool=tool.name, before=len(result.text), after=len(fitting.text))
+            before, after = len(result.text), len(fitting.text)
+            self.emit(OffloadEvent(tool=tool.name, before=before, after=after))
         return fitting
 
     async def _remember(self, tool: Tool, result: Result) -> None:
@@ -300,30 +344,28 @@ class CallExecutor:
     def _emit_not_found(self, name: str, resolution: Resolution) -> Result:
         refusal = resolution.refusal
         assert refusal is not None
-        self._emit(
-            "tool_not_found" if refusal.code == "unknown_tool" else "tool_refused", tool=name
-        )
+        is_unknown = refusal.code == "unknown_tool"
+        self.emit(ToolNotFoundEvent(tool=name) if is_unknown else ToolRefusedEvent(tool=name))
         return refusal
 
     def _emit_refusal(self, name: str, error: ToolscoutError) -> Result:
-        self._emit("tool_refused", tool=name, code=error.code, why=error.message)
+        self.emit(ToolRefusedEvent(tool=name, code=error.code, why=error.message))
         return Result.error(str(error), code=error.code)
 
     def _emit_call(self, tool: Tool, took_ms: float, *, is_error: bool, code: str) -> None:
-        self._emit(
-            "tool_call",
-            tool=tool.name,
-            server=tool.server,
-            is_error=is_error,
-            code=code,
-            took_ms=took_ms,
+        self.emit(
+            ToolCallEvent(
+                id=current_id(),
+                tool=tool.name,
+                server=tool.server,
+                is_error=is_error,
+                code=code,
+                took_ms=took_ms,
+            )
         )
 
     def _emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:
-        self._emit("feature_failed", feature=feature, tool=tool, why=repr(error))
-
-    def _emit(self, kind: str, **facts: Any) -> None:
-        self.sink(Event(kind, self.stored.session.id, facts))
+        self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
 
 
 def _ms_since(started: float) -> float:

@@ -13,7 +13,7 @@ from ..catalog.problem import Problem
 from ..catalog.source import Source
 from ..catalog.tool import Tool
 from ..errors import SourceError, ToolscoutError
-from ..events import Event, Sink
+from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
 from ..search.engine import Engine
 
 _MAX_PROBLEMS_SHOWN = 3
@@ -118,7 +118,7 @@ class LiveCatalog:
             self._problems.pop(name, None)
         elif self._problems.get(name) != why:
             self._problems[name] = why
-            self._sink(Event("source_failed", facts={"source": name, "why": why}))
+            self._sink(SourceFailureEvent(source=name, why=why))
 
     def schedule_refresh(self, source: Source) -> None:
         """Start listing a source again, after it reported that its tools changed."""
@@ -172,13 +172,14 @@ class LiveCatalog:
                 return
             await asyncio.to_thread(self._engine.update, after)
             self._on_update(after)
-        facts = {
-            "added": len(diff.added),
-            "changed": len(diff.changed),
-            "removed": len(diff.removed),
-            "version": after.version,
-        }
-        self._sink(Event("catalog_changed", facts=facts))
+        self._sink(
+            CatalogChangeEvent(
+                added=len(diff.added),
+                changed=len(diff.changed),
+                removed=len(diff.removed),
+                version=after.version,
+            )
+        )
 
     def _get_source(self, name: str) -> Source:
         try:

@@ -15,7 +15,7 @@ from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
-from ..events import Event
+from ..events import Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
 from .argument_checks import check_tool_names
 from .executor import CallExecutor
 from .features import INTRODUCTIONS, MEMORY, RULES, TurnBudgetFeature, TurnListener
@@ -187,7 +187,7 @@ class Session:
         try:
             return tuple(await offload.keep_turn(self.id, pairs))
         except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-            self.emit("feature_failed", feature="offload", tool="", why=repr(error))
+            self.emit(FeatureFailureEvent(feature="offload", why=repr(error)))
             return tuple(result for _, result in results)
 
     async def finish(self) -> None:
@@ -202,9 +202,12 @@ class Session:
         found = (executor.live.catalog.get(name) for name in names)
         return tuple(t for t in found if t is not None and is_allowed(t, executor.allow))
 
-    def emit(self, kind: str, **facts: Any) -> None:
-        """Send an event of this conversation to the sink of the toolbox."""
-        self._executor.sink(Event(kind, self.id, facts))
+    def emit(self, event: Event) -> None:
+        """Send an event to the sink of the toolbox, as one of this conversation.
+
+        It may be of a class of your own. What is empty in its envelope is filled in.
+        """
+        self._executor.emit(event)
 
     async def update_section(self, section: str, change: Callable[[str | None], str]) -> None:
         """Replace a section of the session by a function of its text, and save it.
@@ -218,12 +221,12 @@ class Session:
         limit = self._executor.profile.limits.loaded
         check_tool_names(names)
         await self._apply_move(lambda s: s.load(*names, at_most=limit))
-        self.emit("tools_enabled", names=names)
+        self.emit(ToolsEnabledEvent(names=names))
 
     async def unload(self, *names: str) -> None:
         """Remove tools from view."""
         await self._apply_move(lambda s: s.unload(*names))
-        self.emit("tools_disabled", names=names)
+        self.emit(ToolsDisabledEvent(names=names))
 
     async def mark_compacted(self) -> None:
         """Record that the messages of the conversation were shortened.

@@ -18,7 +18,7 @@ from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
 from ..errors import StoreError, ToolscoutError
-from ..events import Event, Sink, guard_sink, ignore
+from ..events import Sink, StoreFailureEvent, current_parent, guard_sink, ignore, stamp_sink
 from ..offload.result_store import ResultStore
 from ..search.embedders import load_embedders
 from ..search.embedders.cache import VectorCache
@@ -82,7 +82,8 @@ class Toolbox:
     ) -> None:
         self._config = config or Config.read()
         self._profile = _configure_profile(profile, self._config)
-        self._sink = guard_sink(sink)
+        # Sources and stores emit without a conversation: their events get a time and an id here.
+        self._sink = sink if sink is ignore else stamp_sink(guard_sink(sink), clock=clock)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
             engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
@@ -183,12 +184,15 @@ class Toolbox:
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         profile: Profile | None = None,
+        principal: str = "",
+        client: str = "",
     ) -> Session:
         """Open a conversation by its id, new or as it was last saved.
 
         A conversation that the store does not have is rebuilt from `messages`, if given. `allow`
         narrows what this caller may see, `approver` asks this caller's user, and `profile`
-        overrides the profile of the toolbox.
+        overrides the profile of the toolbox. `principal` and `client`, who calls and with which
+        program, are only for the events of the conversation.
         """
         self._check_entered()
         if self._lifecycle == "closed":
@@ -211,6 +215,8 @@ class Toolbox:
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
                 clock=self._clock,
+                principal=principal,
+                client=client,
             )
         )
 
@@ -327,7 +333,8 @@ class Toolbox:
         self._feature_problems = problems
 
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
-        self._sink(Event("store_failed", session, {"why": str(error)}))
+        parent = current_parent()
+        self._sink(StoreFailureEvent(session=session, parent=parent, why=str(error)))
 
 
 def _lifecycle_error(lifecycle: str) -> ToolscoutError:

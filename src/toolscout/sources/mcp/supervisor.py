@@ -13,7 +13,14 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from ...errors import SourceError
-from ...events import Event, Sink
+from ...events import (
+    Sink,
+    UpstreamAsleepEvent,
+    UpstreamFailedEvent,
+    UpstreamLostEvent,
+    UpstreamReadyEvent,
+    stamp_sink,
+)
 from .breaker import Breaker
 from .connect_errors import explain_failure
 from .connection import Connection
@@ -57,7 +64,7 @@ class ConnectionSupervisor:
         self._server = server
         self._on_listing_due = on_listing_due
         self._clock = clock
-        self._sink = sink
+        self._sink = stamp_sink(sink)
         self._forwards_requests = forwards_requests
         # A configured Authorization header wins over a login.
         self._grants = None if server.has_authorization or not server.url else grants
@@ -184,13 +191,13 @@ class ConnectionSupervisor:
                 raise self._record_failure(second_error) from second_error
         self.breaker = self.breaker.record_success()
         self._connection = connection
-        self._emit("upstream_ready")
+        self._sink(UpstreamReadyEvent(server=self._server.name))
         self._spawn(self._supervise(connection))
         return connection
 
     def _record_failure(self, error: _ConnectFailure) -> SourceError:
         self.breaker = self.breaker.record_failure(error.reason, now=self._clock())
-        self._emit("upstream_failed", reason=error.reason)
+        self._sink(UpstreamFailedEvent(server=self._server.name, reason=error.reason))
         return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
 
     async def _connect_once(self) -> Connection:
@@ -234,9 +241,9 @@ class ConnectionSupervisor:
         self._connection = None
         if not connection.ended.is_set():
             await asyncio.shield(self._close_in_background(connection))
-            self._emit("upstream_asleep")
+            self._sink(UpstreamAsleepEvent(server=self._server.name))
             return
-        self._emit("upstream_lost", reason=connection.stderr_tail)
+        self._sink(UpstreamLostEvent(server=self._server.name, reason=connection.stderr_tail))
         if not connection.calls_served and self._clock() - opened_at < _SHORT_LIFE_SECONDS:
             reason = f"it ended soon after it started. {connection.stderr_tail}".strip()
             self.breaker = self.breaker.record_failure(reason, now=self._clock())
@@ -307,9 +314,6 @@ class ConnectionSupervisor:
             log.debug("%s", error)
             return False
         return True
-
-    def _emit(self, kind: str, **facts: str) -> None:
-        self._sink(Event(kind, facts={"server": self._server.name, **facts}))
 
     def _close_in_background(self, connection: Connection) -> asyncio.Task[None]:
         """Close a connection completely, even if the task that asked for it is cancelled."""
