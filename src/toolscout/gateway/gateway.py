@@ -16,7 +16,15 @@ from fastmcp.server.context import Context
 from ..catalog.result import Result
 from ..disclosure.profile import Profile
 from ..disclosure.scope import is_small_catalog
-from ..events import Event, Sink, ignore
+from ..events import (
+    CatalogChangeEvent,
+    ConfigAppliedEvent,
+    DiscoveryResultEvent,
+    Event,
+    Sink,
+    ignore,
+    stamp,
+)
 from ..offload.result_store import ResultStore
 from ..sources.mcp.client_channel import CURRENT_CHANNEL
 from ..sources.mcp.listing_cache import ListingCache
@@ -44,6 +52,7 @@ from .client.sessions import (
     LRUCache,
     Principal,
     RoutingStore,
+    client_name,
     current_principal,
     identify_caller,
     is_explicit_listing,
@@ -114,7 +123,7 @@ class Gateway:
         self.audit = AuditLog(audit_path(options, config.state_folder))
         self._suspended = SuspendedCalls()
         self.notifier = ToolListNotifier()
-        self._sessions: LRUCache[str, Session] = LRUCache(_MAX_SESSIONS)
+        self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
         self._views = ViewCache(self.box, self.savings, get_original=self._original_definition)
         self._levels: LRUCache[str, types.LoggingLevel] = LRUCache(_MAX_SESSIONS)
         self._opening: asyncio.Task[None] | None = None
@@ -165,7 +174,7 @@ class Gateway:
         if before.settings != setup.settings:
             await self.upstreams.refresh_stale_sources(self.box)
             await self.notifier.notify_all()
-        self._on_event(Event("config_applied", facts={"waiting": late}))
+        self._on_event(ConfigAppliedEvent(waiting=late))
 
     def _apply_options(self, setup: Setup) -> None:
         options = setup.options
@@ -290,7 +299,7 @@ class Gateway:
         if not is_search:  # a search result lists the missing servers itself, below
             result = explain_absent_tool(result, names, self.upstreams, rule)
         # Without a tool call it was a search or a description, whose text costs tokens.
-        if not call.tool_call_facts:
+        if call.tool_call is None:
             self.savings.record_answer(result.text)
         outcome = (result.code or "error") if result.is_error else "ok"
         self.audit.write(**call.audit_row(profile, outcome))
@@ -302,10 +311,8 @@ class Gateway:
             return append_absent_notice(
                 result, [n for n in missing if rule is None or rule.admits_server(n)]
             )
-        is_bridged = call.is_bridged(profile)
-        return tag_result(
-            result, tool=str(call.tool_call_facts.get("tool", "")) if is_bridged else ""
-        )
+        ran = call.tool_call if call.is_bridged(profile) else None
+        return tag_result(result, tool=ran.tool if ran else "")
 
     @contextmanager
     def bind_client(self, context: Context) -> Generator[None]:
@@ -327,11 +334,14 @@ class Gateway:
 
     def _identify(self, context: Context) -> Principal:
         caller = identify_caller(context, fixed_session=self._fixed_session)
+        caller = replace(caller, client=client_name(context))
         return scope_to_rule(caller, self._rule(caller))
 
     async def _open_session(self, caller: Principal) -> Session:
         await self.wait_until_ready()
-        known = self._sessions.get(caller.session)
+        # Two programs may share a session, and each event names the one that caused it.
+        key = (caller.session, caller.client)
+        known = self._sessions.get(key)
         if known is not None:
             return known
         allow = self._rule(caller)
@@ -340,9 +350,11 @@ class Gateway:
             allow=allow,
             approver=ask_user,
             profile=self.box.profile if caller.keeps_session else self._stateless_profile(allow),
+            principal=caller.name,
+            client=caller.client,
         )
         if caller.keeps_session:
-            self._sessions.put(caller.session, session)
+            self._sessions.put(key, session)
         return session
 
     def _stateless_profile(self, allow: AccessRule | None) -> Profile:
@@ -369,14 +381,16 @@ class Gateway:
         task.add_done_callback(self._tasks.discard)
 
     def _on_event(self, event: Event) -> None:
+        # Events of the toolbox are stamped already, those of the gateway and its servers are not.
+        event = stamp(event)
         events = _CALL_EVENTS.get()
         if events is not None:
             events.append(event)
-        if event.kind == "tool_discovery_result":
-            found = (self.box.catalog.get(n) for n in event.facts.get("names", ()))
+        if isinstance(event, DiscoveryResultEvent):
+            found = (self.box.catalog.get(n) for n in event.names)
             self._startup.wake_servers({t.server for t in found if t is not None})
         # Before start() there is no event loop to run the task, and no client to notify.
-        if event.kind == "catalog_changed" and self._opening is not None:
+        if isinstance(event, CatalogChangeEvent) and self._opening is not None:
             self._spawn(self._notify_changed_clients())
         self.metrics(event)
         self._sink(event)

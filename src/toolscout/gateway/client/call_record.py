@@ -14,7 +14,7 @@ from ...catalog.result import Content, Result
 from ...disclosure.profile import Profile
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
 from ...errors import CallRefused, SourceError, ToolscoutError, UnknownTool
-from ...events import Event
+from ...events import DiscoveryResultEvent, Event, ToolCallEvent
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
@@ -40,16 +40,15 @@ class ClientCall:
     started: float = field(default_factory=time.perf_counter)
 
     @property
-    def tool_call_facts(self) -> Mapping[str, Any]:
-        """The facts of the tool that really ran; empty if none did."""
-        calls = [e.facts for e in self.events if e.kind == "tool_call"]
-        return calls[-1] if calls else {}
+    def tool_call(self) -> ToolCallEvent | None:
+        """The event of the tool that really ran; None if none did."""
+        calls = (e for e in reversed(self.events) if isinstance(e, ToolCallEvent))
+        return next(calls, None)
 
     @property
     def has_results(self) -> bool:
         """Whether a search found anything."""
-        results = (e.facts for e in self.events if e.kind == "tool_discovery_result")
-        return any(facts.get("names") for facts in results)
+        return any(isinstance(e, DiscoveryResultEvent) and e.names for e in self.events)
 
     def is_bridged(self, profile: Profile) -> bool:
         """Whether the tool is called through `call_tool`."""
@@ -81,11 +80,12 @@ class ClientCall:
             # Models sometimes write the tool's arguments beside `name`. They reach the tool too.
             beside = {k: v for k, v in arguments.items() if k not in ("name", "arguments")}
             arguments = arguments.get("arguments") or beside
+        ran = self.tool_call
         return {
             "principal": self.caller.name or "anonymous",
             "session": self.caller.session[:12],
-            "tool": str(self.tool_call_facts.get("tool") or self.inner_tool(profile)),
-            "server": self.tool_call_facts.get("server", ""),
+            "tool": ran.tool if ran else self.inner_tool(profile),
+            "server": ran.server if ran else "",
             "arguments": shape(arguments),
             "outcome": outcome,
             "took_ms": round((time.perf_counter() - self.started) * 1_000, 1),

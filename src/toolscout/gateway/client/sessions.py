@@ -13,6 +13,7 @@ from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_http_request
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from ...catalog.sanitization import clean_line
 from ...store.contract import Record, Store, StoreLimits
 from ...store.memory import MemoryStore
 from ..setup import AccessRule
@@ -23,6 +24,8 @@ SESSION_META = "toolscout/session"
 _PROCESS_ID = uuid.uuid4().hex
 # Only this much of an id that a client chose goes into the key.
 _MAX_SESSION_ID = 200
+# The name goes into every event of the client, so a long one would cost a lot.
+_MAX_CLIENT_NAME = 100
 # Marks the key of a session that no later request can name. RoutingStore keeps these in memory.
 _TRANSIENT_PREFIX = "~"
 _MAX_TRANSIENT_SESSIONS = 256
@@ -36,13 +39,14 @@ class Principal:
     """Who calls, by name, and the key of the session that the call belongs to.
 
     `owner` is the only one who may answer a question that a suspended call asked. Without
-    `keeps_session` the key is of this one request.
+    `keeps_session` the key is of this one request. `client` is the program, as it calls itself.
     """
 
     name: str
     session: str
     owner: str
     keeps_session: bool = True
+    client: str = ""
 
 
 def identify_caller(context: Context, *, fixed_session: str = "") -> Principal:
@@ -68,6 +72,12 @@ def identify_caller(context: Context, *, fixed_session: str = "") -> Principal:
     if name:
         return Principal(name, _hash_key(name, "principal", ""), owner)
     return Principal("", f"{_TRANSIENT_PREFIX}{uuid.uuid4().hex}", owner, keeps_session=False)
+
+
+def client_name(context: Context) -> str:
+    """The name that the client's program gives itself; empty if it gives none."""
+    params = context.session.client_params if context.request_context is not None else None
+    return clean_line(params.client_info.name, cap=_MAX_CLIENT_NAME) if params else ""
 
 
 def scope_to_rule(caller: Principal, rule: AccessRule | None) -> Principal:

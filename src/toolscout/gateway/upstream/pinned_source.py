@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from ...catalog.names import normalise_name
 from ...catalog.result import Result
 from ...catalog.tool import Tool
-from ...events import Event, Sink
+from ...events import Sink, ToolHeldEvent
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource
 from .pin_store import PinStore, ServerIdentity, Stamp
@@ -208,8 +208,8 @@ class PinnedSource:
         known = {p.tool: p for p in before.pins_on_hold}
         for pin in after.pins_on_hold:
             if known.get(pin.tool) != pin:
-                facts = {"server": self.name, "tool": pin.tool, "standing": pin.standing}
-                self._sink(Event("tool_held", facts=facts))
+                held = ToolHeldEvent(server=self.name, tool=pin.tool, standing=pin.standing)
+                self._sink(held)
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:

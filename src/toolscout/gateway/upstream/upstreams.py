@@ -11,7 +11,7 @@ import mcp_types as types
 from ...catalog.names import qualify_name
 from ...catalog.source import Source
 from ...catalog.tool import Tool
-from ...events import Event, Sink
+from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource, ServerState
@@ -166,7 +166,7 @@ class Upstreams:
         for name in [n for n in self._sources if n not in wanted]:
             self._sources.pop(name).drain_on_close()
             await box.remove(name)
-            self._sink(Event("upstream_removed", facts={"server": name}))
+            self._sink(UpstreamRemovedEvent(server=name))
         new: list[PinnedSource] = []
         for name, server in wanted.items():
             known = self._sources.get(name)
@@ -175,7 +175,7 @@ class Upstreams:
             if known is not None:
                 known.drain_on_close()
             self._sources[name] = self._create_source(server)
-            self._sink(Event("upstream_configured", facts={"server": name}))
+            self._sink(UpstreamConfiguredEvent(server=name))
             new.append(self._sources[name])
         await asyncio.gather(*map(box.add, new))
         await box.refresh(self.content.name)
