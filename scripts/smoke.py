@@ -193,10 +193,10 @@ def watch() -> None:
 
 
 def otel() -> None:
-    from toolscout import Event
+    from toolscout.events import CatalogChangeEvent
     from toolscout.telemetry.otel import OpenTelemetry
 
-    OpenTelemetry()(Event("catalog_changed", facts={"added": 1}))
+    OpenTelemetry()(CatalogChangeEvent(added=1))
 
 
 def everything() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from fastmcp import Client
 from tests.gateway.conftest import Serve, small
 
-from toolscout.events import Event
+from toolscout.events import UpstreamLostEvent
 from toolscout.telemetry.logs import render_event
 
 SECRET = "hush-hush-value"
@@ -87,7 +87,7 @@ async def test_what_is_held_back_is_told_in_a_line(serve: Serve) -> None:
 
 def test_a_line_is_one_line_whatever_a_server_said() -> None:
     said = "gone\n\x1b[31mTraceback\n" + "x" * 5_000
-    line = render_event(Event("upstream_lost", facts={"server": "a", "reason": said}))
+    line = render_event(UpstreamLostEvent(server="a", reason=said))
     assert line.startswith("server a: lost. gone [31mTraceback")
     assert len(line) <= 300
     assert "\x1b" not in line

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
@@ -11,53 +12,52 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from toolscout.events import Event
+from toolscout.events import (
+    DiscoveryResultEvent,
+    DiscoveryStartEvent,
+    Event,
+    ModelCallEvent,
+    RankerTimeEvent,
+    RunStartEvent,
+    RunSummaryEvent,
+    StepStartEvent,
+    ToolCallEvent,
+    ToolNotFoundEvent,
+    ToolsEnabledEvent,
+)
 from toolscout.telemetry.logs import JsonLines, Logs
 from toolscout.telemetry.metrics import DiscoveryMetrics
 from toolscout.telemetry.otel import OpenTelemetry
 from toolscout.telemetry.redaction import shape
 
-START = Event(
-    "run_start",
-    "s1",
-    {"model": "claude-x", "provider": "anthropic", "profile": "default", "tool_search": True},
+START = RunStartEvent(
+    session="s1", model="claude-x", provider="anthropic", profile="default", tool_search=True
 )
-ASKED = Event(
-    "model_call",
-    "s1",
-    {
-        "model": "claude-x",
-        "provider": "anthropic",
-        "step": 0,
-        "took_ms": 800.0,
-        "input_tokens": 900,
-        "output_tokens": 30,
-        "cached_tokens": 700,
-        "reason": "calls",
-    },
+ASKED = ModelCallEvent(
+    session="s1",
+    model="claude-x",
+    provider="anthropic",
+    step=0,
+    took_ms=800.0,
+    input_tokens=900,
+    output_tokens=30,
+    cached_tokens=700,
+    reason="calls",
 )
-FOUND = Event(
-    "tool_discovery_result",
-    "s1",
-    {
-        "tool": "tool_search",
-        "names": ("send_email", "send_sms"),
-        "took_ms": 3.0,
-    },
+FOUND = DiscoveryResultEvent(
+    session="s1", tool="tool_search", names=("send_email", "send_sms"), took_ms=3.0
 )
-ARMS = (
-    Event("search_arm", facts={"arm": "bm25f", "took_ms": 0.5}),
-    Event("search_arm", facts={"arm": "dense", "took_ms": 2.0}),
-)
-MISSED = Event("tool_discovery_result", "s1", {"tool": "tool_search", "names": (), "took_ms": 1.0})
-CALLED = Event("tool_call", "s1", {"tool": "send_email", "server": "mail", "took_ms": 40.0})
-FAILED = Event(
-    "tool_call", "s1", {"tool": "send_sms", "is_error": True, "code": "timeout", "took_ms": 9.0}
-)
-END = Event(
-    "run_end",
-    "s1",
-    {"steps": 3, "searches": 1, "input_tokens": 2000, "output_tokens": 90, "stopped_by": "answer"},
+ARMS = (RankerTimeEvent(arm="bm25f", took_ms=0.5), RankerTimeEvent(arm="dense", took_ms=2.0))
+MISSED = DiscoveryResultEvent(session="s1", tool="tool_search", took_ms=1.0)
+CALLED = ToolCallEvent(session="s1", tool="send_email", server="mail", took_ms=40.0)
+FAILED = ToolCallEvent(session="s1", tool="send_sms", is_error=True, code="timeout", took_ms=9.0)
+END = RunSummaryEvent(
+    session="s1",
+    steps=3,
+    searches=1,
+    input_tokens=2000,
+    output_tokens=90,
+    stopped_by="answer",
 )
 STORY = (START, ASKED, *ARMS, FOUND, CALLED, FAILED, END)
 
@@ -158,8 +158,8 @@ def test_a_failure_marks_its_span(recorded: Recorded) -> None:
 
 def test_what_has_no_length_is_a_note_on_its_run(recorded: Recorded) -> None:
     recorded.sink(START)
-    recorded.sink(Event("tools_enabled", "s1", {"names": ("send_email",)}))
-    recorded.sink(Event("tools_enabled", "another", {"names": ("x",)}))
+    recorded.sink(ToolsEnabledEvent(session="s1", names=("send_email",)))
+    recorded.sink(ToolsEnabledEvent(session="another", names=("x",)))
     recorded.sink(END)
     notes = recorded.spans["invoke_agent"].events
     assert [(n.name, dict(n.attributes or {})) for n in notes] == [
@@ -216,14 +216,14 @@ def test_a_search_is_a_hit_once_however_often_its_tool_is_used() -> None:
 def test_a_tool_found_in_one_session_is_no_hit_in_another() -> None:
     tally = DiscoveryMetrics()
     tally(FOUND)
-    tally(Event("tool_call", "s2", {"tool": "send_email"}))
+    tally(ToolCallEvent(session="s2", tool="send_email"))
     assert tally.snapshot().hits == 0
 
 
 @pytest.mark.parametrize(("searches", "kind"), [(0, "A"), (1, "B"), (2, "C"), (9, "C")])
 def test_runs_are_told_apart_by_how_often_they_searched(searches: int, kind: str) -> None:
     tally = DiscoveryMetrics()
-    tally(Event("run_end", "s", {"searches": searches, "input_tokens": 5}))
+    tally(RunSummaryEvent(session="s", searches=searches, input_tokens=5))
     assert [*tally.snapshot().tokens] == [kind]
 
 
@@ -246,9 +246,24 @@ def test_each_event_is_one_line_of_json_with_its_facts() -> None:
     assert row["level"] == "INFO"
 
 
+def test_a_line_of_json_has_the_envelope_and_the_text_of_the_record_has_not() -> None:
+    envelope = {"id": "17", "parent": "16", "principal": "ann", "client": "editor"}
+    event = replace(CALLED, time=5.0, **envelope)
+    row = json.loads(logged(event)[0])
+    assert {name: row[name] for name in envelope} == envelope
+    assert row["time"] != 5.0  # the time of the record, in its own format
+    records: list[logging.LogRecord] = []
+    logger = logging.Logger("test")
+    logger.addFilter(lambda record: records.append(record) or True)
+    Logs(logger)(event)
+    assert records[0].getMessage() == (
+        "tool_call session=s1 tool=send_email server=mail is_error=false took_ms=40.0"
+    )
+
+
 def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
     secret = {"to": "ann@example.com", "amount": 5, "tags": ["a"], "deep": {"x": None}}
-    event = Event("tool_discovery_start", "s", {"tool": "tool_search", "arguments": secret})
+    event = DiscoveryStartEvent(session="s", tool="tool_search", arguments=secret)
     line = logged(event)[0]
     assert "ann@example.com" not in line
     assert json.loads(line)["arguments"] == {
@@ -261,11 +276,12 @@ def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
 
 
 def test_what_went_wrong_is_a_warning() -> None:
-    assert json.loads(logged(Event("tool_not_found", "s", {"tool": "x"}))[0])["level"] == "WARNING"
+    (line,) = logged(ToolNotFoundEvent(session="s", tool="x"))
+    assert json.loads(line)["level"] == "WARNING"
 
 
 def test_what_only_helps_to_develop_is_logged_for_debugging_only() -> None:
-    step = Event("step_start", "s", {"step": 3})
+    step = StepStartEvent(session="s", step=3)
     assert logged(step) == []
     assert json.loads(logged(step, level=logging.DEBUG)[0])["step"] == 3
 

@@ -29,7 +29,7 @@ from ..disclosure.profiles import get_profile
 from ..disclosure.session_state import SessionState
 from ..disclosure.view import view
 from ..errors import ToolscoutError
-from ..events import Event
+from ..events import Event, SourceFailureEvent
 from ..models.deltas import Usage
 from ..models.model import Model
 from ..models.spec import open_model
@@ -85,8 +85,8 @@ async def _run_chat(
     approver = ConsoleApprover(screen)
 
     def report_failed_source(event: Event) -> None:
-        if event.kind == "source_failed":
-            screen.note("error", f"{event.facts['source']} is not there: {event.facts['why']}")
+        if isinstance(event, SourceFailureEvent):
+            screen.note("error", f"{event.source} is not there: {event.why}")
 
     async with (
         Toolbox(configs, profile=profile, sink=report_failed_source) as box,

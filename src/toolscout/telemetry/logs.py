@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..catalog.sanitization import clean_line
-from ..events import Event
+from ..events import (
+    ApprovalEvent,
+    CatalogChangeEvent,
+    ConfigAppliedEvent,
+    DiscoveryResultEvent,
+    Event,
+    FeatureFailureEvent,
+    OffloadEvent,
+    SourceFailureEvent,
+    StoreFailureEvent,
+    ToolCallEvent,
+    ToolHeldEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
+    UpstreamAsleepEvent,
+    UpstreamConfiguredEvent,
+    UpstreamEvent,
+    UpstreamFailedEvent,
+    UpstreamLostEvent,
+    UpstreamReadyEvent,
+    UpstreamRemovedEvent,
+)
 from .redaction import shape
 
 log = logging.getLogger("toolscout")
-Facts = Mapping[str, Any]
 _MAX_LINE_CHARS = 300
-# What users and models wrote.
-_PRIVATE_FACTS = frozenset({"arguments", "queries", "text"})
 _WARNING_KINDS = frozenset(
     {
         "feature_failed",
@@ -54,16 +71,22 @@ class Logs:
         level = log_level(event.kind)
         if not self._logger.isEnabledFor(level):
             return
-        row = {"kind": event.kind, "session": event.session, **self._redact_facts(event.facts)}
-        text = " ".join(
-            f"{k}={_format_value(v)}" for k, v in row.items() if k != "kind" and v != ""
-        )
+        facts = {"session": event.session, **self._redact_facts(event)}
+        text = " ".join(f"{k}={_format_value(v)}" for k, v in facts.items() if v != "")
+        # Without the time of the event: the record has its own, in the format of the handler.
+        envelope = {
+            "id": event.id,
+            "parent": event.parent,
+            "principal": event.principal,
+            "client": event.client,
+        }
+        row = {"kind": event.kind, **facts, **envelope}
         self._logger.log(level, "%s %s", event.kind, text, extra={"event": row})
 
-    def _redact_facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+    def _redact_facts(self, event: Event) -> dict[str, Any]:
         if self._with_content:
-            return dict(facts)
-        return {k: shape(v) if k in _PRIVATE_FACTS else v for k, v in facts.items()}
+            return dict(event.facts)
+        return {k: shape(v) if k in event.private else v for k, v in event.facts.items()}
 
 
 class JsonLines(logging.Formatter):
@@ -95,50 +118,80 @@ def log_event(event: Event) -> None:
 
 def render_event(event: Event) -> str:
     """An event as one line; empty for kinds that only detail another."""
-    render = _RENDERERS.get(event.kind)
     # Facts may quote a server's output, with line breaks or terminal escapes: cleaned.
-    return clean_line(render(event.facts), cap=_MAX_LINE_CHARS) if render else ""
+    return clean_line(_render(event), cap=_MAX_LINE_CHARS)
 
 
-def _render_call(facts: Facts) -> str:
-    outcome = f"failed ({facts.get('code') or 'error'})" if facts.get("is_error") else "ok"
-    return f"call: {facts['tool']}: {outcome}, {facts.get('took_ms', 0):.0f} ms"
+def _render(event: Event) -> str:
+    match event:
+        case ToolCallEvent() | ToolRefusedEvent() | ToolNotFoundEvent() | ApprovalEvent():
+            return _render_call(event)
+        case DiscoveryResultEvent():
+            outcome = "refused" if event.is_error else f"{len(event.names)} tools"
+            return f"{event.tool}: {outcome}, {event.took_ms:.0f} ms"
+        case OffloadEvent():
+            return f"offloaded: {event.tool}, {event.before:,} characters"
+        case FeatureFailureEvent():
+            return f"{event.feature} failed during a call of {event.tool}"
+        case UpstreamEvent():
+            return _render_upstream(event)
+        case _:
+            return _render_setup(event)
 
 
-def _render_search(facts: Facts) -> str:
-    found = len(facts.get("names", ()))
-    outcome = "refused" if facts.get("is_error") else f"{found} tools"
-    return f"{facts['tool']}: {outcome}, {facts.get('took_ms', 0):.0f} ms"
+def _render_call(
+    event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent | ApprovalEvent,
+) -> str:
+    # The reason of a refusal or a failed feature may quote arguments, so only its code is logged.
+    match event:
+        case ToolCallEvent():
+            outcome = f"failed ({event.code or 'error'})" if event.is_error else "ok"
+            return f"call: {event.tool}: {outcome}, {event.took_ms:.0f} ms"
+        case ToolRefusedEvent():
+            return f"refused: {event.tool} ({event.code or 'not in view'})"
+        case ToolNotFoundEvent():
+            return f"refused: {event.tool} (unknown_tool)"
+        case ApprovalEvent():
+            return f"approval: {event.tool}: {'yes' if event.approved else 'no'}"
 
 
-def _render_catalog_change(facts: Facts) -> str:
-    changes = [f"{facts[key]} {key}" for key in ("added", "changed", "removed") if facts.get(key)]
+def _render_upstream(event: UpstreamEvent) -> str:
+    match event:
+        case UpstreamConfiguredEvent():
+            return f"server {event.server}: configured"
+        case UpstreamRemovedEvent():
+            return f"server {event.server}: removed"
+        case UpstreamReadyEvent():
+            return f"server {event.server}: awake"
+        case UpstreamAsleepEvent():
+            return f"server {event.server}: asleep"
+        case UpstreamLostEvent():
+            return f"server {event.server}: lost. {event.reason}"
+        case UpstreamFailedEvent():
+            return f"server {event.server}: failed: {event.reason}"
+        case _:
+            return ""
+
+
+def _render_setup(event: Event) -> str:
+    """Lines about the catalog, the configuration and the store."""
+    match event:
+        case ToolHeldEvent():
+            return f"held: {event.tool} of {event.server} ({event.standing})"
+        case CatalogChangeEvent():
+            return _render_catalog_change(event)
+        case ConfigAppliedEvent():
+            waiting = ", ".join(event.waiting)
+            return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")
+        case SourceFailureEvent():
+            return f"source {event.source}: {event.why}"
+        case StoreFailureEvent():
+            return f"store: {event.why}"
+        case _:
+            return ""
+
+
+def _render_catalog_change(event: CatalogChangeEvent) -> str:
+    counts = (("added", event.added), ("changed", event.changed), ("removed", event.removed))
+    changes = [f"{count} {word}" for word, count in counts if count]
     return f"tools: {', '.join(changes) or 'no changes'}"
-
-
-def _render_config_change(facts: Facts) -> str:
-    waiting = ", ".join(facts.get("waiting", ()))
-    return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")
-
-
-# The reason of a refusal or a failed feature may quote arguments, so only its code is logged.
-_RENDERERS: Mapping[str, Callable[[Facts], str]] = {
-    "tool_call": _render_call,
-    "tool_discovery_result": _render_search,
-    "tool_refused": lambda f: f"refused: {f['tool']} ({f.get('code') or 'not in view'})",
-    "tool_not_found": lambda f: f"refused: {f['tool']} (unknown_tool)",
-    "approval": lambda f: f"approval: {f['tool']}: {'yes' if f.get('approved') else 'no'}",
-    "tool_held": lambda f: f"held: {f['tool']} of {f['server']} ({f.get('standing', '')})",
-    "offload": lambda f: f"offloaded: {f['tool']}, {f.get('before', 0):,} characters",
-    "catalog_changed": _render_catalog_change,
-    "config_applied": _render_config_change,
-    "upstream_configured": lambda f: f"server {f['server']}: configured",
-    "upstream_removed": lambda f: f"server {f['server']}: removed",
-    "upstream_ready": lambda f: f"server {f['server']}: awake",
-    "upstream_asleep": lambda f: f"server {f['server']}: asleep",
-    "upstream_lost": lambda f: f"server {f['server']}: lost. {f.get('reason', '')}",
-    "upstream_failed": lambda f: f"server {f['server']}: failed: {f.get('reason', '')}",
-    "source_failed": lambda f: f"source {f.get('source', '')}: {f.get('why', '')}",
-    "store_failed": lambda f: f"store: {f.get('why', '')}",
-    "feature_failed": lambda f: f"{f.get('feature', '')} failed during a call of {f['tool']}",
-}

@@ -7,9 +7,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from time import perf_counter
-from typing import Any, cast
 
-from ..events import Event, Sink
+from ..events import (
+    DiscoveryResultEvent,
+    Event,
+    RankerTimeEvent,
+    RunSummaryEvent,
+    Sink,
+    ToolCallEvent,
+    stamp_sink,
+)
 from ..search.ranking import Ranker, Ranking, RankingRequest
 
 
@@ -20,7 +27,7 @@ class TimedRanker:
         self, ranker: Ranker, sink: Sink, *, clock: Callable[[], float] = perf_counter
     ) -> None:
         self._ranker = ranker
-        self._sink = sink
+        self._sink = stamp_sink(sink)
         self._clock = clock
         # A ranker of the user's own needs no name: its class has one.
         self._name = str(getattr(ranker, "event_name", type(ranker).__name__.lower()))
@@ -32,7 +39,7 @@ class TimedRanker:
             return self._ranker.rank(request)
         finally:
             took = round((self._clock() - started) * 1000, 3)
-            self._sink(Event("search_arm", facts={"arm": self._name, "took_ms": took}))
+            self._sink(RankerTimeEvent(arm=self._name, took_ms=took))
 
 
 def time_rankers(rankers: Iterable[Ranker], sink: Sink) -> tuple[TimedRanker, ...]:
@@ -106,15 +113,15 @@ class DiscoveryMetrics:
     def __call__(self, event: Event) -> None:
         """Count one event; kinds without metrics are ignored."""
         with self._lock:
-            match event.kind:
-                case "tool_discovery_result":
+            match event:
+                case DiscoveryResultEvent():
                     self._record_search(event)
-                case "search_arm":
-                    self._record_latency(str(event.facts["arm"]), float(event.facts["took_ms"]))
-                case "tool_call":
+                case RankerTimeEvent():
+                    self._record_latency(event.arm, event.took_ms)
+                case ToolCallEvent():
                     self._record_call(event)
-                case "run_end":
-                    self._record_run(event.facts)
+                case RunSummaryEvent():
+                    self._record_run(event)
                 case _:
                     pass
 
@@ -135,12 +142,12 @@ class DiscoveryMetrics:
             self._pending[session] = [names for names in pending if tool not in names]
         return len(hits)
 
-    def _record_search(self, event: Event) -> None:
+    def _record_search(self, event: DiscoveryResultEvent) -> None:
         self._counts["searches"] += 1
-        names = frozenset(cast("tuple[str, ...]", event.facts.get("names") or ()))
+        names = frozenset(event.names)
         if not names:
             self._counts["misses"] += 1
-        self._record_latency("all", float(event.facts.get("took_ms", 0.0)))
+        self._record_latency("all", event.took_ms)
         if names:
             pending = [*self._pending.get(event.session, ()), names]
             self._pending[event.session] = pending[-_MAX_PENDING_SEARCHES:]
@@ -151,12 +158,12 @@ class DiscoveryMetrics:
     def _record_latency(self, arm: str, milliseconds: float) -> None:
         self._latency[arm] = self._latency.get(arm, Distribution()).with_value(milliseconds)
 
-    def _record_call(self, event: Event) -> None:
+    def _record_call(self, event: ToolCallEvent) -> None:
         self._counts["calls"] += 1
-        self._counts["failures"] += bool(event.facts.get("is_error"))
-        self._counts["hits"] += self.take_hits(event.session, str(event.facts.get("tool", "")))
+        self._counts["failures"] += event.is_error
+        self._counts["hits"] += self.take_hits(event.session, event.tool)
 
-    def _record_run(self, facts: Mapping[str, Any]) -> None:
-        kind = run_kind(int(facts.get("searches", 0)))
-        tokens = float(facts.get("input_tokens", 0)) + float(facts.get("output_tokens", 0))
+    def _record_run(self, event: RunSummaryEvent) -> None:
+        kind = run_kind(event.searches)
+        tokens = float(event.input_tokens + event.output_tokens)
         self._tokens[kind] = self._tokens.get(kind, Distribution()).with_value(tokens)

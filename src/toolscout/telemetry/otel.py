@@ -9,7 +9,15 @@ from threading import Lock
 from typing import Any, cast
 
 from ..errors import require
-from ..events import Event
+from ..events import (
+    DiscoveryResultEvent,
+    Event,
+    ModelCallEvent,
+    RankerTimeEvent,
+    RunStartEvent,
+    RunSummaryEvent,
+    ToolCallEvent,
+)
 from .metrics import DiscoveryMetrics, run_kind
 
 # The first two are the buckets that the GenAI conventions advise, without the largest.
@@ -47,32 +55,31 @@ class Meters:
         self.hits = meter.create_counter("toolscout.discovery.hits", unit="{search}")
         self._calls = meter.create_counter("toolscout.tool.calls", unit="{call}")
 
-    def record_model_call(self, facts: Mapping[str, Any], attributes: Mapping[str, Any]) -> None:
+    def record_model_call(self, event: ModelCallEvent, attributes: Mapping[str, Any]) -> None:
         """Record one request to a model."""
-        for kind, fact in (("input", "input_tokens"), ("output", "output_tokens")):
-            if fact in facts:
-                self._tokens.record(facts[fact], {**attributes, "gen_ai.token.type": kind})
-        self._duration.record(float(facts.get("took_ms", 0.0)) / 1000, dict(attributes))
+        for kind, tokens in (("input", event.input_tokens), ("output", event.output_tokens)):
+            self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
+        self._duration.record(event.took_ms / 1000, dict(attributes))
 
-    def record_run(self, facts: Mapping[str, Any], kind: str) -> None:
+    def record_run(self, event: RunSummaryEvent, kind: str) -> None:
         """Record the tokens of a whole run, by its kind."""
-        tokens = int(facts.get("input_tokens", 0)) + int(facts.get("output_tokens", 0))
+        tokens = event.input_tokens + event.output_tokens
         self._per_run.record(tokens, {"toolscout.request_type": kind})
 
-    def record_search(self, facts: Mapping[str, Any]) -> None:
+    def record_search(self, event: DiscoveryResultEvent) -> None:
         """Record one search."""
         self._searches.add(1)
-        if not facts.get("names"):
+        if not event.names:
             self._misses.add(1)
-        self.record_latency("all", float(facts.get("took_ms", 0.0)))
+        self.record_latency("all", event.took_ms)
 
     def record_latency(self, name: str, milliseconds: float) -> None:
         """Record the duration of one ranker, or of `all` of a search."""
         self._latency.record(milliseconds, {"toolscout.arm": name})
 
-    def record_tool_call(self, facts: Mapping[str, Any]) -> None:
+    def record_tool_call(self, event: ToolCallEvent) -> None:
         """Record one tool call."""
-        attributes = {"gen_ai.tool.name": facts.get("tool"), "error.type": facts.get("code")}
+        attributes = {"gen_ai.tool.name": event.tool, "error.type": event.code}
         self._calls.add(1, {k: v for k, v in attributes.items() if v})
 
 
@@ -113,24 +120,23 @@ class OpenTelemetry:
 
     def __call__(self, event: Event) -> None:
         """Record one event: as a span, or as an event on the span of its run."""
-        match event.kind:
-            case "run_start":
+        match event:
+            case RunStartEvent():
                 self._start_run(event)
-            case "run_end":
+            case RunSummaryEvent():
                 self._end_run(event)
-            case "model_call":
+            case ModelCallEvent():
                 self._record_model_call(event)
-            case "tool_call":
+            case ToolCallEvent():
                 self._record_tool_call(event)
-            case "tool_discovery_result":
+            case DiscoveryResultEvent():
                 self._record_discovery(event)
-            case "search_arm":
-                self._meters.record_latency(str(event.facts["arm"]), float(event.facts["took_ms"]))
+            case RankerTimeEvent():
+                self._meters.record_latency(event.arm, event.took_ms)
             case _:
                 self._add_span_event(event)
 
-    def _start_run(self, event: Event) -> None:
-        facts = event.facts
+    def _start_run(self, event: RunStartEvent) -> None:
         span = self._tracer.start_span(
             "invoke_agent",
             start_time=self._now_ns(),
@@ -138,100 +144,92 @@ class OpenTelemetry:
                 {
                     "gen_ai.operation.name": "invoke_agent",
                     "gen_ai.conversation.id": event.session,
-                    "gen_ai.provider.name": _provider_name(facts),
-                    "gen_ai.request.model": facts.get("model"),
-                    "toolscout.profile": facts.get("profile"),
-                    "toolscout.tool_search": facts.get("tool_search"),
+                    "gen_ai.provider.name": _provider_name(event.provider),
+                    "gen_ai.request.model": event.model,
+                    "toolscout.profile": event.profile,
+                    "toolscout.tool_search": event.tool_search,
                 }
             ),
         )
         with self._lock:
-            # Two runs of one session may overlap. Events carry no run id, so they are put on the
-            # newest run.
+            # Two runs of one session may overlap. The events of a call name the call, not the run,
+            # so events are put on the newest run.
             self._runs.setdefault(event.session, []).append(span)
             while len(self._runs) > _MAX_RUNS:
                 for abandoned in self._runs.popitem(last=False)[1]:
                     abandoned.end(end_time=self._now_ns())
 
-    def _end_run(self, event: Event) -> None:
-        facts = event.facts
-        kind = run_kind(int(facts.get("searches", 0)))
-        self._meters.record_run(facts, kind)
+    def _end_run(self, event: RunSummaryEvent) -> None:
+        kind = run_kind(event.searches)
+        self._meters.record_run(event, kind)
         span = self._pop_run_span(event.session)
         if span is None:
             return
         _set_attributes(
             span,
             {
-                "gen_ai.usage.input_tokens": facts.get("input_tokens"),
-                "gen_ai.usage.output_tokens": facts.get("output_tokens"),
-                "toolscout.steps": facts.get("steps"),
-                "toolscout.searches": facts.get("searches"),
-                "toolscout.discovered": facts.get("discovered"),
-                "toolscout.stopped_by": facts.get("stopped_by"),
+                "gen_ai.usage.input_tokens": event.input_tokens,
+                "gen_ai.usage.output_tokens": event.output_tokens,
+                "toolscout.steps": event.steps,
+                "toolscout.searches": event.searches,
+                "toolscout.discovered": event.discovered,
+                "toolscout.stopped_by": event.stopped_by,
                 "toolscout.request_type": kind,
             },
         )
-        self._mark_failed(span, facts.get("error"))
+        self._mark_failed(span, event.error)
         span.end(end_time=self._now_ns())
 
-    def _record_model_call(self, event: Event) -> None:
-        facts = event.facts
+    def _record_model_call(self, event: ModelCallEvent) -> None:
         attributes = {
             "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": _provider_name(facts),
-            "gen_ai.request.model": facts.get("model"),
+            "gen_ai.provider.name": _provider_name(event.provider),
+            "gen_ai.request.model": event.model,
         }
-        self._meters.record_model_call(facts, _drop_empty(attributes))
+        self._meters.record_model_call(event, _drop_empty(attributes))
         self._record_span(
-            f"chat {facts.get('model', '')}".strip(),
+            f"chat {event.model}".strip(),
             event,
             {
                 **attributes,
-                "gen_ai.usage.input_tokens": facts.get("input_tokens"),
-                "gen_ai.usage.output_tokens": facts.get("output_tokens"),
-                "gen_ai.usage.cache_read.input_tokens": facts.get("cached_tokens"),
-                "gen_ai.usage.cache_creation.input_tokens": facts.get("written_tokens"),
-                "gen_ai.response.finish_reasons": _as_list(facts.get("reason")),
-                "toolscout.step": facts.get("step"),
-                "toolscout.tool_search": facts.get("tool_search"),
+                "gen_ai.usage.input_tokens": event.input_tokens,
+                "gen_ai.usage.output_tokens": event.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": event.cached_tokens,
+                "gen_ai.usage.cache_creation.input_tokens": event.written_tokens,
+                "gen_ai.response.finish_reasons": [event.reason] if event.reason else None,
+                "toolscout.step": event.step,
+                "toolscout.tool_search": event.tool_search,
             },
-            error=facts.get("error"),
         )
 
-    def _record_tool_call(self, event: Event) -> None:
-        facts = event.facts
-        tool = str(facts.get("tool", ""))
-        self._meters.record_tool_call(facts)
+    def _record_tool_call(self, event: ToolCallEvent) -> None:
+        self._meters.record_tool_call(event)
         with self._lock:
-            hits = self._discovery.take_hits(event.session, tool)
+            hits = self._discovery.take_hits(event.session, event.tool)
         self._meters.hits.add(hits)
-        failure = facts.get("code") or "tool_error" if facts.get("is_error") else None
+        failure = event.code or "tool_error" if event.is_error else ""
         attributes = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": tool,
+            "gen_ai.tool.name": event.tool,
             "gen_ai.tool.type": "function",
-            "toolscout.server": facts.get("server"),
+            "toolscout.server": event.server,
         }
-        self._record_span(f"execute_tool {tool}", event, attributes, error=failure)
+        self._record_span(f"execute_tool {event.tool}", event, attributes, error=failure)
 
-    def _record_discovery(self, event: Event) -> None:
-        facts = event.facts
-        tool = str(facts.get("tool", ""))
+    def _record_discovery(self, event: DiscoveryResultEvent) -> None:
         with self._lock:
             self._discovery(event)
-        self._meters.record_search(facts)
-        names = cast("tuple[str, ...]", facts.get("names") or ())
+        self._meters.record_search(event)
         attributes = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": tool,
+            "gen_ai.tool.name": event.tool,
             "gen_ai.tool.type": "function",
-            "toolscout.found": [*names],
-            "toolscout.confidence": facts.get("confidence"),
-            "toolscout.rules_tokens": facts.get("rules_tokens"),
+            "toolscout.found": [*event.names],
+            "toolscout.confidence": event.confidence,
+            "toolscout.rules_tokens": event.rules_tokens,
         }
-        failure = "invalid_search" if facts.get("is_error") else None
-        self._record_span(f"execute_tool {tool}", event, attributes, error=failure)
+        failure = "invalid_search" if event.is_error else ""
+        self._record_span(f"execute_tool {event.tool}", event, attributes, error=failure)
 
     def _add_span_event(self, event: Event) -> None:
         """Add an event without a duration to the span of its run."""
@@ -241,11 +239,16 @@ class OpenTelemetry:
             span.add_event(event.kind, _drop_empty(facts), timestamp=self._now_ns())
 
     def _record_span(
-        self, name: str, event: Event, attributes: Mapping[str, Any], *, error: object = None
+        self,
+        name: str,
+        event: ModelCallEvent | ToolCallEvent | DiscoveryResultEvent,
+        attributes: Mapping[str, Any],
+        *,
+        error: str = "",
     ) -> None:
         """Record a span that ends now and took as long as the event says."""
         end = self._now_ns()
-        start = end - int(float(event.facts.get("took_ms", 0.0)) * 1_000_000)
+        start = end - int(event.took_ms * 1_000_000)
         parent = self._run_span(event.session)
         context = self._trace.set_span_in_context(parent) if parent is not None else None
         span = self._tracer.start_span(
@@ -264,26 +267,20 @@ class OpenTelemetry:
     def _pop_run_span(self, session: str) -> Any:
         with self._lock:
             spans = self._runs.get(session, [])
-            # `run_end` carries no run id either: of overlapping runs, the oldest is the most likely
-            # to end first.
+            # Of overlapping runs, the oldest is the most likely to end first.
             span = spans.pop(0) if spans else None
             if not spans:
                 self._runs.pop(session, None)
             return span
 
-    def _mark_failed(self, span: Any, error: object) -> None:
+    def _mark_failed(self, span: Any, error: str) -> None:
         if error:
-            span.set_attribute("error.type", str(error))
+            span.set_attribute("error.type", error)
             span.set_status(self._trace.StatusCode.ERROR)
 
 
-def _provider_name(facts: Mapping[str, Any]) -> str:
-    name = str(facts.get("provider", ""))
+def _provider_name(name: str) -> str:
     return _PROVIDERS.get(name, name)
-
-
-def _as_list(value: object) -> list[str] | None:
-    return [str(value)] if value else None
 
 
 def _attribute_value(value: object) -> Any:

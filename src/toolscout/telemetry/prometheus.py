@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from threading import Lock
-from typing import Any
 
-from ..events import Event
+from ..events import (
+    DiscoveryResultEvent,
+    Event,
+    ToolCallEvent,
+    ToolHeldEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
+    UpstreamEvent,
+)
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 # A server that sleeps or starts is healthy: a call wakes it.
@@ -26,25 +33,24 @@ class PrometheusMetrics:
 
     def __call__(self, event: Event) -> None:
         """Count one event."""
-        facts = event.facts
         with self._lock:
-            match event.kind:
-                case "tool_call":
-                    self._count(
-                        "calls", server=str(facts.get("server", "")), outcome=_outcome(facts)
-                    )
-                    self._observe("call", float(facts.get("took_ms", 0.0)))
-                case "tool_discovery_result":
-                    found = "yes" if facts.get("names") else "no"
-                    self._count("searches", found=found)
-                    self._observe("search", float(facts.get("took_ms", 0.0)))
-                case "tool_refused" | "tool_not_found":
-                    self._count("refusals", code=str(facts.get("code", "unknown_tool")))
-                case "tool_held":
-                    self._count("held", server=str(facts["server"]))
-                case kind if kind.startswith("upstream_"):
-                    name = kind.removeprefix("upstream_")
-                    self._count("upstream_events", server=str(facts["server"]), event=name)
+            match event:
+                case ToolCallEvent():
+                    self._count("calls", server=event.server, outcome=_outcome(event))
+                    self._observe("call", event.took_ms)
+                case DiscoveryResultEvent():
+                    self._count("searches", found="yes" if event.names else "no")
+                    self._observe("search", event.took_ms)
+                case ToolRefusedEvent():
+                    # Without a code the tool was not in view, which counts as unknown.
+                    self._count("refusals", code=event.code or "unknown_tool")
+                case ToolNotFoundEvent():
+                    self._count("refusals", code="unknown_tool")
+                case ToolHeldEvent():
+                    self._count("held", server=event.server)
+                case UpstreamEvent():
+                    name = event.kind.removeprefix("upstream_")
+                    self._count("upstream_events", server=event.server, event=name)
                 case _:
                     pass
 
@@ -89,10 +95,10 @@ class PrometheusMetrics:
             yield f"{metric}_count {count}"
 
 
-def _outcome(facts: Mapping[str, Any]) -> str:
-    if not facts.get("is_error"):
+def _outcome(event: ToolCallEvent) -> str:
+    if not event.is_error:
         return "ok"
-    return "cancelled" if facts.get("code") == "cancelled" else "error"
+    return "cancelled" if event.code == "cancelled" else "error"
 
 
 def _upstream_gauge(servers: Iterable[tuple[str, str]]) -> Iterator[str]:
