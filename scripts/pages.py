@@ -11,9 +11,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import click
 
+from toolscout import events
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import settings_table
 
@@ -115,11 +117,47 @@ def behaviours() -> str:
     return "\n".join(lines)
 
 
+EVENT_GROUPS = (
+    ("Of a toolbox", events.TOOLBOX_EVENTS),
+    ("Of an agent's run", events.RUN_EVENTS),
+    ("Of MCP servers and the gateway", events.SERVER_EVENTS),
+    ("Of rules and large results", events.FEATURE_EVENTS),
+    ("For those who use the parts alone", events.PART_EVENTS),
+)
+
+
+def event_tables() -> str:
+    """The envelope, and every class of events with what happened and its fields."""
+    pieces = ["## The envelope", "", "| field | type | what it is |", "|---|---|---|"]
+    hints = get_type_hints(events.Event, include_extras=True)
+    for name in events.ENVELOPE:
+        kind, words = get_args(hints[name])
+        pieces.append(f"| `{name}` | `{kind.__name__}` | {words} |")
+    for title, classes in EVENT_GROUPS:
+        pieces += ["", f"## {title}", "", "| kind | class | what happened | fields |"]
+        pieces += ["|---|---|---|---|"]
+        for cls in classes:
+            row = (f"`{cls.kind}`", f"`{cls.__name__}`", cls.__doc__ or "", _event_fields(cls))
+            pieces.append(f"| {' | '.join(row)} |")
+    return "\n".join(pieces) + "\n"
+
+
+def _event_fields(cls: type[events.Event]) -> str:
+    hints = get_type_hints(cls, include_extras=True)
+    words: list[str] = []
+    for name in events.fact_names(cls):
+        text = get_args(hints[name])[1]
+        mark = " (private)" if name in cls.private else ""
+        words.append(f"`{name}`{mark}: {text}")
+    return "<br>".join(words)
+
+
 PIECES: dict[str, Callable[[], str]] = {
     "modules": modules,
     "commands": commands,
     "decisions": decisions,
     "behaviours": behaviours,
+    "events": event_tables,
     "settings": lambda: settings_table() + "\n",
 }
 PAGES = (
@@ -127,6 +165,7 @@ PAGES = (
     DOCS / "reference" / "commands.md",
     DOCS / "decisions" / "README.md",
     DOCS / "reference" / "behaviours.md",
+    DOCS / "events.md",
 )
 
 
