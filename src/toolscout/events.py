@@ -337,11 +337,11 @@ class RunStartEvent(Event):
 
     kind: ClassVar[str] = "run_start"
 
+    messages: Annotated[int, "in the conversation so far"] = 0
     model: Annotated[str, "its name"] = ""
     provider: Annotated[str, "whose format it takes"] = ""
     profile: Annotated[str, "how tools are disclosed"] = ""
     tool_search: Annotated[bool, "whether tools are searched at all"] = False
-    messages: Annotated[int, "in the conversation so far"] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
