@@ -280,8 +280,16 @@ def test_a_list_of_tools_on_several_lines_goes_on_after_a_bad_one(tmp_path):
     for indent in (None, 2):
         text = json.dumps(items, indent=indent).replace('"t1",', '"t1"')
         loaded = load(tmp_path / "tools.json", text)
-        assert names(loaded) == (["t0", "t2", "t3"] if indent else ["t0", "t3"])
+        assert names(loaded) == ["t0", "t2", "t3"]
         assert len(loaded.problems) == 1
+
+
+def test_an_object_inside_a_bad_item_is_not_taken_for_a_tool(tmp_path):
+    bad = '{"name": oops, "examples": [{"name": "inner_a"}, {"name": "inner_b"}]}'
+    text = f'[{{"name": "a"}}, {bad}, {{"description": "Another key first.", "name": "b"}}]'
+    loaded = load(tmp_path / "tools.json", text)
+    assert names(loaded) == ["a", "b"]
+    assert len(loaded.problems) == 1
 
 
 def test_a_document_of_nothing_but_faults_is_given_up_in_time(tmp_path):

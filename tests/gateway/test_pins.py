@@ -205,6 +205,9 @@ async def test_a_new_tool_waits_while_the_others_go_on(serve: Serve, tmp_path: P
 async def test_names_of_the_gateway_and_of_other_servers_cannot_be_borrowed(serve: Serve) -> None:
     servers = {"one": small(), "evil": small("shadows")}
     async with serve(servers) as running, running.client() as client:
+        async with asyncio.timeout(20):  # both servers must be listed before names can clash
+            while len(pins(running).ledger("evil").pins_on_hold) < 2:
+                await found(client, "anything")
         ledger = pins(running).ledger("evil")
         assert {p.tool: p.standing for p in ledger.pins_on_hold} == {
             "tool_search": "shadow",

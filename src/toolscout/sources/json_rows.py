@@ -10,7 +10,11 @@ from .rows import CUT_OFF, FIX_ITEM, FIX_LINE, FIX_REST, TOOL_LIST_KEYS, Row, is
 
 _ERRORS = (ValueError, RecursionError)  # ValueError also for a number with too many digits
 _SPACE = re.compile(r"[ \t\r\n]*")
-# How an item begins, but no object inside it: its indent, or on one line its first key.
+# Strings, which end on their line, and the brackets outside of them.
+_TOKEN = re.compile(r'"[^"\\\n]*(?:\\.[^"\\\n]*)*"|[\[\]{}]')
+_AFTER_STRING = ("", " ", "\t", "\r", "\n", ",", ":", "]", "}")
+_BOUNDARY = re.compile(r"\s*(?:,\s*(?=\{)|(?=[\]{]))")
+# How an item begins: its indent, or on one line its first key.
 _OPENING = re.compile(r'\{(?:\s*\n\s*"|\s*"[^"\\\n]*"\s*:(?:\s*"function")?)')
 # What is left of a text that ends in a string, a number, `true`, `false`, `null` or an escape.
 _INCOMPLETE = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|-|tr?u?|fa?l?s?|nu?l?|\\?u?[0-9a-fA-F]{0,4})\s*')
@@ -65,6 +69,7 @@ class _JSONScanner:
     def __init__(self, text: str) -> None:
         self.rows: list[Row] = []
         self._text, self._at, self.line, self._bad_items = text, 0, 1, 0
+        self._budget = 4 * len(text)
         self._decode = json.JSONDecoder().raw_decode
         self._move_to(0)
 
@@ -123,13 +128,38 @@ class _JSONScanner:
         self._skip("]")
 
     def _find_next_item(self, start: int, error: json.JSONDecodeError) -> int:
-        """Where the list continues behind the error: at an item that begins as this one does."""
+        """Where the list continues: behind the item's last bracket, else at an item like it."""
+        self._bad_items += 1
+        if self._bad_items > _MAX_BAD_ITEMS:
+            raise error
+        if (end := self._find_item_end(start)) is not None:
+            return end
+        # Its brackets or quotes do not pair up, so the next item is one that begins as this does.
         opening = _OPENING.match(self._text, start)
         pattern = re.escape(opening[0]) if opening else r'\{\s*"'
         # A missing comma or bracket shows only at the next item, so go back to the last one.
         begin = max(start, *(self._text.rfind(mark, start, error.pos + 1) for mark in ",}"))
         found = re.compile(rf"[,}}]\s*(?={pattern})").search(self._text, begin)
-        self._bad_items += 1
-        if not found or self._bad_items > _MAX_BAD_ITEMS:
+        if not found:
             raise error
         return found.end()
+
+    def _find_item_end(self, start: int) -> int | None:
+        """Where the next item or the end of the list is, if the brackets of this item pair up."""
+        if not self._text.startswith("{", start):
+            return None
+        depth = 0
+        for token in _TOKEN.finditer(self._text, start):
+            # All scans together stay linear in the text, whatever its brackets say.
+            self._budget -= 1
+            if self._budget < 0:
+                return None
+            if token[0][0] == '"':
+                if self._text[token.end() : token.end() + 1] not in _AFTER_STRING:
+                    return None  # quotes do not pair up, so what is a string is unknown
+                continue
+            depth += 1 if token[0] in "{[" else -1
+            if depth <= 0:
+                following = _BOUNDARY.match(self._text, token.end()) if depth == 0 else None
+                return following.end() if following else None
+        return None
