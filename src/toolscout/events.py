@@ -25,7 +25,7 @@ class Event:
 
     kind: ClassVar[str] = ""
     # What a user or a model wrote. Logs show only the shape of these fields.
-    private: ClassVar[frozenset[str]] = frozenset({"arguments", "queries", "text"})
+    private: ClassVar[frozenset[str]] = frozenset({"arguments", "queries", "text", "vector"})
     # Fields that `facts` leaves out while they are empty: nothing is said about them then.
     optional: ClassVar[frozenset[str]] = frozenset()
 
@@ -41,7 +41,7 @@ class Event:
         """The fields of this kind by name, without the envelope."""
         facts = {name: getattr(self, name) for name in fact_names(type(self))}
         for name in self.optional:
-            if facts.get(name) == "":
+            if not facts.get(name):
                 del facts[name]
         return facts
 
@@ -202,11 +202,15 @@ class DiscoveryResultEvent(Event):
     """A discovery tool answered."""
 
     kind: ClassVar[str] = "tool_discovery_result"
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector"})
 
     tool: Annotated[str, "its name"]
     queries: Annotated[tuple[str, ...], "what was searched for"] = ()
     confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
     names: Annotated[tuple[str, ...], "the tools found, best first"] = ()
+    scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
+    near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
+    vector: Annotated[bytes, "the request as a unit vector of float16, if one was made"] = b""
     is_error: Annotated[bool, "whether the search was refused"] = False
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
@@ -252,14 +256,39 @@ class ToolRefusedEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalNeededEvent(Event):
+    """A call waits for an approval, which can be given later."""
+
+    kind: ClassVar[str] = "approval_needed"
+
+    approval: Annotated[str, "the id to approve or refuse it with"]
+    tool: Annotated[str, "its name"]
+    why: Annotated[str, "why it is asked"] = ""
+    expires: Annotated[float, "seconds since the epoch"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalEvent(Event):
-    """A person or a policy was asked about a call."""
+    """A person or a policy decided about a call."""
 
     kind: ClassVar[str] = "approval"
+    optional: ClassVar[frozenset[str]] = frozenset({"approval"})
 
     tool: Annotated[str, "its name"]
     approved: Annotated[bool, "the answer"]
     why: Annotated[str, "why it was asked"] = ""
+    approval: Annotated[str, "the id of a call that was waiting for it"] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCallStartEvent(Event):
+    """A tool is about to run; its `parent` is the `id` of the event of its end."""
+
+    kind: ClassVar[str] = "tool_call_start"
+
+    tool: Annotated[str, "its name"]
+    server: Annotated[str, "where it runs"] = ""
+    arguments: Annotated[Mapping[str, Any], "as they are passed to the tool"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -613,7 +642,9 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     ToolsDisabledEvent,
     ToolNotFoundEvent,
     ToolRefusedEvent,
+    ApprovalNeededEvent,
     ApprovalEvent,
+    ToolCallStartEvent,
     ToolCallEvent,
     OffloadEvent,
     CatalogChangeEvent,

@@ -418,11 +418,12 @@ async def test_events_tell_a_search_and_a_call_in_order(open_box: Any):
         "tool_discovery_start",
         "tool_discovery_result",
         "tools_enabled",
+        "tool_call_start",
         "tool_call",
     ]
     assert mine[1].facts["names"][0] == "send_email"
     assert mine[2].facts["names"] == ("send_email",)
-    assert mine[3].facts["is_error"] is False
+    assert mine[4].facts["is_error"] is False
 
 
 async def test_a_sink_that_fails_breaks_nothing(open_box: Any, caplog: pytest.LogCaptureFixture):

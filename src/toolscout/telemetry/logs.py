@@ -45,7 +45,7 @@ _WARNING_KINDS = frozenset(
         "tool_refused",
     }
 )
-_DEBUG_KINDS = frozenset({"search_arm", "step_start"})
+_DEBUG_KINDS = frozenset({"search_arm", "step_start", "tool_call_start"})
 
 
 def log_level(kind: str) -> int:

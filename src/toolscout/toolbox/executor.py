@@ -28,6 +28,7 @@ from ..events import (
     SearchEvent,
     Sink,
     ToolCallEvent,
+    ToolCallStartEvent,
     ToolNotFoundEvent,
     ToolRefusedEvent,
     ToolsEnabledEvent,
@@ -255,6 +256,7 @@ class CallExecutor:
         # After validation, so that the user approves exactly what will run.
         await self._require_approval(tool, valid)
         started = time.perf_counter()
+        self._emit_call_start(tool, valid)
         source = self.live.source_of(tool)
         work = source.call(tool, valid)
         try:
@@ -277,6 +279,7 @@ class CallExecutor:
         with suppress(InvalidArguments, SchemaError):
             # Invalid arguments are passed on: the feature words the better error message.
             valid = fit_arguments(arguments, tool.parameters)
+        self._emit_call_start(tool, valid)
         work = feature.call(self.stored.session.id, tool, valid)
         result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
@@ -351,6 +354,9 @@ class CallExecutor:
     def _emit_refusal(self, name: str, error: ToolscoutError) -> Result:
         self.emit(ToolRefusedEvent(tool=name, code=error.code, why=error.message))
         return Result.error(str(error), code=error.code)
+
+    def _emit_call_start(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+        self.emit(ToolCallStartEvent(tool=tool.name, server=tool.server, arguments=arguments))
 
     def _emit_call(self, tool: Tool, took_ms: float, *, is_error: bool, code: str) -> None:
         self.emit(
