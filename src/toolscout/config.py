@@ -66,6 +66,9 @@ class Config(BaseModel):
     call_timeout_seconds: float = Field(default=60.0, gt=0)
     """How long a tool may run before its call ends with an error."""
 
+    approval_ttl_hours: float = Field(default=24.0, gt=0)
+    """How long a call that waits for an approval can still be approved."""
+
     @classmethod
     def read(
         cls,

@@ -18,12 +18,11 @@ from ..search.engine import Allow
 from ..tokens import default_counter
 from ..toolbox.permissions import Approver
 from ..toolbox.toolbox import Toolbox
-from .call_batch import RunLimits
 from .compaction import Compactor, by_tokens
 from .hooks import Hooks
 from .loop import AgentLoop, LoopSettings, target_of
 from .session_lock import lock_session
-from .steps import Run
+from .steps import Run, RunLimits
 from .stop_conditions import StopCondition, with_step_limit
 from .stream_events import StreamEvent
 

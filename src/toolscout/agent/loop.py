@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import json
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import TypedDict
 
+from ..catalog.result import Result
 from ..catalog.sanitization import replace_surrogates
-from ..disclosure.discovery import role_of
-from ..disclosure.profile import Role
 from ..disclosure.providers import get_provider
 from ..disclosure.target import Target
 from ..disclosure.view import View
@@ -31,23 +31,30 @@ from ..models.deltas import Delta, Reply, Restart, TextDelta, ThoughtDelta, Usag
 from ..models.messages import (
     CONVERSATION_SECTION,
     Call,
+    CallResult,
     Message,
+    Part,
     append_messages,
+    build_call_result,
     load_history,
     notice_message,
     results_message,
     user_message,
 )
 from ..models.model import AUTO, Model, ModelRequest
+from ..toolbox.call_record import CallRecord
+from ..toolbox.repeats import STOPPED_AT, RepeatTracker, repeat_warning
 from ..toolbox.session import Session
+from ..toolbox.step import Step, StepHooks, StepLimits
 from ..toolbox.toolbox import Toolbox
-from .call_batch import CallBatch, RunLimits, truncate_arguments
 from .compaction import Compactor, restore_tool_references
 from .hooks import Hooks
-from .repeats import STOPPED_AT, RepeatTracker, repeat_warning
-from .steps import Run, RunProgress, RunStep
+from .steps import Run, RunLimits, RunProgress, RunStep
 from .stop_conditions import Halt, StopCondition, first_halt
 from .stream_events import (
+    CallEndEvent,
+    CallStartEvent,
+    LoadEvent,
     RetryEvent,
     RunEndEvent,
     StepEndEvent,
@@ -71,6 +78,9 @@ class _TokenCounts(TypedDict):
     output_tokens: int
     cached_tokens: int
     written_tokens: int
+
+
+_MAX_ECHO_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +154,7 @@ class AgentLoop:
             reply = await self._run_step()
             if halt := self._check_halt(reply, self._steps[-1]):
                 return halt
-            if warning := repeat_warning(self._steps):
+            if warning := repeat_warning([step.outcomes for step in self._steps]):
                 self.session.emit(RepeatWarningEvent(step=len(self._steps) - 1, why=warning))
                 self._add(notice_message(warning))
             await self._save()
@@ -153,7 +163,7 @@ class AgentLoop:
         # A paused reply has no calls, but the provider asks to be called again to continue it.
         if not step.outcomes and reply.reason != "paused":
             return Halt(ANSWERED if reply.reason in ("stop", "calls") else reply.reason)
-        repeats = RepeatTracker(self._steps)
+        repeats = RepeatTracker([s.outcomes for s in self._steps])
         count = max((repeats.count_repeats(o.call) for o in step.outcomes), default=0)
         if count >= STOPPED_AT:
             return Halt(f"the same call {count} times")
@@ -162,7 +172,8 @@ class AgentLoop:
     async def _run_step(self) -> Reply:
         number = len(self._steps)
         await self._compact()
-        view = self.session.view(target_of(self.settings.model))
+        model_step = self._open_step()
+        view = model_step.view
         await self._restore_references(view)
         request = await self.settings.hooks.run_before_model(
             self._build_request(view), self._progress
@@ -180,36 +191,34 @@ class AgentLoop:
         )
         self._steps.append(step)
         if reply.message.calls:
-            await self._run_calls(reply.message.calls, view)
+            await self._run_calls(reply.message.calls, model_step)
         self.emit(StepEndEvent(self._steps[-1]))
         return reply
 
-    async def _run_calls(self, calls: tuple[Call, ...], view: View) -> None:
+    async def _run_calls(self, calls: tuple[Call, ...], step: Step) -> None:
         """Run the calls; each gets a result in the conversation even if the run is cancelled."""
-        batch = CallBatch(
-            session=self.session,
-            view=view,
-            calls=calls,
-            progress=replace(self._progress, steps=tuple(self._steps[:-1])),
-            hooks=self.settings.hooks,
-            limits=self.settings.limits,
-            role_of=self._role_of,
-            emit=self.emit,
-        )
+        records = step.records_for(calls)
         try:
-            await batch.run()
-        except BaseExceptionGroup as group:
-            # Only hooks raise; callers expect their exception, not a group with it.
-            raise group.exceptions[0] from group
+            records = await step.answer(calls)
+        except BaseException:
+            records = step.records_for(calls)
+            raise
         finally:
             # Providers reject a conversation with a call that has no result.
-            self._add(results_message(*batch.results))
-            self._steps[-1] = replace(
-                self._steps[-1], outcomes=batch.outcomes, loaded=tuple(batch.loaded)
-            )
+            self._add(results_message(*_call_results(calls, records, step)))
+            loaded = tuple(dict.fromkeys(name for r in records for name in r.enabled))
+            self._steps[-1] = replace(self._steps[-1], outcomes=records, loaded=loaded)
 
-    def _role_of(self, name: str) -> Role | None:
-        return role_of(self.settings.box.profile, name, self.settings.box.catalog)
+    def _open_step(self) -> Step:
+        limits = self.settings.limits
+        return self.session.step(
+            target_of(self.settings.model),
+            limits=StepLimits(
+                calls=limits.calls, parallel=limits.parallel, argument_chars=limits.argument_chars
+            ),
+            hooks=_RunHooks(self.settings.hooks, self._progress, self.emit),
+            approvals="ask",
+        )
 
     def _build_request(self, view: View) -> ModelRequest:
         slots = tuple(user_message(text) for _, text in view.slots if text)
@@ -343,6 +352,39 @@ class AgentLoop:
         return round((self.settings.clock() - started) * 1000, 3)
 
 
+class _RunHooks(StepHooks):
+    """Calls the hooks of the program, and turns what happens into stream events."""
+
+    def __init__(
+        self, hooks: Hooks, progress: RunProgress, emit: Callable[[StreamEvent], None]
+    ) -> None:
+        self._hooks = hooks
+        self._progress = progress
+        self._emit = emit
+
+    async def before_call(self, call: Call) -> Call | Result | None:
+        return await self._hooks.run_before_call(call, self._progress)
+
+    async def after_call(self, call: Call, result: Result) -> Result | None:
+        return await self._hooks.run_after_call(call, result)
+
+    def on_start(self, call: Call, *, is_discovery: bool) -> None:
+        self._emit(CallStartEvent(call, is_discovery))
+
+    def on_end(self, record: CallRecord) -> None:
+        self._emit(CallEndEvent(record))
+        if record.enabled:
+            self._emit(LoadEvent(record.enabled))
+
+
+def _call_results(
+    calls: Sequence[Call], records: Sequence[CallRecord], step: Step
+) -> Iterable[CallResult]:
+    """The results as the model gets them, under the names it used."""
+    for call, record in zip(calls, records, strict=True):
+        yield build_call_result(call, record.result, native=step.native_answer(record))
+
+
 def target_of(model: Model) -> Target:
     """The target of the views for this model."""
     return Target(
@@ -361,3 +403,19 @@ def _token_counts(usage: Usage) -> _TokenCounts:
         "cached_tokens": usage.cached_tokens,
         "written_tokens": usage.written_tokens,
     }
+
+
+def truncate_arguments(message: Message, max_chars: int) -> Message:
+    """Replace arguments that are too large to run by their beginning, as JSON."""
+    # They would be sent back to the model with every later request.
+    if all(len(call.arguments) <= max_chars for call in message.calls):
+        return message
+    return replace(message, parts=tuple(_truncate_part(part, max_chars) for part in message.parts))
+
+
+def _truncate_part(part: Part, max_chars: int) -> Part:
+    if not isinstance(part, Call) or len(part.arguments) <= max_chars:
+        return part
+    return replace(
+        part, arguments=json.dumps({"too_large": part.arguments[:_MAX_ECHO_CHARS] + "…"})
+    )

@@ -1,28 +1,22 @@
-"""Records of a run: its steps, the outcomes of its calls, and its result."""
+"""Records of a run: its limits, its steps with their calls, and its result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..catalog.result import Result
 from ..models.deltas import FinishReason, Usage
-from ..models.messages import Call, Message
+from ..models.messages import Message
+from ..toolbox.call_record import CallRecord
 
 
-@dataclass(frozen=True, slots=True)
-class CallOutcome:
-    """A call and its result.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunLimits:
+    """Limits of a run: calls per step, parallel calls, size of arguments, seconds."""
 
-    `is_discovery` marks calls of discovery tools, `is_repeat` a call that was refused because the
-    steps before made the same call with the same result, `is_run` a call whose tool ran,
-    successfully or not.
-    """
-
-    call: Call
-    result: Result
-    is_discovery: bool = False
-    is_repeat: bool = False
-    is_run: bool = False
+    calls: int = 64
+    parallel: int = 8
+    argument_chars: int = 1_000_000
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +25,7 @@ class RunStep:
 
     number: int
     text: str = ""
-    outcomes: tuple[CallOutcome, ...] = ()
+    outcomes: tuple[CallRecord, ...] = ()
     active: tuple[str, ...] = ()
     loaded: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..models.messages import Call
-from .steps import CallOutcome, Run, RunStep
+from ..toolbox.call_record import CallRecord
+from .steps import Run, RunStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class CallStartEvent:
 class CallEndEvent:
     """A call ended, successfully or not."""
 
-    outcome: CallOutcome
+    outcome: CallRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from ..errors import CallError
 from .result import Result
@@ -12,9 +15,32 @@ from .result import Result
 TOOL_FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 
 
+# Exceptions with which a framework suspends or ends its own run. A context variable, because tools
+# fail inside sources, which know nothing of the framework.
+_PASSED: ContextVar[tuple[type[BaseException], ...]] = ContextVar("passed_exceptions", default=())
+
+
+@contextmanager
+def pass_exceptions(types: tuple[type[BaseException], ...]) -> Generator[None]:
+    """Let these exceptions of tools through to the caller, while the block runs."""
+    token = _PASSED.set(types)
+    try:
+        yield
+    finally:
+        _PASSED.reset(token)
+
+
+def is_passed(error: BaseException) -> bool:
+    """Whether an exception goes through to the caller instead of becoming a result."""
+    return isinstance(error, _PASSED.get())
+
+
 def failure_result(name: str, error: BaseException) -> Result:
-    """The error result of a tool that raised; a cancellation of the call itself is raised again."""
-    if isinstance(error, asyncio.CancelledError) and is_cancelled():
+    """The error result of a tool that raised.
+
+    A cancellation of the call itself is raised again, and so is an exception that is passed on.
+    """
+    if is_passed(error) or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
         raise error
     message = f": {error}" if str(error) else ""
     return Result.error(f"{name} failed: {type(error).__name__}{message}", code=CallError.code)

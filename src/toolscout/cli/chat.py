@@ -13,7 +13,7 @@ import click
 
 from ..agent.agent import Agent
 from ..agent.loop import target_of
-from ..agent.steps import CallOutcome, Run
+from ..agent.steps import Run
 from ..agent.stream_events import (
     CallEndEvent,
     CallStartEvent,
@@ -34,6 +34,7 @@ from ..models.deltas import Usage
 from ..models.model import Model
 from ..models.spec import open_model
 from ..tokens import count_json, default_counter
+from ..toolbox.call_record import CallRecord
 from ..toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..toolbox.session import Session
 from ..toolbox.toolbox import Toolbox
@@ -179,7 +180,7 @@ class Chat:
             case ThoughtEvent() | StepEndEvent():
                 pass
 
-    def _show_call(self, outcome: CallOutcome) -> None:
+    def _show_call(self, outcome: CallRecord) -> None:
         # A search is shown by the tools it loads: see LoadEvent.
         label = "error" if outcome.result.is_error else "result"
         if label == "error" or not outcome.is_discovery:

@@ -22,9 +22,11 @@ class RenderedTool:
     """One definition in a provider's format."""
 
     value: dict[str, Any]
+    definition: Definition
     tool: Tool
     is_search: bool = False
     is_deferred: bool = False
+    is_hidden: bool = False
     is_late: bool = False
     namespace: str = ""
 
@@ -89,9 +91,11 @@ class ToolRenderer:
         )
         rendered = RenderedTool(
             value=provider.define(definition),
+            definition=definition,
             tool=tool,
             is_search=entry.is_search,
             is_deferred=definition.is_deferred,
+            is_hidden=entry.state != "full",
             is_late=entry.is_late,
             namespace=entry.namespace,
         )

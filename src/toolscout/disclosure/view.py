@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..catalog.catalog import Catalog
@@ -23,7 +23,7 @@ from .native import (
 )
 from .profile import Profile
 from .prompts import Prompt, PromptContext
-from .rendering import ToolRenderer
+from .rendering import RenderedTool, ToolRenderer
 from .resolution import resolve_name
 from .roster import build_roster
 from .scope import Scope, Visibility, is_allowed, is_small_catalog
@@ -80,7 +80,7 @@ class View:
     `text` is the tool list as JSON, the same bytes for the same state. `names` maps each name in
     it to the catalog name. `force` is the tool that the model must call now, if any, and `search`
     is the name of the search. `session` records what was sent: keep it, so that the next view
-    only appends.
+    only appends. `rendered` are the tools one by one, with their definitions.
     """
 
     text: str
@@ -94,6 +94,7 @@ class View:
     force: str | None = None
     search: str = ""
     notes: tuple[str, ...] = ()
+    rendered: tuple[RenderedTool, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def tools(self) -> list[Any]:
@@ -186,6 +187,7 @@ def view(
         force=search if _is_forced(profile, session, plan) else None,
         search=search,
         notes=_overflow_notes(profile, target, scope, plan, tool_list),
+        rendered=rendered.tools,
     )
 
 

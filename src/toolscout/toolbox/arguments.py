@@ -60,6 +60,13 @@ def read_arguments(tool: Tool, raw: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value)
 
 
+def encode_arguments(arguments: object) -> str:
+    """The arguments of a call as JSON text; text is taken for JSON and stays as it is."""
+    if isinstance(arguments, str):
+        return arguments
+    return json.dumps(arguments or {}, ensure_ascii=False, default=str)
+
+
 def signature_hint(tool: Tool) -> str:
     """The signature of a tool, for an error about its arguments."""
     return f"It takes:\n{describe_compact([tool])}"

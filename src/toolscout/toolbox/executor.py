@@ -5,81 +5,48 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..catalog.failure import TOOL_FAILURES, failure_result
-from ..catalog.result import Content, Result
+from ..catalog.failure import is_passed, pass_exceptions
+from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..disclosure.discovery import InnerCall, Outcome, discover, role_of
-from ..disclosure.profile import Profile
+from ..disclosure.discovery import InnerCall, role_of
 from ..disclosure.resolution import Resolution, resolve_call
+from ..disclosure.scope import is_allowed
 from ..disclosure.session_state import SessionState
-from ..errors import CallError, InvalidArguments, SchemaError, ToolscoutError
+from ..errors import InvalidArguments, SchemaError, ToolscoutError, UnknownTool
 from ..events import (
     ApprovalEvent,
-    DiscoveryResultEvent,
-    DiscoveryStartEvent,
-    Event,
-    FeatureFailureEvent,
     OffloadEvent,
-    SearchEvent,
-    Sink,
     ToolCallEvent,
     ToolCallStartEvent,
     ToolNotFoundEvent,
     ToolRefusedEvent,
-    ToolsEnabledEvent,
     current_id,
-    current_parent,
-    ignore,
     new_id,
     part_of,
-    stamp,
 )
-from ..search.engine import Allow
-from ..tokens import default_counter
-from .arguments import fit_arguments, read_arguments, read_tool_name, signature_hint
-from .features import MEMORY, RULES, Features, ToolFeature
-from .live_catalog import LiveCatalog
-from .permissions import ApprovalGate, ApprovalRequest, approval_reason, approval_refusal
-from .persistence import Move, StoredSession, T
-
-
-async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: float) -> Result:
-    """Wait for a tool; failures, time-outs and empty answers become results that say so."""
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            result = Result.of(await work)
-    except TimeoutError:
-        return Result.error(
-            f"{tool.name} gave no answer within {timeout_seconds:g} seconds; what it began may"
-            " still take effect. Check before you try again.",
-            code="timeout",
-        )
-    except ToolscoutError as error:
-        return Result.error(str(error), code=error.code)
-    except TOOL_FAILURES as error:
-        return failure_result(tool.name, error)
-    if result.is_error and not result.code:
-        result = replace(result, code=CallError.code)
-    return fill_empty_result(tool.name, result)
-
-
-def fill_empty_result(name: str, result: Result) -> Result:
-    """The result; one without content gets a sentence, because models misread an empty answer."""
-    if result.structured or any(c.text or c.data or c.uri for c in result.content):
-        return result
-    message = "failed without saying why" if result.is_error else "ran and returned nothing"
-    return Result(
-        content=(Content(text=f"{name} {message}."),),
-        is_error=result.is_error,
-        code=result.code,
-        raw=result.raw,
-    )
-
+from .arguments import (
+    fit_arguments,
+    read_arguments,
+    read_tool_name,
+    signature_hint,
+)
+from .call_context import CallContext
+from .call_record import INLINE, CallAttempt, CallOptions, CallRecord
+from .discovery_calls import newly_loaded, run_discovery
+from .features import MEMORY, ToolFeature
+from .pending_approvals import PendingApproval, pending_result, unknown_approval
+from .permissions import (
+    ApprovalDecision,
+    ApprovalRequest,
+    approval_reason,
+    approval_refusal,
+)
+from .tool_runner import fill_empty_result, run_tool
 
 _log = logging.getLogger(__name__)
 # `call_tool` may name a search tool or `call_tool` itself, as models sometimes do. One level of
@@ -88,151 +55,122 @@ _MAX_DEPTH = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallExecutor:
+class CallExecutor(CallContext):
     """Runs the calls of one conversation; any number of them in parallel."""
 
-    stored: StoredSession
-    live: LiveCatalog
-    profile: Profile
-    features: Features
-    allow: Allow | None
-    approval_gate: ApprovalGate
-    sink: Sink
-    timeout_seconds: float
-    clock: Callable[[], float]
-    principal: str = ""
-    client: str = ""
-
-    async def call(self, name: str, arguments: object) -> Result:
-        """Run a call and return its result; whatever goes wrong becomes an error result."""
+    async def call(
+        self, name: str, arguments: object, *, options: CallOptions = INLINE
+    ) -> CallRecord:
+        """Run a call and record what happened; whatever goes wrong becomes an error result."""
+        call_id, started = new_id(), time.perf_counter()
         # The event that says how the call ended gets this id; all its other events are parts of it.
-        with part_of(new_id()):
-            return await self._run_call(name, arguments)
+        with part_of(call_id), pass_exceptions(options.passes):
+            record = await self._run_call(CallAttempt(name, arguments, options))
+        return replace(record, id=call_id, took_ms=_ms_since(started))
 
-    def emit(self, event: Event) -> None:
-        """Send an event of this conversation to the sink, with its envelope filled in."""
-        if self.sink is ignore:  # nobody listens, so nothing is spent
-            return
-        self.sink(
-            stamp(
-                event,
-                session=self.stored.session.id,
-                principal=self.principal,
-                client=self.client,
-                parent=current_parent(event.id),
-                clock=self.clock,
-            )
-        )
+    async def run_approved(self, approval: PendingApproval) -> CallRecord:
+        """Run the call that an approval was asked for, exactly as it was then."""
+        options = CallOptions(approval=approval.id, is_resumed=True)
+        return await self.call(approval.tool, approval.arguments, options=options)
 
-    async def _run_call(self, name: str, arguments: object) -> Result:
+    async def refuse(self, approval: PendingApproval, reason: str) -> CallRecord:
+        """Refuse a call that waits for approval, and record that for the model."""
+        attempt = CallAttempt(approval.tool, approval.arguments, INLINE)
         try:
-            return await self._dispatch(read_tool_name(name), arguments)
+            await self.approvals.refuse(approval)
         except ToolscoutError as error:
-            return self._emit_refusal(name, error)
-        except Exception as error:  # noqa: BLE001 - a bug here must not end the model loop
-            _log.exception("A call of %s failed inside Toolscout.", name)
-            return self._emit_refusal(name, ToolscoutError(f"{name} failed: {error!r}."))
+            return attempt.record(Result.error(str(error), code=error.code))
+        decision = ApprovalDecision(is_approved=False, reason=reason)
+        refusal = approval_refusal(approval.tool, decision)
+        return attempt.record(Result.error(str(refusal), code=refusal.code), tool=approval.tool)
 
-    async def _dispatch(self, name: str, arguments: object, *, depth: int = 0) -> Result:
+    async def _run_call(self, attempt: CallAttempt) -> CallRecord:
+        try:
+            return await self._dispatch(replace(attempt, name=read_tool_name(attempt.name)))
+        except ToolscoutError as error:
+            if is_passed(error):
+                raise
+            return self._emit_refusal(attempt, error)
+        except Exception as error:
+            if is_passed(error):
+                raise
+            _log.exception("A call of %s failed inside Toolscout.", attempt.name)
+            return self._emit_refusal(attempt, ToolscoutError(f"{attempt.name} failed: {error!r}."))
+
+    async def _dispatch(self, attempt: CallAttempt, *, depth: int = 0) -> CallRecord:
         """Look for the tool among discovery tools, then features, then the catalog."""
+        name = attempt.name
+        if attempt.options.is_resumed:
+            return await self._run_resumed(attempt)
         role = role_of(self.profile, name, self.live.catalog)
         metatool = (self.profile.tool_for(role) or self.profile.dispatcher()) if role else None
         if metatool is not None and depth < _MAX_DEPTH:
-            return await self._discover(name, read_arguments(metatool.tool, arguments), depth=depth)
+            arguments = read_arguments(metatool.tool, attempt.arguments)
+            return await self._discover(attempt, arguments, depth=depth)
         if name in self.features.callable_tools:
             feature, tool = self.features.callable_tools[name]
-            return await self._run_feature_tool(feature, tool, read_arguments(tool, arguments))
-        resolution = await self._resolve(name, is_inner=depth > 0)
+            arguments = read_arguments(tool, attempt.arguments)
+            return await self._run_feature_tool(attempt, feature, tool, arguments)
+        resolution, enabled = await self._resolve(name, is_inner=depth > 0)
         if resolution.tool is None:
-            return self._emit_not_found(name, resolution)
-        return await self._run_catalog_tool(
-            resolution.tool, read_arguments(resolution.tool, arguments)
-        )
+            record = self._emit_not_found(attempt, resolution)
+        else:
+            arguments = read_arguments(resolution.tool, attempt.arguments)
+            record = await self._run_catalog_tool(attempt, resolution.tool, arguments)
+        return replace(record, enabled=enabled)
+
+    async def _run_resumed(self, attempt: CallAttempt) -> CallRecord:
+        """Run an approved call; it was resolved when the approval was asked for."""
+        if not attempt.name:
+            raise unknown_approval(attempt.options.approval)
+        tool = self.live.catalog.get(attempt.name)
+        # What the caller may use is checked again: it may have changed since.
+        if tool is None or not is_allowed(tool, self.allow):
+            raise UnknownTool(f"{attempt.name} is not there any more, so it was not run.")
+        return await self._run_catalog_tool(attempt, tool, read_arguments(tool, attempt.arguments))
 
     # Discovery
 
-    async def _discover(self, name: str, arguments: Mapping[str, Any], *, depth: int) -> Result:
-        self.emit(DiscoveryStartEvent(tool=name, arguments=arguments))
-        started = time.perf_counter()
-        is_quick = role_of(self.profile, name, self.live.catalog) == "call"
-        outcome, rules, failure = await self._apply_move(
-            lambda session: self._apply_discovery(session, name, arguments), is_quick=is_quick
-        )
-        if failure is not None:
-            self._emit_feature_failure("rules", name, failure)
+    async def _discover(
+        self, attempt: CallAttempt, arguments: Mapping[str, Any], *, depth: int
+    ) -> CallRecord:
+        name = attempt.name
+        reply = await run_discovery(self, name, arguments)
+        outcome = reply.outcome
         if outcome.call is not None:
-            return await self._call_inner(outcome.call, depth=depth + 1)
-        if is_quick:  # `call_tool` without a tool that can be run: a refusal, not a search
-            refusal = outcome.result
-            self.emit(ToolRefusedEvent(tool=name, code=refusal.code, why=refusal.text))
-            return fill_empty_result(name, refusal)
-        search = next((e for e in outcome.events if isinstance(e, SearchEvent)), None)
-        self.emit(
-            DiscoveryResultEvent(
-                id=current_id(),
-                tool=name,
-                queries=search.queries if search else (),
-                confidence=search.confidence if search else 0.0,
-                names=tuple(t.name for t in outcome.found),
-                is_error=outcome.result.is_error,
-                rules_tokens=default_counter().count(rules) if rules else 0,
-                took_ms=_ms_since(started),
-            )
+            return await self._call_inner(attempt, outcome.call, depth=depth + 1)
+        role = role_of(self.profile, name, self.live.catalog)
+        return attempt.record(
+            fill_empty_result(name, outcome.result),
+            tool="" if role == "call" else name,
+            enabled=reply.enabled,
+            found=tuple(t.name for t in outcome.found),
+            is_discovery=role != "call",
         )
-        if outcome.loaded:
-            self.emit(ToolsEnabledEvent(names=outcome.loaded))
-        return fill_empty_result(name, outcome.result)
 
-    async def _call_inner(self, call: InnerCall, *, depth: int) -> Result:
+    async def _call_inner(self, attempt: CallAttempt, call: InnerCall, *, depth: int) -> CallRecord:
         """Run the tool that `call_tool` names; errors are reported for that tool."""
+        inner = replace(attempt, name=call.name, arguments=call.arguments)
         try:
-            return await self._dispatch(call.name, call.arguments, depth=depth)
+            return await self._dispatch(inner, depth=depth)
         except ToolscoutError as error:
-            return self._emit_refusal(call.name, error)
-
-    def _apply_discovery(
-        self, session: SessionState, name: str, arguments: Mapping[str, Any]
-    ) -> tuple[SessionState, tuple[Outcome, str, Exception | None]]:
-        rules = self.features.rules
-        # Local to the move: it runs again on newer state if another writer saved first.
-        section, delivered = session.sections.get(RULES), ""
-        failure: Exception | None = None
-
-        def deliver_rules(tools: Sequence[Tool]) -> str:
-            nonlocal section, delivered, failure
-            if rules is None:
-                return ""
-            try:
-                delivered, section = rules.deliver(section, tools)
-            except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-                failure = error
-            return delivered
-
-        outcome = discover(
-            self.profile,
-            name,
-            arguments,
-            session=session,
-            engine=self.live.engine,
-            catalog=self.live.catalog,
-            allow=self.allow,
-            rules=deliver_rules,
-        )
-        after = outcome.session
-        if section is not None:
-            after = after.with_section(RULES, section)
-        return after, (outcome, delivered, failure)
+            if is_passed(error):
+                raise
+            return self._emit_refusal(inner, error)
 
     # Running
 
-    async def _resolve(self, name: str, *, is_inner: bool) -> Resolution:
+    async def _resolve(self, name: str, *, is_inner: bool) -> tuple[Resolution, tuple[str, ...]]:
+        """The tool that a name means, and the tools that looking it up has loaded."""
         # A profile with `call_tool` never puts the tools it runs into view, so they do not count as
         # unloaded when they are called that way.
         profile = self.profile
         if is_inner and profile.tool_for("call"):
             profile = replace(profile, on_unloaded="execute")
 
-        def move(session: SessionState) -> tuple[SessionState, Resolution]:
+        def move(
+            session: SessionState,
+        ) -> tuple[SessionState, tuple[Resolution, tuple[str, ...]]]:
             resolution = resolve_call(
                 profile,
                 name,
@@ -241,39 +179,37 @@ class CallExecutor:
                 catalog=self.live.catalog,
                 allow=self.allow,
             )
-            return resolution.session, resolution
+            return resolution.session, (resolution, newly_loaded(session, resolution.session))
 
-        return await self._apply_move(move, is_quick=True)
+        return await self.apply_move(move, is_quick=True)
 
-    async def _apply_move(self, move: Move[T], *, is_quick: bool) -> T:
-        """Apply a move in a thread, or right here if it is quick and changes nothing."""
-        # A thread costs more than such a move, and only a change has to wait for the store.
-        read = self.stored.try_read(move) if is_quick else None
-        return read[0] if read else await asyncio.to_thread(self.stored.apply, move)
-
-    async def _run_catalog_tool(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+    async def _run_catalog_tool(
+        self, attempt: CallAttempt, tool: Tool, arguments: Mapping[str, Any]
+    ) -> CallRecord:
         valid = self._validate(tool, arguments)
         # After validation, so that the user approves exactly what will run.
-        await self._require_approval(tool, valid)
+        needs = await self._require_approval(attempt.options, tool, valid)
+        if needs is not None:
+            return attempt.record(pending_result(needs), tool=tool, needs=needs)
         started = time.perf_counter()
         self._emit_call_start(tool, valid)
-        source = self.live.source_of(tool)
-        work = source.call(tool, valid)
+        work = self.live.source_of(tool).call(tool, valid)
         try:
             result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
-        except asyncio.CancelledError:
-            self._emit_call(tool, _ms_since(started), is_error=True, code="cancelled")
+        except BaseException as error:  # cancelled, or an exception that is passed on
+            code = "cancelled" if isinstance(error, asyncio.CancelledError) else "interrupted"
+            self._emit_call(tool, _ms_since(started), is_error=True, code=code)
             raise
         took = _ms_since(started)
         fitting = await self._offload(tool, result)
         # Memory gets the full result: the preview of a large one lacks most of its data.
         await self._remember(tool, result)
         self._emit_call(tool, took, is_error=result.is_error, code=result.code)
-        return fitting
+        return attempt.record(fitting, full=result, tool=tool, is_run=True)
 
     async def _run_feature_tool(
-        self, feature: ToolFeature, tool: Tool, arguments: Mapping[str, Any]
-    ) -> Result:
+        self, attempt: CallAttempt, feature: ToolFeature, tool: Tool, arguments: Mapping[str, Any]
+    ) -> CallRecord:
         started = time.perf_counter()
         valid = arguments
         with suppress(InvalidArguments, SchemaError):
@@ -283,7 +219,7 @@ class CallExecutor:
         work = feature.call(self.stored.session.id, tool, valid)
         result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
-        return result
+        return attempt.record(result, tool=tool, is_run=True)
 
     def _validate(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -298,17 +234,26 @@ class CallExecutor:
                 f"{tool.name} cannot be run. {error.message}", hint=error.hint
             ) from error
 
-    async def _require_approval(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
+    async def _require_approval(
+        self, options: CallOptions, tool: Tool, arguments: Mapping[str, Any]
+    ) -> PendingApproval | None:
+        """What is missing before the call may run; None if nothing is. Raises if it may not."""
+        if options.approval:
+            await self.approvals.use(options.approval, tool, arguments)
+            return None
         verdict = self.approval_gate.caution(tool)
         if verdict == "run":
-            return
+            return None
         why = approval_reason(tool)
+        if verdict == "ask" and options.defers:
+            return await self.approvals.ask_later(tool, arguments, why)
         session = self.stored.session.id
         approval = ApprovalRequest(tool=tool, arguments=arguments, why=why, session=session)
         answer = await self.approval_gate.decide(approval, verdict)
         self.emit(ApprovalEvent(tool=tool.name, approved=answer.is_approved, why=why))
         if not answer.is_approved:
-            raise approval_refusal(tool, answer)
+            raise approval_refusal(tool.name, answer)
+        return None
 
     async def _offload(self, tool: Tool, result: Result) -> Result:
         offload = self.features.offload
@@ -317,7 +262,7 @@ class CallExecutor:
         try:
             fitting = await offload.keep(self.stored.session.id, tool, result)
         except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-            self._emit_feature_failure("offload", tool.name, error)
+            self.emit_feature_failure("offload", tool.name, error)
             return result
         if fitting is not result:
             before, after = len(result.text), len(fitting.text)
@@ -340,20 +285,20 @@ class CallExecutor:
 
         failure = await asyncio.to_thread(self.stored.apply, move)
         if failure is not None:
-            self._emit_feature_failure("memory", tool.name, failure)
+            self.emit_feature_failure("memory", tool.name, failure)
 
     # Events
 
-    def _emit_not_found(self, name: str, resolution: Resolution) -> Result:
-        refusal = resolution.refusal
+    def _emit_not_found(self, attempt: CallAttempt, resolution: Resolution) -> CallRecord:
+        refusal, name = resolution.refusal, attempt.name
         assert refusal is not None
         is_unknown = refusal.code == "unknown_tool"
         self.emit(ToolNotFoundEvent(tool=name) if is_unknown else ToolRefusedEvent(tool=name))
-        return refusal
+        return attempt.record(refusal)
 
-    def _emit_refusal(self, name: str, error: ToolscoutError) -> Result:
-        self.emit(ToolRefusedEvent(tool=name, code=error.code, why=error.message))
-        return Result.error(str(error), code=error.code)
+    def _emit_refusal(self, attempt: CallAttempt, error: ToolscoutError) -> CallRecord:
+        self.emit(ToolRefusedEvent(tool=attempt.name, code=error.code, why=error.message))
+        return attempt.record(Result.error(str(error), code=error.code))
 
     def _emit_call_start(self, tool: Tool, arguments: Mapping[str, Any]) -> None:
         self.emit(ToolCallStartEvent(tool=tool.name, server=tool.server, arguments=arguments))
@@ -369,9 +314,6 @@ class CallExecutor:
                 took_ms=took_ms,
             )
         )
-
-    def _emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:
-        self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
 
 
 def _ms_since(started: float) -> float:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..catalog.failure import is_cancelled
+from ..catalog.failure import is_cancelled, is_passed
 from ..catalog.filters import Filter
 from ..catalog.tool import Tool
 from ..disclosure.scope import is_allowed
@@ -142,6 +142,8 @@ async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> Approv
         if inspect.isawaitable(answer):
             answer = cast("object", await answer)
     except (Exception, asyncio.CancelledError) as error:
+        if is_passed(error):
+            raise
         # The approver may raise CancelledError itself, for a dialog that was closed, say. Only a
         # cancellation of this task ends the call.
         if isinstance(error, asyncio.CancelledError) and is_cancelled():
@@ -164,9 +166,9 @@ async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> Approv
     )
 
 
-def approval_refusal(tool: Tool, answer: ApprovalDecision) -> CallRefused:
+def approval_refusal(tool: str, answer: ApprovalDecision) -> CallRefused:
     """The error that tells the model that a call was not approved."""
     return CallRefused(
-        f"{tool.name} was not run: {answer.reason or 'the user said no'}.",
+        f"{tool} was not run: {answer.reason or 'the user said no'}.",
         hint="Do not try it again unless the user asks for it; go on without it, or ask the user.",
     )

@@ -79,13 +79,15 @@ class StoredSession:
         """Take over what other processes wrote; an expired or evicted session starts new."""
         with self._write_lock:
             before = self._state
-            if not before.unsaved:
-                # A session that was never stored is not expired: it keeps its state.
-                was_stored = before.session.version > 0
-                fallback = SessionState(before.session.id) if was_stored else before.session
-                stored = _read_state(self._store, fallback.id)
-                # No retry: a change made meanwhile is newer than what was read.
-                self._compare_and_swap(before, _LocalState(stored or fallback))
+            if before.unsaved:
+                self._rebase()
+                return
+            # A session that was never stored is not expired: it keeps its state.
+            was_stored = before.session.version > 0
+            fallback = SessionState(before.session.id) if was_stored else before.session
+            stored = _read_state(self._store, fallback.id)
+            # No retry: a change made meanwhile is newer than what was read.
+            self._compare_and_swap(before, _LocalState(stored or fallback))
 
     def apply_locally(self, move: Move[T]) -> T:
         """Apply a move in memory; the next write saves it."""
@@ -116,6 +118,16 @@ class StoredSession:
         # Outside the lock: the callback may use this session.
         self._on_failure(failure)
         return value
+
+    def apply_durably(self, move: Move[T]) -> T:
+        """Apply a move to the newest stored state and save it; raise if the store fails.
+
+        For what must happen once among all processes: of two writers only one gets through with
+        the same version, and the other sees its change.
+        """
+        self.refresh()
+        with self._write_lock:
+            return self._write_move(move)
 
     def save(self) -> None:
         """Write pending changes."""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..disclosure.discovery import role_of
-from ..disclosure.scope import Scope, Visibility, is_allowed
+from ..disclosure.scope import Scope, Visibility
 from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
 from .argument_checks import check_tool_names
+from .call_record import CallOptions, CallRecord
 from .executor import CallExecutor
 from .features import INTRODUCTIONS, MEMORY, RULES, TurnBudgetFeature, TurnListener
-
-if TYPE_CHECKING:
-    from ..models.messages import Call
-
-# How many calls of one model turn run at the same time; the others wait for a free slot.
-_MAX_PARALLEL_CALLS = 8
+from .pending_approvals import PendingApproval
+from .repeats import STOPPED_AT, StepRecords
+from .step import NO_HOOKS, Step, StepHooks, StepLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +43,8 @@ class Session:
         self._executor = executor
         self._stored = executor.stored
         self._last_view: View | None = None
+        # The calls of the newest steps, to notice a model that repeats itself.
+        self._history: deque[StepRecords] = deque(maxlen=STOPPED_AT)
 
     @property
     def id(self) -> str:
@@ -98,7 +98,7 @@ class Session:
         Never raises for a mistake of the model; the result then is an error that says what to do
         next. Arguments may be JSON text, as models write them.
         """
-        return await self._executor.call(name, arguments)
+        return (await self._executor.call(name, arguments)).result
 
     async def answer(self, response: object) -> list[Any]:
         """Run every call in a model's reply, and return the messages for the next request.
@@ -111,38 +111,84 @@ class Session:
 
         reply = read_sdk_reply(response)
         if not reply.message.calls:
+            self._history.clear()
             return []
         provider = reply.format.provider
         last_view = self._last_view
         # The last view may be for another provider, which names tools and references differently.
         if last_view is None or last_view.target.provider.name != provider:
             last_view = self.view(f"{provider}:{reply.model}")
-        results = await self._run_calls(reply.message.calls, last_view)
+        step = self._open_step(last_view, CallOptions())
+        records = await step.answer(reply.message.calls)
+        results = [(record.result, step.native_answer(record)) for record in records]
         return reply.next_messages(results, tools=self.view(last_view.target).tools)
 
-    async def _run_calls(self, calls: Sequence[Call], current: View) -> list[tuple[Result, str]]:
-        """Run discovery first and in order, because it changes the view; then all others."""
-        done: dict[str, tuple[Result, str]] = {}
-        for call in calls:
-            if self._is_discovery(current.real_name(call.name)):
-                before = self.state.loaded
-                result = await self.call(call.name, call.arguments)
-                new = [name for name in self.state.loaded if name not in before]
-                done[call.id] = result, current.native_answer(self.tools(*new)) if new else ""
-        others = [call for call in calls if call.id not in done]
-        slots = asyncio.Semaphore(_MAX_PARALLEL_CALLS)
+    def step(
+        self,
+        model: str | Target = "plain",
+        *,
+        limits: StepLimits | None = None,
+        hooks: StepHooks = NO_HOOKS,
+        passes: Iterable[type[BaseException]] = (),
+        approvals: Literal["return", "ask"] = "return",
+    ) -> Step:
+        """The next request to the model as a value: its tools, and the calls of its reply.
 
-        async def run_call(call: Call) -> tuple[str, Result]:
-            async with slots:
-                return current.real_name(call.name), await self.call(call.name, call.arguments)
+        A call that needs approval comes back with `needs` set; with `approvals="ask"` the approver
+        of the session is asked while the call waits. Exceptions of the types in `passes`, raised by
+        a tool, go through to the caller untouched.
+        """
+        options = CallOptions(passes=tuple(passes), defers=approvals == "return")
+        return self._open_step(self.view(model), options, limits=limits, hooks=hooks)
 
-        fitted = await self.fit(*await asyncio.gather(*map(run_call, others)))
-        done |= {c.id: (result, "") for c, result in zip(others, fitted, strict=True)}
-        return [done[call.id] for call in calls]
+    def _open_step(
+        self,
+        current: View,
+        options: CallOptions,
+        *,
+        limits: StepLimits | None = None,
+        hooks: StepHooks = NO_HOOKS,
+    ) -> Step:
+        return Step(
+            self._executor,
+            current,
+            limits=limits or StepLimits(),
+            hooks=hooks,
+            options=options,
+            history=tuple(self._history),
+            finish=self._finish_step,
+        )
 
-    def _is_discovery(self, name: str) -> bool:
-        executor = self._executor
-        return role_of(executor.profile, name, executor.live.catalog) not in (None, "call")
+    async def _finish_step(self, records: Sequence[CallRecord]) -> tuple[CallRecord, ...]:
+        """Fit the results of a step, remember its calls, and save the session."""
+        others = [record for record in records if not record.is_discovery]
+        fitted = await self.fit(*((r.tool or r.call.name, r.result) for r in others))
+        results = {id(r): result for r, result in zip(others, fitted, strict=True)}
+        done = tuple(replace(r, result=results.get(id(r), r.result)) for r in records)
+        if done:
+            self._history.append(done)
+        else:  # the model called nothing, so its turn is over
+            await self.finish()
+        await self.save()
+        return done
+
+    # Approvals that are given later
+
+    def approvals(self) -> tuple[PendingApproval, ...]:
+        """The calls of this session that wait for an approval of this principal."""
+        return self._executor.approvals.pending()
+
+    async def approve(self, approval: PendingApproval | str) -> CallRecord:
+        """Run a call that waits for approval, exactly as it was asked for, at most once.
+
+        This may be another process than the one that made the call. An approval that was used
+        before, has expired, or belongs to another principal gives a result that says so.
+        """
+        return await self._executor.run_approved(await self._executor.approvals.find(approval))
+
+    async def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
+        """Refuse a call that waits for approval; the result tells the model, with the reason."""
+        return await self._executor.refuse(await self._executor.approvals.find(approval), reason)
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""
@@ -192,15 +238,14 @@ class Session:
 
     async def finish(self) -> None:
         """Mark the end of a turn, so that memory can process the whole turn."""
+        self._history.clear()
         memory = self._executor.features.memory
         if isinstance(memory, TurnListener) and MEMORY in self.state.sections:
             await self.update_section(MEMORY, memory.finish)
 
     def tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that this conversation may use."""
-        executor = self._executor
-        found = (executor.live.catalog.get(name) for name in names)
-        return tuple(t for t in found if t is not None and is_allowed(t, executor.allow))
+        return self._executor.allowed_tools(*names)
 
     def emit(self, event: Event) -> None:
         """Send an event to the sink of the toolbox, as one of this conversation.

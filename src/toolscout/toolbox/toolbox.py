@@ -215,6 +215,7 @@ class Toolbox:
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
                 clock=self._clock,
+                approval_seconds=self._config.approval_ttl_hours * 3_600,
                 principal=principal,
                 client=client,
             )

@@ -8,13 +8,16 @@ from itertools import pairwise
 
 from ..catalog.result import Result
 from ..models.messages import Call
-from .steps import RunStep
+from .call_record import CallRecord
 
 # A model that repeats a call is warned first, within a window of steps; after three steps with the
 # same result the call is not run again; after five the run ends.
 WINDOW = 3
 REFUSED_AT = 3
 STOPPED_AT = 5
+
+StepRecords = Sequence[CallRecord]
+"""The calls of one step."""
 
 
 def call_signature(call: Call) -> tuple[str, str]:
@@ -25,11 +28,11 @@ def call_signature(call: Call) -> tuple[str, str]:
     return call.name, json.dumps(values, sort_keys=True, ensure_ascii=False)
 
 
-def repeat_warning(steps: Sequence[RunStep]) -> str | None:
+def repeat_warning(steps: Sequence[StepRecords]) -> str | None:
     """A warning for a model that made the same call twice in a row within the last steps."""
-    recent = [o.call for step in steps[-WINDOW:] for o in step.outcomes]
+    recent = [record.call for step in steps[-WINDOW:] for record in step]
     # Only for calls of the newest step, so that the model is warned once.
-    newest = {call_signature(o.call) for step in steps[-1:] for o in step.outcomes}
+    newest = {call_signature(record.call) for step in steps[-1:] for record in step}
     for before, after in pairwise(recent):
         if call_signature(before) == call_signature(after) and call_signature(after) in newest:
             return (
@@ -43,25 +46,27 @@ def repeat_warning(steps: Sequence[RunStep]) -> str | None:
 class RepeatTracker:
     """The calls of the newest steps by signature."""
 
-    def __init__(self, steps: Sequence[RunStep]) -> None:
+    def __init__(self, steps: Sequence[StepRecords]) -> None:
         self._newest_first = [
-            {call_signature(outcome.call): outcome for outcome in step.outcomes}
+            {call_signature(record.call): record for record in step}
             for step in reversed(steps[-STOPPED_AT:])
         ]
 
     def count_repeats(self, call: Call) -> int:
         """How many of the newest steps in a row made the same call with the same result."""
+        if not self._newest_first:
+            return 0
         signature = call_signature(call)
         count = 0
         result: Result | None = None
         for step in self._newest_first:
-            outcome = step.get(signature)
-            if outcome is None:
+            record = step.get(signature)
+            if record is None:
                 break
             # A refused repeat has no result of the tool to compare, but it counts.
-            if not (outcome.is_repeat or result is None or outcome.result == result):
+            if not (record.is_repeat or result is None or record.result == result):
                 break
-            result = result if outcome.is_repeat else outcome.result
+            result = result if record.is_repeat else record.result
             count += 1
         return count
 

@@ -1,0 +1,77 @@
+"""What every call of one conversation shares: its state, its catalog, its rules, its events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..catalog.tool import Tool
+from ..disclosure.profile import Profile
+from ..disclosure.scope import is_allowed
+from ..events import Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
+from ..search.engine import Allow
+from .approvals import Approvals
+from .features import Features
+from .live_catalog import LiveCatalog
+from .permissions import ApprovalGate
+from .persistence import Move, StoredSession, T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """The conversation that calls belong to, and the permissions of its caller."""
+
+    stored: StoredSession
+    live: LiveCatalog
+    profile: Profile
+    features: Features
+    allow: Allow | None
+    approval_gate: ApprovalGate
+    sink: Sink
+    timeout_seconds: float
+    clock: Callable[[], float]
+    approval_seconds: float
+    principal: str = ""
+    client: str = ""
+
+    @property
+    def approvals(self) -> Approvals:
+        """The approvals of this conversation that are given later."""
+        return Approvals(
+            stored=self.stored,
+            principal=self.principal,
+            clock=self.clock,
+            ttl_seconds=self.approval_seconds,
+            emit=self.emit,
+        )
+
+    def allowed_tools(self, *names: str) -> tuple[Tool, ...]:
+        """The tools of these names that the caller may use."""
+        tools = (self.live.catalog.get(name) for name in names)
+        return tuple(t for t in tools if t is not None and is_allowed(t, self.allow))
+
+    def emit(self, event: Event) -> None:
+        """Send an event of this conversation to the sink, with its envelope filled in."""
+        if self.sink is ignore:  # nobody listens, so nothing is spent
+            return
+        self.sink(
+            stamp(
+                event,
+                session=self.stored.session.id,
+                principal=self.principal,
+                client=self.client,
+                parent=current_parent(event.id),
+                clock=self.clock,
+            )
+        )
+
+    def emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:
+        """Report a feature that failed during a call of a tool; the call goes on."""
+        self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
+
+    async def apply_move(self, move: Move[T], *, is_quick: bool) -> T:
+        """Apply a move in a thread, or right here if it is quick and changes nothing."""
+        # A thread costs more than such a move, and only a change has to wait for the store.
+        read = self.stored.try_read(move) if is_quick else None
+        return read[0] if read else await asyncio.to_thread(self.stored.apply, move)

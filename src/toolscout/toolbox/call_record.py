@@ -1,0 +1,80 @@
+"""One call: how it is made, and the record of what it did, whichever way it came."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..models.messages import Call
+from .arguments import encode_arguments
+from .pending_approvals import PendingApproval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRecord:
+    """A call, its result, and what really happened.
+
+    `call` is what the model called; `tool` is the tool that this led to, for example the one named
+    in `call_tool`, and is empty if there is none. `result` is for the model; `full` is the value
+    before large output is put aside. `enabled` are the tools that the call made callable. `needs`
+    is what is missing before the tool can run. `is_run` says that the tool started, `is_repeat`
+    that the call was refused because the steps before it made the same call with the same result.
+    `id` is that of the events of the call.
+    """
+
+    call: Call
+    result: Result
+    full: Result
+    id: str = ""
+    tool: str = ""
+    server: str = ""
+    enabled: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    needs: PendingApproval | None = None
+    is_discovery: bool = False
+    is_repeat: bool = False
+    is_run: bool = False
+    took_ms: float = 0.0
+
+    @property
+    def outcome(self) -> str:
+        """`ok`, or the code of the error."""
+        return (self.result.code or "error") if self.result.is_error else "ok"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """How one call is made: which exceptions pass, and how an approval is asked for or given.
+
+    With `defers`, a missing approval is stored and returned instead of asking the approver.
+    `approval` is the id of one that was given; with `is_resumed` the call is the stored one.
+    """
+
+    passes: tuple[type[BaseException], ...] = ()
+    defers: bool = False
+    approval: str = ""
+    is_resumed: bool = False
+
+
+INLINE = CallOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class CallAttempt:
+    """A call on its way to a tool, under the name it is looked up by now."""
+
+    name: str
+    arguments: object
+    options: CallOptions
+
+    def record(
+        self, result: Result, *, full: Result | None = None, tool: Tool | str = "", **facts: Any
+    ) -> CallRecord:
+        """The record of the call with this result."""
+        name, server = (tool, "") if isinstance(tool, str) else (tool.name, tool.server)
+        call = Call("", self.name, encode_arguments(self.arguments))
+        return CallRecord(
+            call=call, result=result, full=full or result, tool=name, server=server, **facts
+        )

@@ -1,0 +1,114 @@
+"""Answers calls of discovery tools in a conversation, with rules of use for what was found."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..catalog.tool import Tool
+from ..disclosure.discovery import Outcome, discover, role_of
+from ..disclosure.session_state import SessionState
+from ..events import (
+    DiscoveryResultEvent,
+    DiscoveryStartEvent,
+    SearchEvent,
+    ToolRefusedEvent,
+    ToolsEnabledEvent,
+    current_id,
+)
+from ..tokens import default_counter
+from .call_context import CallContext
+from .features import RULES
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryReply:
+    """The outcome of a discovery tool, and the tools that it made callable."""
+
+    outcome: Outcome
+    enabled: tuple[str, ...]
+    rules: str = ""
+    rules_failure: Exception | None = None
+
+
+async def run_discovery(
+    context: CallContext, name: str, arguments: Mapping[str, Any]
+) -> DiscoveryReply:
+    """Answer a discovery tool, save what it changed, and emit what happened."""
+    context.emit(DiscoveryStartEvent(tool=name, arguments=arguments))
+    started = time.perf_counter()
+    is_call = role_of(context.profile, name, context.live.catalog) == "call"
+    reply = await context.apply_move(
+        lambda session: _apply_discovery(context, session, name, arguments), is_quick=is_call
+    )
+    if reply.rules_failure is not None:
+        context.emit_feature_failure("rules", name, reply.rules_failure)
+    if is_call:
+        if reply.outcome.call is None:  # without a tool that can be run: a refusal, not a search
+            refusal = reply.outcome.result
+            context.emit(ToolRefusedEvent(tool=name, code=refusal.code, why=refusal.text))
+        return reply
+    _emit_result(context, name, reply, took_ms=round((time.perf_counter() - started) * 1_000, 3))
+    return reply
+
+
+def _apply_discovery(
+    context: CallContext, session: SessionState, name: str, arguments: Mapping[str, Any]
+) -> tuple[SessionState, DiscoveryReply]:
+    rules = context.features.rules
+    # Local to the move: it runs again on newer state if another writer saved first.
+    section, delivered = session.sections.get(RULES), ""
+    failure: Exception | None = None
+
+    def deliver_rules(tools: Sequence[Tool]) -> str:
+        nonlocal section, delivered, failure
+        if rules is None:
+            return ""
+        try:
+            delivered, section = rules.deliver(section, tools)
+        except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
+            failure = error
+        return delivered
+
+    outcome = discover(
+        context.profile,
+        name,
+        arguments,
+        session=session,
+        engine=context.live.engine,
+        catalog=context.live.catalog,
+        allow=context.allow,
+        rules=deliver_rules,
+    )
+    after = outcome.session
+    if section is not None:
+        after = after.with_section(RULES, section)
+    return after, DiscoveryReply(outcome, newly_loaded(session, after), delivered, failure)
+
+
+def newly_loaded(before: SessionState, after: SessionState) -> tuple[str, ...]:
+    """The tools that a change of the state has loaded."""
+    if before.loaded == after.loaded:
+        return ()
+    return tuple(name for name in after.loaded if name not in before.loaded)
+
+
+def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took_ms: float) -> None:
+    outcome = reply.outcome
+    search = next((e for e in outcome.events if isinstance(e, SearchEvent)), None)
+    context.emit(
+        DiscoveryResultEvent(
+            id=current_id(),
+            tool=name,
+            queries=search.queries if search else (),
+            confidence=search.confidence if search else 0.0,
+            names=tuple(t.name for t in outcome.found),
+            is_error=outcome.result.is_error,
+            rules_tokens=default_counter().count(reply.rules) if reply.rules else 0,
+            took_ms=took_ms,
+        )
+    )
+    if outcome.loaded:
+        context.emit(ToolsEnabledEvent(names=outcome.loaded))
