@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, shown
 
-from toolscout.agent.steps import RunLimits
 from toolscout.agent.hooks import Hooks
-from toolscout.agent.steps import RunProgress
+from toolscout.agent.steps import RunLimits, RunProgress
 from toolscout.agent.stop_conditions import on_call
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Annotations, Tool

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office, search, shown
 
-from toolscout.agent.steps import RunLimits
 from toolscout.agent.compaction import by_count
+from toolscout.agent.steps import RunLimits
 from toolscout.agent.stop_conditions import (
     TokenPrices,
     after_steps,

@@ -86,6 +86,7 @@ class CallExecutor(CallContext):
 
     async def _run_call(self, attempt: CallAttempt) -> CallRecord:
         try:
+            self.live.check_open()
             return await self._dispatch(replace(attempt, name=read_tool_name(attempt.name)))
         except ToolscoutError as error:
             if is_passed(error):

@@ -12,7 +12,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
 from ..catalog.source import Source
 from ..catalog.tool import Tool
-from ..errors import SourceError, ToolscoutError
+from ..errors import ClosedError, SourceError, ToolscoutError
 from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
 from ..search.engine import Engine
 
@@ -44,9 +44,18 @@ class LiveCatalog:
         self._sources: dict[str, Source] = {}
         self._problems: dict[str, str] = {}
         self._updating = asyncio.Lock()
+        self._is_closed = False
         # Closing cancels listings, which may wait for a slow server, but waits for changes.
         self._listings: set[asyncio.Task[None]] = set()
         self._changes: set[asyncio.Task[None]] = set()
+
+    def check_open(self) -> None:
+        """Raise if the toolbox was closed: its sources are gone, and nothing may run any more."""
+        if self._is_closed:
+            raise ClosedError(
+                "This toolbox has been closed; it is entered once and used until it is closed.",
+                hint="Make another Toolbox of the same sources.",
+            )
 
     @property
     def engine(self) -> Engine:
@@ -150,6 +159,7 @@ class LiveCatalog:
 
     async def close(self) -> None:
         """Stop listing and close every source; one that fails to close does not stop the others."""
+        self._is_closed = True
         for task in self._listings:
             task.cancel()
         await asyncio.gather(*self._listings, *self._changes, return_exceptions=True)

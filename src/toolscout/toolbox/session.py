@@ -138,6 +138,7 @@ class Session:
         of the session is asked while the call waits. Exceptions of the types in `passes`, raised by
         a tool, go through to the caller untouched.
         """
+        self._executor.live.check_open()
         options = CallOptions(passes=tuple(passes), defers=approvals == "return")
         return self._open_step(self.view(model), options, limits=limits, hooks=hooks)
 

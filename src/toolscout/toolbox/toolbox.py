@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
@@ -100,16 +100,20 @@ class Toolbox:
         self._store_option = store
         self._store: Store | None = None
         self._store_lock = Lock()
-        self._lifecycle: Literal["new", "open", "closed"] = "new"
+        self._is_entered = False
         # Weak, so that a conversation nobody uses any more is not held in memory. One with unsaved
         # changes is held by the second set until a write succeeds.
         self._stored_sessions: WeakValueDictionary[str, StoredSession] = WeakValueDictionary()
         self._unsaved_sessions: set[StoredSession] = set()
 
     async def __aenter__(self) -> Self:
-        if self._lifecycle != "new":
-            raise _lifecycle_error(self._lifecycle)
-        self._lifecycle = "open"
+        self._live.check_open()
+        if self._is_entered:
+            raise ToolscoutError(
+                "This toolbox is open already; it is entered once and used until it is closed.",
+                hint="Make another Toolbox of the same sources.",
+            )
+        self._is_entered = True
         wait_seconds = self._config.start_timeout_seconds
         await self._live.start(self._initial_sources, wait_seconds=wait_seconds)
         return self
@@ -124,7 +128,6 @@ class Toolbox:
 
     async def close(self) -> None:
         """Save pending changes, then close the sources and the store."""
-        self._lifecycle = "closed"
         for stored in list(self._unsaved_sessions):
             await asyncio.to_thread(stored.save)
         await self._live.close()
@@ -195,8 +198,7 @@ class Toolbox:
         program, are only for the events of the conversation.
         """
         self._check_entered()
-        if self._lifecycle == "closed":
-            raise _lifecycle_error(self._lifecycle)
+        self._live.check_open()
         check_entry(id)
         check_messages(messages)
         stored = await self._load_session(id)
@@ -278,7 +280,7 @@ class Toolbox:
 
     def _check_entered(self) -> None:
         """Fail before the sources are listed, rather than look as if there were no tools."""
-        if self._lifecycle == "new" and self._initial_sources:
+        if not self._is_entered and self._initial_sources:
             raise ToolscoutError(
                 "This toolbox has not been entered, so none of its tools is known.",
                 hint="Write `async with Toolbox(...) as box:` and use it in there.",
@@ -336,14 +338,6 @@ class Toolbox:
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
         parent = current_parent()
         self._sink(StoreFailureEvent(session=session, parent=parent, why=str(error)))
-
-
-def _lifecycle_error(lifecycle: str) -> ToolscoutError:
-    state = "has been closed" if lifecycle == "closed" else "is open already"
-    return ToolscoutError(
-        f"This toolbox {state}; it is entered once and used until it is closed.",
-        hint="Make another Toolbox of the same sources.",
-    )
 
 
 def _build_engine(config: Config) -> Engine:
