@@ -57,14 +57,14 @@ def build_server(
         "toolscout",
         version=version("toolscout"),
         lifespan=lifespan,
-        providers=[ViewProvider(gateway)],
-        middleware=[InstructionsMiddleware(gateway)],
+        providers=[ViewProvider(gateway.clients)],
+        middleware=[InstructionsMiddleware(gateway.clients)],
         auth=auth,
         # Schemas are passed on as their servers wrote them, `$ref` included.
         dereference_schemas=False,
     )
     add_routes(app, gateway)
-    gateway.notifier.register(app)
+    gateway.clients.notifier.register(app)
     if gateway.setup.shows_everything:
         Passthrough(gateway, app).register()
     return app

@@ -125,7 +125,7 @@ class Session:
 
     def step(
         self,
-        model: str | Target = "plain",
+        model: str | Target | View = "plain",
         *,
         limits: StepLimits | None = None,
         hooks: StepHooks = NO_HOOKS,
@@ -134,13 +134,16 @@ class Session:
     ) -> Step:
         """The next request to the model as a value: its tools, and the calls of its reply.
 
+        With a view instead of a model, the step is of what the model was shown already.
+
         A call that needs approval comes back with `needs` set; with `approvals="ask"` the approver
         of the session is asked while the call waits. Exceptions of the types in `passes`, raised by
         a tool, go through to the caller untouched.
         """
         self._executor.live.check_open()
         options = CallOptions(passes=tuple(passes), defers=approvals == "return")
-        return self._open_step(self.view(model), options, limits=limits, hooks=hooks)
+        current = model if isinstance(model, View) else self.view(model)
+        return self._open_step(current, options, limits=limits, hooks=hooks)
 
     def _open_step(
         self,
@@ -288,7 +291,8 @@ class Session:
 
     async def save(self) -> None:
         """Write pending changes, such as a view that no call followed."""
-        await asyncio.to_thread(self._stored.save)
+        if self._stored.has_unsaved:
+            await asyncio.to_thread(self._stored.save)
 
     async def forget(self) -> None:
         """End the conversation and delete everything stored for it."""

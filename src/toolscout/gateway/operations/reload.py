@@ -108,7 +108,11 @@ class Reloadable(Protocol):
     """What `watch_config` needs of a gateway, without importing it: it imports this module."""
 
     setup: Setup
-    problem: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong now; empty if nothing is."""
+        ...
 
     async def apply(self, setup: Setup) -> None:
         """Use an edited configuration."""
