@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..catalog.names import normalise_name, qualify_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name, qualify_name
 from .arrays import Floats, Ints, Mask
 from .embedders.embedder import dimension_error
 from .fields import weigh_terms

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from ..catalog.names import qualify_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, qualify_name
 from ..errors import CatalogError
 from .rows import TOOL_LIST_KEYS, is_tool, server_of
 from .tool_parser import parse_tool
