@@ -12,8 +12,8 @@ from .arrays import Floats, Ints, Mask
 from .embedders.embedder import dimension_error
 from .fields import weigh_terms
 from .glossary import Glossary
-from .lexicon import Lexicon, RemovedTermStats, Term
-from .postings import Segment, Vocabulary, build_segment, compact_segments, merge_small_segments
+from .lexicon import Lexicon, RemovedTermStats, Term, Vocabulary
+from .postings import Segment, build_segment, compact_segments, merge_small_segments
 from .vectors import Vectors
 
 # Removed tools keep their slots until a third as many of them as of live ones has piled up; small
