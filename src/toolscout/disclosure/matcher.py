@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
-from ..catalog.names import normalise_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
 from ..search.hit import Results
 from ..search.query import parse

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..catalog.names import wire_name
 from ..catalog.result import Content, Result
-from ..catalog.sanitization import compact_json
-from ..catalog.tool import Tool
-from ..catalog.tool_text import first_sentence, outline
+from ..catalog.sanitization import compact_json, first_sentence
+from ..catalog.tool import Tool, wire_name
+from ..catalog.tool_text import outline
 from ..errors import ToolscoutError
 from .matcher import MIN_CONFIDENCE
 from .scope import Scope

@@ -16,8 +16,8 @@ from fastmcp.server.dependencies import bind_request_context, get_context
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 
-from ...catalog.names import qualify_name
 from ...catalog.result import Result
+from ...catalog.tool import qualify_name
 from ...errors import SourceError
 from ...sources.mcp.mcp_source import MCPSource
 from ..fastmcp_compat import RequestContext, RequestHandler, add_request_handler, get_connection
