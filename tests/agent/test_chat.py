@@ -153,7 +153,7 @@ def test_a_server_that_is_not_there_is_told_and_the_rest_works(
     (place / "mcp.json").write_text(json.dumps({"mcpServers": {"gone": server}}))
     (place / "script.json").write_text('["Hello."]')
     code, output = typed("Hi\n", "--config", "mcp.json")
-    assert "error: gone is not there" in output
+    assert "error: source gone: " in output
     assert "assistant: Hello." in output
     assert code == 0
 
