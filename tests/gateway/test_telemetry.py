@@ -69,7 +69,8 @@ def serving(
             yield served
         finally:
             process.send_signal(signal.SIGTERM)
-            served.errors += process.communicate(timeout=60)[1]
+            # The SDK would wait 30 seconds for a collector that does not answer.
+            served.errors += process.communicate(timeout=20)[1]
 
 
 async def search_and_call(url: str, mode: str = "auto", **headers: str) -> str:
@@ -203,6 +204,32 @@ async def test_the_environment_alone_is_enough(tmp_path: Path) -> None:
         assert collector.resource["service.name"] == "tools-of-ann"
         assert collector.resource["deployment.environment.name"] == "test"
         assert all(headers["x-key"] == "from-environment" for headers in collector.headers)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
+def test_over_stdio_what_is_left_is_sent_after_ctrl_c(tmp_path: Path) -> None:
+    who = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+    with collecting() as collector:
+        settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "TOOLSCOUT_EMBEDDER": "none"}
+        with subprocess.Popen(
+            [sys.executable, "-m", "toolscout.cli", "serve", "--stdio", "--config", "mcp.json"],
+            cwd=tmp_path,
+            env={**os.environ, "TOOLSCOUT_HOME": str(tmp_path / "home"), **settings},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+            process.stdin.write(json.dumps(message) + "\n")
+            process.stdin.flush()
+            assert '"result"' in process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+        assert attributes_of(collector.span("initialize"))["network.transport"] == "pipe"
 
 
 async def test_headers_and_the_name_of_the_service_come_from_the_configuration(
