@@ -45,6 +45,7 @@ from toolscout.gateway.settings import (
 from toolscout.gateway.setup import Setup
 from toolscout.sources.mcp.server_config import read_server_config
 from toolscout.sources.mcp.servers import Server, ServerLimits
+from toolscout.telemetry.otlp_settings import TelemetrySettings
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "toolscout"
@@ -183,6 +184,9 @@ def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_pat
     settings = setup.settings
     assert set(GatewayOptions.model_fields) == settings.gateway.model_fields_set
     assert set(APISpec.model_fields) == settings.openapi["shop"].model_fields_set
+    assert set(TelemetrySettings.model_fields) == settings.telemetry.model_fields_set
+    telemetry = (DOCS / "telemetry.md").read_text(encoding="utf-8")
+    assert [k for k in TelemetrySettings.model_fields if f"| `{k}` |" not in telemetry] == []
     shown = set[str]().union(*(p.model_fields_set for p in settings.policies.values()))
     assert set(AccessPolicy.model_fields) == shown
     keys = [*GatewayOptions.model_fields, *AccessPolicy.model_fields, *Auth.model_fields]

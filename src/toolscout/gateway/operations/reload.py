@@ -26,6 +26,8 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
     "auth.jwt": lambda s: s.settings.auth.jwt,
     "auth.provider": lambda s: (s.settings.auth.provider, dict(s.settings.auth.options)),
+    # With its headers, which repr() leaves out.
+    "telemetry": lambda s: s.settings.telemetry.model_dump(),
     "the settings of search and store": lambda s: s.config,
 }
 
