@@ -172,18 +172,18 @@ class Chat:
 
     def _show_event(self, event: StreamEvent) -> None:
         match event:
-            case TextEvent(text):
+            case TextEvent(text=text):
                 self.screen.say(text)
-            case CallStartEvent(call, is_discovery):
+            case CallStartEvent(call=call, is_discovery=is_discovery):
                 label = "search" if is_discovery else "call"
                 self.screen.note(label, f"{call.name} {_shorten(call.arguments)}")
-            case CallEndEvent(outcome):
+            case CallEndEvent(outcome=outcome):
                 self._show_call(outcome)
-            case LoadEvent(names):
+            case LoadEvent(names=names):
                 self.screen.note("found", ", ".join(names))
-            case RetryEvent(_, reason, wait):
+            case RetryEvent(reason=reason, wait_seconds=wait):
                 self.screen.note("retry", f"{reason} Trying again in {wait:.1f} s.")
-            case RunEndEvent(run):
+            case RunEndEvent(run=run):
                 self._finish_run(run)
             case ThoughtEvent() | StepEndEvent():
                 pass

@@ -15,7 +15,7 @@ from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
-from ..events import Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
+from ..events import E, Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
 from .argument_checks import check_tool_names
 from .call_record import CallOptions, CallRecord
 from .executor import CallExecutor
@@ -257,6 +257,10 @@ class Session:
         It may be of a class of your own. What is empty in its envelope is filled in.
         """
         self._executor.emit(event)
+
+    def stamp(self, event: E) -> E:
+        """An event as one of this conversation: what is empty in its envelope is filled in."""
+        return self._executor.stamp(event)
 
     async def update_section(self, section: str, change: Callable[[str | None], str]) -> None:
         """Replace a section of the session by a function of its text, and save it.
