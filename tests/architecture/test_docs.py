@@ -20,6 +20,7 @@ from scripts.pages import PIECE, written
 from tests.wire.aside import aside
 from tests.wire.turns import Say
 
+from toolscout.agent.stream_events import STREAM_EVENTS
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
 from toolscout.events import (
