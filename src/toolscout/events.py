@@ -202,7 +202,7 @@ class DiscoveryResultEvent(Event):
     """A discovery tool answered."""
 
     kind: ClassVar[str] = "tool_discovery_result"
-    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector"})
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
     tool: Annotated[str, "its name"]
     queries: Annotated[tuple[str, ...], "what was searched for"] = ()
@@ -210,7 +210,8 @@ class DiscoveryResultEvent(Event):
     names: Annotated[tuple[str, ...], "the tools found, best first"] = ()
     scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
     near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
-    vector: Annotated[bytes, "the request as a unit vector of float16, if one was made"] = b""
+    vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
+    embedder: Annotated[str, "the id of the model that made the vectors"] = ""
     is_error: Annotated[bool, "whether the search was refused"] = False
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
@@ -609,10 +610,15 @@ class SearchEvent(Event):
     """`discover` searched; a toolbox emits `tool_discovery_result` instead."""
 
     kind: ClassVar[str] = "search"
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
     queries: Annotated[tuple[str, ...], "what was searched for"]
     found: Annotated[tuple[str, ...], "the tools, best first"]
     confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
+    scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
+    near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
+    vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
+    embedder: Annotated[str, "the id of the model that made the vectors"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,7 @@ def test_what_users_and_models_wrote_is_marked_as_private() -> None:
         ("tool_discovery_result", "vector"),
         ("tool_call_start", "arguments"),
         ("search", "queries"),
+        ("search", "vector"),
     }
 
 

@@ -63,6 +63,8 @@ def find_tools(
         overflow=overflow_names(profile, replace(scope, session=session)),
         after=replace(scope, session=session),
         hint=NoMatchHint() if tools else _build_hint(profile, arguments, scope),
+        scores=_best_scores(tools, answers),
+        vectors=tuple(vector for a in answers for vector in a.vectors),
     )
     return _add_catalog_news(profile, found, scope, session)
 
@@ -182,6 +184,15 @@ def _interleave(answers: Sequence[ToolMatches]) -> tuple[Tool, ...]:
         *(a.tools for a in sorted(answers, key=lambda a: a.confidence < MIN_CONFIDENCE))
     )
     return tuple({t.name: t for row in rounds for t in row if t is not None}.values())
+
+
+def _best_scores(tools: Sequence[Tool], answers: Sequence[ToolMatches]) -> tuple[float, ...]:
+    """The best score of each tool in any of the answers."""
+    best: dict[str, float] = {}
+    for answer in answers:
+        for tool, score in zip(answer.tools, answer.scores, strict=True):
+            best[tool.name] = max(score, best.get(tool.name, score))
+    return tuple(best.get(tool.name, 0.0) for tool in tools)
 
 
 def _queries_without_match(

@@ -195,6 +195,7 @@ class Engine:
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
+            vectors=found.vectors,
         )
 
     def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:

@@ -8,6 +8,7 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from ..catalog.tool import Tool
+from .arrays import Floats
 from .query import MAX_QUERIES
 
 MAX_NEAR = 8
@@ -73,6 +74,13 @@ class Evidence(NamedTuple):
     tools: int = 1
 
 
+class QueryVector(NamedTuple):
+    """A whole query as a unit vector, and the id of the embedder that made it."""
+
+    embedder: str
+    values: Floats
+
+
 class QueryHits(NamedTuple):
     """The results of one query, with the fields that `Results` has."""
 
@@ -82,6 +90,7 @@ class QueryHits(NamedTuple):
     notes: tuple[str, ...] = ()
     evidence: Evidence | None = None
     is_selection: bool = False
+    vectors: tuple[QueryVector, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,7 @@ class Results:
     `near` lists the names that come after the hits. `notes` are for the reader, for example about a
     corrected typo or vectors that are not ready. `evidence` is the basis of the confidence. If a
     query selects tools by name, `is_selection` is true and `hits` has all of them, whatever the
-    limit.
+    limit. `vectors` are what the queries were encoded as, by the first embedder that was used.
     """
 
     query: str
@@ -104,6 +113,7 @@ class Results:
     took_ms: float = 0.0
     evidence: Evidence | None = None
     is_selection: bool = False
+    vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,4 +146,5 @@ def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
         confidence=min((r.confidence for r in found), default=0.0),
         near=tuple(near)[:MAX_NEAR],
         notes=tuple(notes),
+        vectors=tuple(vector for r in found for vector in r.vectors),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from ..errors import EmbedderError
 from .analyzer import needs_bigrams
 from .arrays import Mask
 from .fusion import confidence, gather_evidence, has_words, is_exact_name
-from .hit import MAX_NEAR, Hit, QueryHits, Reason
+from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
 from .preprocessing import QueryPreprocessor, prepare_query, split_clauses
 from .query import MAX_NAMES, Query
+from .rankers.dense import DenseRanking
 from .rankers.regex import Regex
 from .ranking import (
     MAX_NAME_CHARS,
@@ -135,7 +137,14 @@ def _rank_and_fuse(
         near=_next_names(request, fused, hits),
         notes=notes,
         evidence=evidence,
+        vectors=query_vectors(rankings),
     )
+
+
+def query_vectors(rankings: Sequence[Ranking]) -> tuple[QueryVector, ...]:
+    """The whole query as a vector, from the first ranking that has one."""
+    found = (ranking.query_vector for ranking in rankings if isinstance(ranking, DenseRanking))
+    return tuple(islice(found, 1))
 
 
 def _drop_forbidden(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
