@@ -17,8 +17,8 @@ from ...errors import CallRefused, SourceError, ToolscoutError, UnknownTool
 from ...events import DiscoveryResultEvent, Event, ToolCallEvent
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...telemetry.redaction import shape
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
-from ..operations.audit import shape
 from ..setup import AccessRule
 from ..upstream.pins import hold_refusal
 from ..upstream.upstreams import Upstreams
