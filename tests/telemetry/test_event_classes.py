@@ -77,7 +77,7 @@ def example(cls: type[Event]) -> Event:
         if get_origin(hint) is tuple:
             values[name] = ("x",)
         elif get_origin(hint) is not None:  # a mapping
-            values[name] = {}
+            values[name] = {"key": "x"}
     return cls(**values)
 
 
@@ -444,7 +444,7 @@ async def test_a_user_s_own_event_passes_like_any_other(caplog: pytest.LogCaptur
     assert (event.session, event.principal, event.client) == ("s", "ann", "mine")
     assert ID.fullmatch(event.id)
     assert "feedback" not in KINDS
-    assert "stars=5 comment=str[6]" in caplog.text
+    assert "stars=5 comment=text(6)" in caplog.text
     assert "secret" not in caplog.text
 
 
