@@ -59,7 +59,7 @@ from .client.sessions import (
     scope_to_rule,
 )
 from .client.views import ViewCache
-from .operations.audit import AuditLog
+from .operations.audit import AuditFile
 from .operations.reload import GatewayProcesses, hash_fixed_settings, settings_needing_restart
 from .operations.savings import Savings
 from .settings import audit_path
@@ -120,7 +120,7 @@ class Gateway:
         )
         self.metrics = PrometheusMetrics()
         self.savings = Savings(config.state_folder / "savings.json", default_counter())
-        self.audit = AuditLog(audit_path(options, config.state_folder))
+        self.audit = AuditFile(audit_path(options, config.state_folder))
         self._suspended = SuspendedCalls()
         self.notifier = ToolListNotifier()
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
@@ -192,7 +192,7 @@ class Gateway:
         )
         path = audit_path(options, setup.config.state_folder)
         if path != self.audit.path:
-            self.audit = AuditLog(path)
+            self.audit = AuditFile(path)
         # Sessions hold the profile and rule that they were opened with.
         self._sessions.clear()
         self._views.invalidate()
