@@ -139,6 +139,8 @@ def test_what_users_and_models_wrote_is_marked_as_private() -> None:
         ("tool_discovery_start", "arguments"),
         ("tool_discovery_result", "queries"),
         ("tool_discovery_result", "vector"),
+        ("tool_not_found", "arguments"),
+        ("tool_refused", "arguments"),
         ("tool_call_start", "arguments"),
         ("search", "queries"),
     }
