@@ -33,6 +33,7 @@ LAYERS = (
     ("gateway · console · evals · examples", "Edges, which do not know one another."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
+    ("journal", "What happened, row by row."),
     (
         "models · guidance · memory · offload · telemetry",
         "Features, which do not know one another.",

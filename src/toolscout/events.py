@@ -8,7 +8,7 @@ import time as system_time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from threading import Lock
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -240,8 +240,12 @@ class ToolNotFoundEvent(Event):
     """A name that no tool has was called."""
 
     kind: ClassVar[str] = "tool_not_found"
+    optional: ClassVar[frozenset[str]] = frozenset({"arguments"})
 
     tool: Annotated[str, "the name"]
+    arguments: Annotated[Mapping[str, Any], "as the model gave them"] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,11 +253,14 @@ class ToolRefusedEvent(Event):
     """A call was not allowed to run."""
 
     kind: ClassVar[str] = "tool_refused"
-    optional: ClassVar[frozenset[str]] = frozenset({"code", "why"})
+    optional: ClassVar[frozenset[str]] = frozenset({"code", "why", "arguments"})
 
     tool: Annotated[str, "its name"]
     code: Annotated[str, "the error code, where a rule refused it"] = ""
     why: Annotated[str, "the reason, where a rule refused it"] = ""
+    arguments: Annotated[Mapping[str, Any], "as the model gave them"] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -328,10 +328,10 @@ def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
     line = logged(event)[0]
     assert "ann@example.com" not in line
     assert json.loads(line)["arguments"] == {
-        "to": "str[15]",
-        "amount": "int",
-        "tags": "list[1]",
-        "deep": {"x": None},
+        "to": "text(15)",
+        "amount": "number",
+        "tags": ["text(1)", 1],
+        "deep": {"x": "null"},
     }
     assert "ann@example.com" in logged(event, with_content=True)[0]
 
@@ -356,6 +356,6 @@ def test_a_shape_has_no_end_of_depth_or_width() -> None:
     deep: object = "end"
     for _ in range(50):
         deep = {"in": deep}
-    assert "object[1]" in str(shape(deep))
+    assert "object(1)" in str(shape(deep))
     assert len(str(shape({str(i): i for i in range(10_000)}))) < 1_000
     assert shape(object()) == "object"

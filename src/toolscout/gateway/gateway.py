@@ -82,7 +82,7 @@ class Gateway:
     async def start(self) -> None:
         """Open the toolbox in the background; listings from earlier runs are searchable at once."""
         self.upstreams.attach(self.box)
-        self.operations.start(self.setup)
+        await self.operations.start(self.setup)
         self._opening = asyncio.create_task(self._open_toolbox())
 
     async def _open_toolbox(self) -> None:

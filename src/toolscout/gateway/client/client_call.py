@@ -1,11 +1,10 @@
-"""One client call: its audit record, and what the gateway adds to its result."""
+"""One client call: who calls, what it is for, and what the gateway adds to its result."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -16,9 +15,7 @@ from ...disclosure.search_arguments import read_search_arguments, read_tool_name
 from ...errors import CallRefused, SourceError, ToolscoutError, UnknownTool
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
-from ...toolbox.call_record import CallRecord
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
-from ..operations.audit import shape
 from ..setup import AccessRule
 from ..upstream.pins import hold_refusal
 from ..upstream.upstream_side import UpstreamSide
@@ -48,7 +45,6 @@ class ClientCall:
     request: ClientRequest
     name: str
     arguments: Mapping[str, Any]
-    started: float = field(default_factory=time.perf_counter)
 
     def uses_dispatcher(self, profile: Profile) -> bool:
         """Whether the tool is called through `call_tool`."""
@@ -72,27 +68,6 @@ class ClientCall:
                 queries = parse_all(read_search_arguments(profile, tool, self.arguments).queries)
                 return tuple(name for query in queries for name in query.select)
         return ()
-
-    def audit_row(
-        self, profile: Profile, outcome: str, record: CallRecord | None = None
-    ) -> dict[str, Any]:
-        """The entry for the audit log, which names the inner tool rather than `call_tool`."""
-        arguments = self.arguments
-        if self.uses_dispatcher(profile):
-            # Models sometimes write the tool's arguments beside `name`. They reach the tool too.
-            beside = {k: v for k, v in arguments.items() if k not in ("name", "arguments")}
-            arguments = arguments.get("arguments") or beside
-        ran = record if record is not None and record.is_run else None
-        caller = self.request.caller
-        return {
-            "principal": caller.name or "anonymous",
-            "session": caller.session[:12],
-            "tool": ran.tool if ran else self.inner_tool(profile),
-            "server": ran.server if ran else "",
-            "arguments": shape(arguments),
-            "outcome": outcome,
-            "took_ms": round((time.perf_counter() - self.started) * 1_000, 1),
-        }
 
 
 async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -170,16 +169,13 @@ class ClientSide:
         try:
             await self._upstream.wait_for(names, rule)
             record = await self._run_step(call, session)
-        except asyncio.CancelledError:
-            self._operations.audit.write(**call.audit_row(profile, "cancelled"))
-            raise
         finally:
             CURRENT_CHANNEL.reset(token)
         self._upstream.mark_answered()
         result = record.result
         if not is_search:  # a search result lists the missing servers itself
             result = explain_absent_tool(result, names, self._upstream, rule)
-        self._record_call(call, record, result)
+        self._count_call(record, result)
         if is_search:
             return self._add_notices(result, record, rule)
         is_inner = record.is_run and call.uses_dispatcher(profile)
@@ -193,14 +189,12 @@ class ClientSide:
         (record,) = await step.finish()
         return record
 
-    def _record_call(self, call: ClientCall, record: CallRecord, result: Result) -> None:
+    def _count_call(self, record: CallRecord, result: Result) -> None:
         # Without a tool that ran it was a search or a description, whose text costs tokens.
         if not record.is_run:
             self._operations.savings.record_answer(result.text)
         if record.found:
             self._upstream.wake_found(record.found, self._box)
-        outcome = (result.code or "error") if result.is_error else "ok"
-        self._operations.audit.write(**call.audit_row(self._box.profile, outcome, record))
 
     def _add_notices(self, result: Result, record: CallRecord, rule: AccessRule | None) -> Result:
         """Add to a search result which servers it does not cover, and what is held back."""

@@ -61,11 +61,10 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
         held=held,
     )
     report["tokens_saved"] = gateway.operations.savings.total
-    problems = [gateway.problem] if gateway.problem else []
+    problems = gateway.operations.problems()
     # Problems of MCP servers are in their own entries; APIs have no entry.
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
-    problems += ["The audit log cannot be written."] if gateway.operations.audit.is_failing else []
     if problems:
         report |= {"status": "degraded", "problems": problems}
     return report
