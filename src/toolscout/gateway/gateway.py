@@ -67,6 +67,7 @@ class Gateway:
             store=RoutingStore(open_store(config)),
             engine=self._engine,
             sink=self._on_event,
+            explain_missing=self.upstream.explain_held,
             caution=_APPROVAL_POLICIES[options.confirm],
             offload=outputs,
             offers=(outputs,) if outputs else (),

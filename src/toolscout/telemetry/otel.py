@@ -35,8 +35,9 @@ _NAME = "toolscout"
 _MAX_OPEN_SPANS = 4096
 # A model may call a tool by any text, and the text becomes the name of a span.
 _MAX_NAME_CHARS = 100
-# Reasons and messages of errors, which may quote arguments, a prompt or a server's output.
-_FREE_TEXT = frozenset({"why", "reason", "problem", "error"})
+# Reasons and messages of errors, which may quote arguments, a prompt or a server's output, and
+# arguments themselves: their shape has keys, which a model may invent.
+_FREE_TEXT = frozenset({"arguments", "why", "reason", "problem", "error"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

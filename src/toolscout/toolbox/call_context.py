@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..catalog.tool import Tool
 from ..disclosure.profile import Profile
 from ..disclosure.scope import is_allowed
+from ..errors import ToolscoutError
 from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
 from ..search.engine import Allow
 from .approvals import Approvals
@@ -16,6 +17,9 @@ from .features import Features
 from .live_catalog import LiveCatalog
 from .permissions import ApprovalGate
 from .persistence import Move, StoredSession, T
+
+MissingToolExplainer = Callable[[str, Allow | None], ToolscoutError | None]
+"""Says why a name is no tool now, to a caller with this allow rule; None if it does not know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class CallContext:
     timeout_seconds: float
     clock: Callable[[], float]
     approval_seconds: float
+    explain_missing: MissingToolExplainer | None = None
     principal: str = ""
     client: str = ""
 

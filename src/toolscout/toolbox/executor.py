@@ -293,6 +293,9 @@ class CallExecutor(CallContext):
     def _emit_not_found(self, attempt: CallAttempt, resolution: Resolution) -> CallRecord:
         refusal, name = resolution.refusal, attempt.name
         assert refusal is not None
+        reason = self.explain_missing(name, self.allow) if self.explain_missing else None
+        if reason is not None:
+            return self._emit_refusal(attempt, reason)
         is_unknown = refusal.code == "unknown_tool"
         event = ToolNotFoundEvent if is_unknown else ToolRefusedEvent
         self.emit(event(tool=name, arguments=attempt.values()))

@@ -38,6 +38,7 @@ from ..search.query import Mode
 from ..store.contract import Record, Store, check_entry
 from ..store.factory import log_path, open_store
 from .argument_checks import check_messages, check_search, check_store
+from .call_context import MissingToolExplainer
 from .executor import CallExecutor
 from .features import (
     CatalogListener,
@@ -90,7 +91,9 @@ class Toolbox:
         offload: OffloadFeature | None = None,
         offers: Sequence[ToolFeature] = (),
         clock: Callable[[], float] = time.time,
+        explain_missing: MissingToolExplainer | None = None,
     ) -> None:
+        self._explain_missing = explain_missing
         self._config = config or Config.read()
         self._profile = _configure_profile(profile, self._config)
         check_store(store)
@@ -238,6 +241,7 @@ class Toolbox:
                 timeout_seconds=self._config.call_timeout_seconds,
                 clock=self._clock,
                 approval_seconds=self._config.approval_ttl_hours * 3_600,
+                explain_missing=self._explain_missing,
                 principal=principal,
                 client=client,
             )

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...catalog.source import Source
+from ...errors import ToolscoutError
 from ...events import Sink
-from ...search.engine import Engine
+from ...search.engine import Allow, Engine
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.oauth_tokens import GrantStore
 from ...toolbox.toolbox import Toolbox
 from ..setup import AccessRule, Setup
 from ..startup import BackgroundStartup
 from .pin_store import PinStore
+from .pins import hold_refusal
 from .upstreams import Upstreams
 
 
@@ -72,6 +74,11 @@ class UpstreamSide:
         """The servers that a search does not cover yet, as far as the caller may know them."""
         missing = self.upstreams.absent_servers()
         return [n for n in missing if rule is None or rule.admits_server(n)]
+
+    def explain_held(self, name: str, allow: Allow | None) -> ToolscoutError | None:
+        """Why a tool cannot be called, if it is held until approved and the caller may know it."""
+        server = self.upstreams.server_holding(name, allow)
+        return hold_refusal(name, server) if server else None
 
     @property
     def is_complete(self) -> bool:

@@ -10,7 +10,9 @@ import mcp_types as types
 
 from ...catalog.source import Source
 from ...catalog.tool import Tool, qualify_name
+from ...disclosure.scope import is_allowed
 from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
+from ...search.engine import Allow
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource, ServerState
@@ -116,10 +118,10 @@ class Upstreams:
         task.add_done_callback(on_done)
         return task
 
-    def server_holding(self, tool: str, allow: AccessRule | None = None) -> str:
+    def server_holding(self, tool: str, allow: Allow | None = None) -> str:
         """The server whose pins hold a tool of this name, if the caller may know the tool."""
         held = ((n, t) for n, s in self._sources.items() for t in s.tools_on_hold())
-        return next((n for n, t in held if t.name == tool and (not allow or allow(t))), "")
+        return next((n for n, t in held if t.name == tool and is_allowed(t, allow)), "")
 
     def count_held_tools(self, allow: AccessRule | None = None) -> int:
         """How many of the tools that the caller may know are held."""
