@@ -296,9 +296,11 @@ class CallExecutor(CallContext):
         reason = self.explain_missing(name, self.allow) if self.explain_missing else None
         if reason is not None:
             return self._emit_refusal(attempt, reason)
-        is_unknown = refusal.code == "unknown_tool"
-        event = ToolNotFoundEvent if is_unknown else ToolRefusedEvent
-        self.emit(event(tool=name, arguments=attempt.values()))
+        arguments = attempt.values()
+        if refusal.code == "unknown_tool":
+            self.emit(ToolNotFoundEvent(tool=name, arguments=arguments))
+        else:
+            self.emit(ToolRefusedEvent(tool=name, arguments=arguments))
         return attempt.record(refusal)
 
     def _emit_refusal(self, attempt: CallAttempt, error: ToolscoutError) -> CallRecord:
