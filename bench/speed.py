@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 
 from toolscout.evals.metrics import percentile
+from toolscout.search.embedders.cache import encode_tools
 from toolscout.search.embedders.universal_encoder import UniversalEncoder
-from toolscout.search.embedding_worker import encode_tools
 
 from .catalogs import rows, tools
 from .peers.child import Child, PeerFailed

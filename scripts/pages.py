@@ -16,6 +16,7 @@ from typing import get_args, get_type_hints
 import click
 
 from toolscout import events
+from toolscout.agent.stream_events import STREAM_EVENTS
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import settings_table
 
@@ -32,6 +33,7 @@ LAYERS = (
     ("gateway · console · evals · examples", "Edges, which do not know one another."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
+    ("journal", "What happened, row by row."),
     (
         "models · guidance · memory · offload · telemetry",
         "Features, which do not know one another.",
@@ -120,6 +122,7 @@ def behaviours() -> str:
 EVENT_GROUPS = (
     ("Of a toolbox", events.TOOLBOX_EVENTS),
     ("Of an agent's run", events.RUN_EVENTS),
+    ("Of a streamed run, from `agent.stream`", STREAM_EVENTS),
     ("Of MCP servers and the gateway", events.SERVER_EVENTS),
     ("Of rules and large results", events.FEATURE_EVENTS),
     ("For those who use the parts alone", events.PART_EVENTS),

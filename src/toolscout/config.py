@@ -11,7 +11,7 @@ from functools import cache
 from inspect import getsource
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -60,6 +60,15 @@ class Config(BaseModel):
     clear_on_compaction: bool = False
     """Whether compacting a conversation unloads its tools."""
 
+    record: Literal["off", "shape", "full"] = "shape"
+    """What the journal keeps of requests: `shape` (keys, types, lengths), `full` text, or `off`."""
+
+    journal_days: float = Field(default=30.0, ge=0)
+    """After how many days a row leaves the journal; 0 means never."""
+
+    journal_max_mb: float = Field(default=200.0, gt=0)
+    """How large the journal may grow, in megabytes; the oldest rows are dropped first."""
+
     start_timeout_seconds: float = Field(default=10.0, ge=0)
     """How long to wait at start for sources to list their tools; slower ones are added later."""
 
@@ -95,7 +104,7 @@ class Config(BaseModel):
 
     @property
     def state_folder(self) -> Path:
-        """The folder for sessions and pins."""
+        """The folder for sessions, pins and the journal."""
         return (
             self.home / "state" if self.home else _xdg_folder("XDG_STATE_HOME", ".local", "state")
         )

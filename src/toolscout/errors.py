@@ -10,6 +10,7 @@
     ├── QueryError             a query cannot be parsed; says where and what to write
     ├── EmbedderError          an embedder failed
     ├── StoreError             stored data cannot be read or written
+    │   └── DamagedStore       the file of a store is damaged
     ├── ClosedError            a toolbox is used after it was closed
     ├── CallError              a tool call failed
     │   ├── UnknownTool        no tool has that name, or the caller may not use it
@@ -114,6 +115,10 @@ class StoreError(ToolscoutError):
     """Stored data cannot be read or written."""
 
     code = "store"
+
+
+class DamagedStore(StoreError):
+    """The file of a store is damaged; trying again does not help."""
 
 
 class ClosedError(ToolscoutError):

@@ -8,7 +8,7 @@ import time as system_time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from threading import Lock
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -202,7 +202,7 @@ class DiscoveryResultEvent(Event):
     """A discovery tool answered."""
 
     kind: ClassVar[str] = "tool_discovery_result"
-    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector"})
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
     tool: Annotated[str, "its name"]
     queries: Annotated[tuple[str, ...], "what was searched for"] = ()
@@ -210,7 +210,8 @@ class DiscoveryResultEvent(Event):
     names: Annotated[tuple[str, ...], "the tools found, best first"] = ()
     scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
     near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
-    vector: Annotated[bytes, "the request as a unit vector of float16, if one was made"] = b""
+    vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
+    embedder: Annotated[str, "the id of the model that made the vectors"] = ""
     is_error: Annotated[bool, "whether the search was refused"] = False
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
@@ -239,8 +240,12 @@ class ToolNotFoundEvent(Event):
     """A name that no tool has was called."""
 
     kind: ClassVar[str] = "tool_not_found"
+    optional: ClassVar[frozenset[str]] = frozenset({"arguments"})
 
     tool: Annotated[str, "the name"]
+    arguments: Annotated[Mapping[str, Any], "as the model gave them"] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,11 +253,14 @@ class ToolRefusedEvent(Event):
     """A call was not allowed to run."""
 
     kind: ClassVar[str] = "tool_refused"
-    optional: ClassVar[frozenset[str]] = frozenset({"code", "why"})
+    optional: ClassVar[frozenset[str]] = frozenset({"code", "why", "arguments"})
 
     tool: Annotated[str, "its name"]
     code: Annotated[str, "the error code, where a rule refused it"] = ""
     why: Annotated[str, "the reason, where a rule refused it"] = ""
+    arguments: Annotated[Mapping[str, Any], "as the model gave them"] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -609,10 +617,15 @@ class SearchEvent(Event):
     """`discover` searched; a toolbox emits `tool_discovery_result` instead."""
 
     kind: ClassVar[str] = "search"
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
     queries: Annotated[tuple[str, ...], "what was searched for"]
     found: Annotated[tuple[str, ...], "the tools, best first"]
     confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
+    scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
+    near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
+    vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
+    embedder: Annotated[str, "the id of the model that made the vectors"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.agent.office import Agent, Office, calls, open_office
+from tests.telemetry.collector import collecting
 from tests.wire.server import Wire
 from tests.wire.turns import Hang, Say
 
@@ -153,7 +154,7 @@ def test_a_server_that_is_not_there_is_told_and_the_rest_works(
     (place / "mcp.json").write_text(json.dumps({"mcpServers": {"gone": server}}))
     (place / "script.json").write_text('["Hello."]')
     code, output = typed("Hi\n", "--config", "mcp.json")
-    assert "error: gone is not there" in output
+    assert "error: source gone: " in output
     assert "assistant: Hello." in output
     assert code == 0
 
@@ -234,3 +235,16 @@ async def test_two_calls_that_need_a_yes_are_asked_for_one_after_the_other() -> 
         await Chat(box=box, agent=agent, model=model, session="s", screen=screen).run()
     assert len(office.done) == 1
     assert target.getvalue().count("[y/N]") == 2
+
+
+def test_a_chat_is_exported_to_the_collector_of_the_environment(
+    place: Path, typed: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "script.json").write_text('["Hello."]')
+    with collecting() as collector:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        code, _ = typed("Hi\n")
+        assert code == 0
+        run = collector.span("invoke_agent")
+        (chat,) = [span for span in collector.spans if span.name.startswith("chat ")]
+        assert chat.parent_span_id == run.span_id

@@ -20,6 +20,7 @@ from scripts.pages import PIECE, written
 from tests.wire.aside import aside
 from tests.wire.turns import Say
 
+from toolscout.agent.stream_events import STREAM_EVENTS
 from toolscout.cli.app import COMMANDS, app
 from toolscout.config import Config
 from toolscout.events import (
@@ -45,6 +46,7 @@ from toolscout.gateway.settings import (
 from toolscout.gateway.setup import Setup
 from toolscout.sources.mcp.server_config import read_server_config
 from toolscout.sources.mcp.servers import Server, ServerLimits
+from toolscout.telemetry.otlp_settings import TelemetrySettings
 
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "toolscout"
@@ -183,6 +185,9 @@ def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_pat
     settings = setup.settings
     assert set(GatewayOptions.model_fields) == settings.gateway.model_fields_set
     assert set(APISpec.model_fields) == settings.openapi["shop"].model_fields_set
+    assert set(TelemetrySettings.model_fields) == settings.telemetry.model_fields_set
+    telemetry = (DOCS / "telemetry.md").read_text(encoding="utf-8")
+    assert [k for k in TelemetrySettings.model_fields if f"| `{k}` |" not in telemetry] == []
     shown = set[str]().union(*(p.model_fields_set for p in settings.policies.values()))
     assert set(AccessPolicy.model_fields) == shown
     keys = [*GatewayOptions.model_fields, *AccessPolicy.model_fields, *Auth.model_fields]
@@ -205,7 +210,7 @@ def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
         ToolHeldEvent(server="one", tool="x", standing="new"),
         UpstreamReadyEvent(server="one"),
     ):
-        gateway.metrics(event)
+        gateway.operations.metrics(event)
     figures = re.findall(r"^# TYPE (\w+) ", status.render_metrics(gateway), re.MULTILINE)
     page = (DOCS / "gateway.md").read_text(encoding="utf-8")
     assert figures
@@ -272,10 +277,11 @@ def test_every_event_has_an_entry():
     page = (DOCS / "events.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `([a-z_]+)` \| `(\w+Event)` \|", page, re.MULTILINE)
     assert len(listed) == len({*listed})
-    assert {*listed} == {(kind, cls.__name__) for kind, cls in KINDS.items()}
+    known = {*KINDS.values(), *STREAM_EVENTS}
+    assert {*listed} == {(cls.kind, cls.__name__) for cls in known}
     # By name, since `slots` makes every class a second time. One without a kind is only a base.
     names = {cls.__name__ for cls in descendants(Event) if cls.kind}
-    assert names == {cls.__name__ for cls in KINDS.values()}
+    assert names == {cls.__name__ for cls in known}
 
 
 def test_every_event_is_emitted_somewhere():

@@ -19,6 +19,7 @@ LAYERS = [
     ["search", "sources"],
     ["disclosure"],
     ["models", "guidance", "memory", "offload", "telemetry"],
+    ["journal"],
     ["toolbox"],
     ["agent"],
     ["gateway", "console", "evals", "examples"],

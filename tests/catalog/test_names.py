@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolscout.catalog.names import normalise_name, qualify_name, wire_name
+from toolscout.catalog.tool import normalise_name, qualify_name, wire_name
 
 
 @pytest.mark.parametrize(

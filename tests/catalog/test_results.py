@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.result import Content, Result
-from toolscout.sources.functions import MAX_YIELDED_ITEMS, FunctionSource
+from toolscout.sources.function_runner import MAX_YIELDED_ITEMS
+from toolscout.sources.functions import FunctionSource
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(8)
 

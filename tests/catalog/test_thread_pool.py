@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.result import Result
+from toolscout.sources.function_runner import MAX_CONCURRENT_CALLS
 from toolscout.sources.functions import FunctionSource
-from toolscout.sources.thread_pool import MAX_CONCURRENT_CALLS
 
 pytestmark = pytest.mark.timeout(60)
 

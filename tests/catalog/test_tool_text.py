@@ -5,15 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from toolscout.catalog.sanitization import first_sentence
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.catalog.tool_text import (
-    describe_arguments,
-    describe_tool,
-    first_sentence,
-    outline,
-    signature,
-)
+from toolscout.catalog.tool_text import describe_arguments, describe_tool, outline, signature
 from toolscout.sources.files import read_tools, write_tools
 
 TEXT = {"type": "string"}

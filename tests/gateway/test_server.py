@@ -287,9 +287,9 @@ async def test_clients_that_have_gone_are_not_kept(serve: Serve) -> None:
     async with serve({"one": SMALL}) as running, running.client("2026-07-28") as other:
         async with running.client("legacy") as client:
             await client.list_tools()
-            assert len(running.gateway.notifier.reachable_clients()) == 1
+            assert len(running.gateway.clients.notifier.reachable_clients()) == 1
         async with asyncio.timeout(30):
-            while running.gateway.notifier.reachable_clients():
+            while running.gateway.clients.notifier.reachable_clients():
                 await other.list_tools(cache_mode="bypass")
                 gc.collect()
 

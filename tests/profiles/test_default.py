@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.names import wire_name
-from toolscout.catalog.tool import Tool
+from toolscout.catalog.tool import Tool, wire_name
 from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.matcher import SearchDomain, ToolMatches
 from toolscout.disclosure.profiles import (

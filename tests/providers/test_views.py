@@ -17,9 +17,8 @@ from openai.types.responses import ToolParam as ResponsesToolParam
 from pydantic import TypeAdapter
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.names import wire_name
 from toolscout.catalog.schema import Schema
-from toolscout.catalog.tool import Tool
+from toolscout.catalog.tool import Tool, wire_name
 from toolscout.disclosure.discovery import InnerCall, discover
 from toolscout.disclosure.profiles import BUILT_IN, CMS, CORTEX, DEFAULT, EVERRUNS, EVERYTHING
 from toolscout.disclosure.providers import PROVIDERS, get_provider

@@ -15,9 +15,10 @@ from toolscout.errors import EmbedderError
 from toolscout.search.arrays import Floats
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.glossary import common_words, split_words
+from toolscout.search.glossary import common_words
 from toolscout.search.hit import Hit
 from toolscout.search.rankers.bm25f import BM25F
+from toolscout.search.rankers.cross_lingual import split_words
 
 TOOLS = [
     tool("create_invoice", "Create an invoice for a customer."),

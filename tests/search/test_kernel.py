@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.search import kernel
-from toolscout.search.kernel import PostingList, ServerBoost
+from toolscout.search.kernel import ServerBoost
+from toolscout.search.postings import PostingList
 
 HERE = Path(kernel.__file__).parent
 IS_COMPILED = any((HERE / name).is_file() for name in ("loops.so", "loops.dll"))
@@ -249,7 +250,8 @@ def copy_kernel(folder: Path, *, ignore: str = "__pyc*") -> Path:
     """Copy the kernel, without some of its files, into a package `loops` of its own."""
     ignored = shutil.ignore_patterns("__pyc*", ignore)
     copied = shutil.copytree(HERE, folder / "loops" / "kernel", ignore=ignored)
-    shutil.copy(HERE.parent / "arrays.py", folder / "loops")
+    for needed in ("arrays.py", "postings.py"):
+        shutil.copy(HERE.parent / needed, folder / "loops")
     return copied
 
 

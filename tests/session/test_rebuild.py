@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.names import wire_name
 from toolscout.catalog.result import Result
-from toolscout.catalog.tool import Tool
+from toolscout.catalog.tool import Tool, wire_name
 from toolscout.disclosure.native import search_output
 from toolscout.disclosure.profiles import CMS, CORTEX, DEFAULT, EVERRUNS, MCPAGENT, get_profile
 from toolscout.disclosure.rebuild import rebuild_session

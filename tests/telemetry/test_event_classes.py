@@ -77,7 +77,7 @@ def example(cls: type[Event]) -> Event:
         if get_origin(hint) is tuple:
             values[name] = ("x",)
         elif get_origin(hint) is not None:  # a mapping
-            values[name] = {}
+            values[name] = {"key": "x"}
     return cls(**values)
 
 
@@ -139,8 +139,11 @@ def test_what_users_and_models_wrote_is_marked_as_private() -> None:
         ("tool_discovery_start", "arguments"),
         ("tool_discovery_result", "queries"),
         ("tool_discovery_result", "vector"),
+        ("tool_not_found", "arguments"),
+        ("tool_refused", "arguments"),
         ("tool_call_start", "arguments"),
         ("search", "queries"),
+        ("search", "vector"),
     }
 
 
@@ -444,7 +447,7 @@ async def test_a_user_s_own_event_passes_like_any_other(caplog: pytest.LogCaptur
     assert (event.session, event.principal, event.client) == ("s", "ann", "mine")
     assert ID.fullmatch(event.id)
     assert "feedback" not in KINDS
-    assert "stars=5 comment=str[6]" in caplog.text
+    assert "stars=5 comment=text(6)" in caplog.text
     assert "secret" not in caplog.text
 
 

@@ -6,6 +6,7 @@ import logging
 from dataclasses import replace
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -17,12 +18,16 @@ from toolscout.events import (
     DiscoveryStartEvent,
     Event,
     ModelCallEvent,
+    OffloadEvent,
     RankerTimeEvent,
     RunStartEvent,
     RunSummaryEvent,
+    SearchEvent,
     StepStartEvent,
     ToolCallEvent,
+    ToolCallStartEvent,
     ToolNotFoundEvent,
+    ToolRefusedEvent,
     ToolsEnabledEvent,
 )
 from toolscout.telemetry.logs import JsonLines, Logs
@@ -31,9 +36,15 @@ from toolscout.telemetry.otel import OpenTelemetry
 from toolscout.telemetry.redaction import shape
 
 START = RunStartEvent(
-    session="s1", model="claude-x", provider="anthropic", profile="default", tool_search=True
+    id="run",
+    session="s1",
+    model="claude-x",
+    provider="anthropic",
+    profile="default",
+    tool_search=True,
 )
 ASKED = ModelCallEvent(
+    parent="run",
     session="s1",
     model="claude-x",
     provider="anthropic",
@@ -45,13 +56,18 @@ ASKED = ModelCallEvent(
     reason="calls",
 )
 FOUND = DiscoveryResultEvent(
-    session="s1", tool="tool_search", names=("send_email", "send_sms"), took_ms=3.0
+    parent="run", session="s1", tool="tool_search", names=("send_email", "send_sms"), took_ms=3.0
 )
 ARMS = (RankerTimeEvent(arm="bm25f", took_ms=0.5), RankerTimeEvent(arm="dense", took_ms=2.0))
 MISSED = DiscoveryResultEvent(session="s1", tool="tool_search", took_ms=1.0)
-CALLED = ToolCallEvent(session="s1", tool="send_email", server="mail", took_ms=40.0)
-FAILED = ToolCallEvent(session="s1", tool="send_sms", is_error=True, code="timeout", took_ms=9.0)
+CALLED = ToolCallEvent(
+    id="call", parent="run", session="s1", tool="send_email", server="mail", took_ms=40.0
+)
+FAILED = ToolCallEvent(
+    parent="run", session="s1", tool="send_sms", is_error=True, code="timeout", took_ms=9.0
+)
 END = RunSummaryEvent(
+    parent="run",
     session="s1",
     steps=3,
     searches=1,
@@ -65,7 +81,7 @@ STORY = (START, ASKED, *ARMS, FOUND, CALLED, FAILED, END)
 class Recorded:
     """Spans and metrics as an exporter would get them, dated by a clock that ticks by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_content: bool = False) -> None:
         self._spans = InMemorySpanExporter()
         self._reader = InMemoryMetricReader()
         tracers = TracerProvider()
@@ -73,7 +89,10 @@ class Recorded:
         self._meters = MeterProvider(metric_readers=[self._reader])
         self._now = 1_000_000_000_000
         self.sink = OpenTelemetry(
-            tracer_provider=tracers, meter_provider=self._meters, now_ns=self._tick
+            tracer_provider=tracers,
+            meter_provider=self._meters,
+            with_content=with_content,
+            now_ns=self._tick,
         )
 
     def _tick(self) -> int:
@@ -158,8 +177,8 @@ def test_a_failure_marks_its_span(recorded: Recorded) -> None:
 
 def test_what_has_no_length_is_a_note_on_its_run(recorded: Recorded) -> None:
     recorded.sink(START)
-    recorded.sink(ToolsEnabledEvent(session="s1", names=("send_email",)))
-    recorded.sink(ToolsEnabledEvent(session="another", names=("x",)))
+    recorded.sink(ToolsEnabledEvent(parent="run", session="s1", names=("send_email",)))
+    recorded.sink(ToolsEnabledEvent(parent="another", session="s1", names=("x",)))
     recorded.sink(END)
     notes = recorded.spans["invoke_agent"].events
     assert [(n.name, dict(n.attributes or {})) for n in notes] == [
@@ -182,14 +201,56 @@ def test_metrics_tell_latency_by_arm_hits_misses_and_tokens_by_kind(recorded: Re
     assert [v for _, v in recorded.points("gen_ai.client.operation.duration")] == [0.8]
 
 
-def test_two_runs_of_one_conversation_at_once_are_two_spans(recorded: Recorded) -> None:
-    for event in (START, START, CALLED, END, END, END):
+def test_of_two_runs_of_one_conversation_each_has_its_own_calls(recorded: Recorded) -> None:
+    for event in (START, replace(START, id="other"), CALLED):
         recorded.sink(event)
-    assert [s.name for s in recorded.all_spans].count("invoke_agent") == 2
+    recorded.sink(replace(FAILED, parent="other"))
+    recorded.sink(replace(END, parent="other", stopped_by="steps"))
+    recorded.sink(END)
+    first, second = (
+        recorded.spans["execute_tool send_email"],
+        recorded.spans["execute_tool send_sms"],
+    )
+    runs = {
+        span.context.span_id: dict(span.attributes or {})["toolscout.stopped_by"]
+        for span in recorded.all_spans
+        if span.name == "invoke_agent"
+    }
+    assert first.parent is not None
+    assert second.parent is not None
+    assert (runs[first.parent.span_id], runs[second.parent.span_id]) == ("answer", "steps")
+
+
+def test_a_started_call_is_the_current_span_until_it_ends(recorded: Recorded) -> None:
+    recorded.sink(START)
+    recorded.sink(ToolCallStartEvent(parent="call", tool="send_email", arguments={"to": "Ann"}))
+    current = trace.get_current_span()
+    recorded.sink(OffloadEvent(parent="call", tool="send_email", before=9, after=5))
+    recorded.sink(CALLED)
+    span = recorded.spans["execute_tool send_email"]
+    assert current.get_span_context() == span.context
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert [event.name for event in span.events] == ["offload"]
+
+
+def test_the_private_facts_of_a_note_are_shapes_and_error_texts_are_left_out() -> None:
+    notes = (
+        SearchEvent(parent="run", queries=("salary of Ann",), found=("pay",)),
+        ToolRefusedEvent(parent="run", tool="pay", code="refused", why="'Ann' is too short"),
+    )
+    closed, opened = Recorded(), Recorded(with_content=True)
+    for recorded in (closed, opened):
+        for event in (START, *notes, END):
+            recorded.sink(event)
+    found, refused = closed.spans["invoke_agent"].events
+    assert dict(found.attributes or {})["toolscout.queries"] == "list[1]"
+    assert dict(refused.attributes or {}) == {"toolscout.tool": "pay", "toolscout.code": "refused"}
+    assert "Ann" not in closed.spans["invoke_agent"].to_json()
+    assert opened.spans["invoke_agent"].to_json().count("Ann") == 2
 
 
 def test_a_call_outside_a_run_is_a_span_of_its_own(recorded: Recorded) -> None:
-    recorded.sink(CALLED)
+    recorded.sink(replace(CALLED, parent=""))
     assert recorded.spans["execute_tool send_email"].parent is None
 
 
@@ -267,10 +328,10 @@ def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
     line = logged(event)[0]
     assert "ann@example.com" not in line
     assert json.loads(line)["arguments"] == {
-        "to": "str[15]",
-        "amount": "int",
-        "tags": "list[1]",
-        "deep": {"x": None},
+        "to": "text(15)",
+        "amount": "number",
+        "tags": ["text(1)", 1],
+        "deep": {"x": "null"},
     }
     assert "ann@example.com" in logged(event, with_content=True)[0]
 
@@ -295,6 +356,6 @@ def test_a_shape_has_no_end_of_depth_or_width() -> None:
     deep: object = "end"
     for _ in range(50):
         deep = {"in": deep}
-    assert "object[1]" in str(shape(deep))
+    assert "object(1)" in str(shape(deep))
     assert len(str(shape({str(i): i for i in range(10_000)}))) < 1_000
     assert shape(object()) == "object"

@@ -134,7 +134,7 @@ class AgentLoop:
             await self.session.finish()
         self._emit_end(halt.reason)
         run = self._build_run(halt)
-        self.emit(RunEndEvent(run))
+        self._stream(RunEndEvent(run=run))
         return run
 
     async def _run_with_timeout(self) -> Halt:
@@ -192,7 +192,7 @@ class AgentLoop:
         self._steps.append(step)
         if reply.message.calls:
             await self._run_calls(reply.message.calls, model_step)
-        self.emit(StepEndEvent(self._steps[-1]))
+        self._stream(StepEndEvent(step=self._steps[-1]))
         return reply
 
     async def _run_calls(self, calls: tuple[Call, ...], step: Step) -> None:
@@ -216,7 +216,7 @@ class AgentLoop:
             limits=StepLimits(
                 calls=limits.calls, parallel=limits.parallel, argument_chars=limits.argument_chars
             ),
-            hooks=_RunHooks(self.settings.hooks, self._progress, self.emit),
+            hooks=_RunHooks(self.settings.hooks, self._progress, self._stream),
             approvals="ask",
         )
 
@@ -255,15 +255,18 @@ class AgentLoop:
         )
         return reply
 
+    def _stream(self, event: StreamEvent) -> None:
+        self.emit(self.session.stamp(event))
+
     def _emit_delta(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text):
-                self.emit(TextEvent(replace_surrogates(text)))
+                self._stream(TextEvent(text=replace_surrogates(text)))
             case ThoughtDelta(text):
-                self.emit(ThoughtEvent(replace_surrogates(text)))
+                self._stream(ThoughtEvent(text=replace_surrogates(text)))
             case Restart(attempt, reason, wait):
                 self.session.emit(ModelRetryEvent(attempt=attempt, why=reason, wait_seconds=wait))
-                self.emit(RetryEvent(attempt, reason, wait))
+                self._stream(RetryEvent(attempt=attempt, reason=reason, wait_seconds=wait))
             case _:
                 pass
 
@@ -369,12 +372,12 @@ class _RunHooks(StepHooks):
         return await self._hooks.run_after_call(call, result)
 
     def on_start(self, call: Call, *, is_discovery: bool) -> None:
-        self._emit(CallStartEvent(call, is_discovery))
+        self._emit(CallStartEvent(call=call, is_discovery=is_discovery))
 
     def on_end(self, record: CallRecord) -> None:
-        self._emit(CallEndEvent(record))
+        self._emit(CallEndEvent(outcome=record))
         if record.enabled:
-            self._emit(LoadEvent(record.enabled))
+            self._emit(LoadEvent(names=record.enabled))
 
 
 def _call_results(

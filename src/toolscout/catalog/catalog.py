@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from .name_claims import NameClaims, NameClaimsBuilder
-from .names import normalise_name
-from .tool import Tool
+from .tool import Tool, normalise_name
 
 # A patch is copied with every change. Beyond this size, building the index again on the next
 # lookup costs less than copying.

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .names import normalise_name
 from .problem import Problem
-from .tool import Tool
+from .tool import Tool, normalise_name
 
 Precedence = Literal["union", "specific_first"]
 # As a server name: exclude the tools of all servers, whatever else is selected.

@@ -6,10 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from .names import normalise_name
 from .problem import Problem
-from .tool import Tool
-from .tool_text import first_sentence
+from .sanitization import first_sentence
+from .tool import Tool, normalise_name
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
 # Thai, Lao, Burmese, Khmer, Japanese and Chinese put no spaces between words: count characters.

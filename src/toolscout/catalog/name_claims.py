@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from .names import SEPARATOR, add_hash_suffix, digest, has_hash_suffix, qualify_name
-from .tool import Tool
+from .tool import SEPARATOR, Tool, add_hash_suffix, digest, has_hash_suffix, qualify_name
 
 
 @dataclass(frozen=True, slots=True)

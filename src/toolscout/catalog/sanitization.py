@@ -11,6 +11,7 @@ from typing import cast
 # Characters. Text of a server ends up in prompts, so no single field may fill a context window.
 NAME_CAP = 512
 LINE_CAP = 2_000
+SENTENCE_CAP = 200
 TEXT_CAP = 20_000
 
 # A model reads characters that a person cannot see, so they can hide instructions: controls but
@@ -42,6 +43,9 @@ _LOOSE_JOINER = re.compile(
 _ESCAPED_HALF = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
+# A sentence ends at punctuation before a space, at CJK punctuation, or at an empty line.
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|incl|approx|no|fig|\w))\Z", re.IGNORECASE)
 
 
 def replace_surrogates(text: str) -> str:
@@ -79,6 +83,17 @@ def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
     """The same, with all whitespace collapsed to one line."""
     text = " ".join(strip_hidden(text).split())
     return text if len(text) <= cap else _truncate(text, cap)
+
+
+def first_sentence(text: str, *, cap: int = SENTENCE_CAP) -> str:
+    """The first sentence, on one line; an abbreviation does not end it."""
+    for match in _SENTENCE_END.finditer(text):
+        head = text[: match.start()]
+        if match.group().isspace():
+            return clean_line(head, cap=cap)
+        if not (match.group() == "." and _ABBREVIATION.search(head)):
+            return clean_line(text[: match.end()], cap=cap)
+    return clean_line(text, cap=cap)
 
 
 def _truncate(text: str, cap: int) -> str:

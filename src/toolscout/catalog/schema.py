@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, cast
 from ..errors import SchemaError
 from .sanitization import JSONEncodeError, encode_json
 
+EMPTY = '{"type":"object","properties":{}}'
+SIZE_CAP = 16_000_000  # characters
 # A schema from outside may be huge or recursive. These bound how deep it is read, how many
 # parameters and enum values are taken, and how many variants of one node.
 _MAX_DEPTH = 4
@@ -49,17 +51,8 @@ class _Declaration(NamedTuple):
     parent: str
 
 
-def parameters_of(root: dict[str, Any], *, max_depth: int = _MAX_DEPTH) -> Iterator[Parameter]:
+def _declarations(root: dict[str, Any], max_depth: int = _MAX_DEPTH) -> Iterator[_Declaration]:
     """Each argument, outer ones first, in declared order; recursive types are entered once."""
-    return (_build_parameter(declared, root) for declared in _declarations(root, max_depth))
-
-
-def descriptions_of(root: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The names and descriptions of the same arguments."""
-    return ((d.name, _description(d.node)) for d in _declarations(root, _MAX_DEPTH))
-
-
-def _declarations(root: dict[str, Any], max_depth: int) -> Iterator[_Declaration]:
     # Breadth first, so that the limits cut off the innermost parameters.
     level: list[tuple[str, dict[str, Any]]] = [("", _resolve(root, root))]
     entered: set[object] = set()
@@ -203,12 +196,6 @@ def _object_properties(
     return declared, required_names
 
 
-__all__ = ["EMPTY", "Parameter", "Schema"]
-
-EMPTY = '{"type":"object","properties":{}}'
-SIZE_CAP = 16_000_000  # characters
-
-
 @dataclass(frozen=True, slots=True)
 class Schema:
     """A JSON Schema as compact text, so that a hundred thousand of them fit in memory."""
@@ -241,17 +228,21 @@ class Schema:
         """The schema as a new dictionary, which the caller may change."""
         return cast("dict[str, Any]", json.loads(self.text))
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self, *, max_depth: int = _MAX_DEPTH) -> tuple[Parameter, ...]:
         """The arguments in declared order, outer ones first, a few levels deep."""
-        return () if self.text == EMPTY else tuple(parameters_of(self.value))
+        if self.text == EMPTY:
+            return ()
+        root = self.value
+        return tuple(_build_parameter(d, root) for d in _declarations(root, max_depth))
 
     def descriptions(self) -> list[tuple[str, str]]:
         """The names and descriptions of the same arguments, which is faster."""
-        return [] if self.text == EMPTY else list(descriptions_of(self.value))
+        declared = () if self.text == EMPTY else _declarations(self.value)
+        return [(d.name, _description(d.node)) for d in declared]
 
     def top_level(self) -> tuple[Parameter, ...]:
         """The outermost arguments only."""
-        return () if self.text == EMPTY else tuple(parameters_of(self.value, max_depth=0))
+        return self.parameters(max_depth=0)
 
 
 _NOTHING = Schema()

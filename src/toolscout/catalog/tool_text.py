@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
-from .sanitization import clean_line
+from .sanitization import clean_line, first_sentence
 from .schema import Parameter, Schema
 from .tool import Tool
 
-SENTENCE_CAP = 200
 NOTE_CAP = 240
 _MAX_VALUES = 8
 _MAX_LINES = 60
-# A sentence ends at punctuation before a space, at CJK punctuation, or at an empty line.
-_END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|incl|approx|no|fig|\w))\Z", re.IGNORECASE)
-
-
-def first_sentence(text: str, *, cap: int = SENTENCE_CAP) -> str:
-    """The first sentence, on one line; an abbreviation does not end it."""
-    for match in _END.finditer(text):
-        head = text[: match.start()]
-        if match.group().isspace():
-            return clean_line(head, cap=cap)
-        if not (match.group() == "." and _ABBREVIATION.search(head)):
-            return clean_line(text[: match.end()], cap=cap)
-    return clean_line(text, cap=cap)
 
 
 def signature(tool: Tool) -> str:

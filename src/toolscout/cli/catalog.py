@@ -9,7 +9,8 @@ import click
 
 from ..catalog.catalog import Catalog
 from ..catalog.lint import lint
-from ..catalog.tool_text import describe_tool, first_sentence
+from ..catalog.sanitization import first_sentence
+from ..catalog.tool_text import describe_tool
 from ..catalog.validation import validate as check
 from ..errors import UnknownTool
 from .catalog_options import (

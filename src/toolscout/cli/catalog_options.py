@@ -12,9 +12,8 @@ from rapidfuzz import fuzz, process
 
 from ..catalog.catalog import Catalog
 from ..catalog.filters import CUSTOM, Filter
-from ..catalog.names import normalise_name
 from ..catalog.problem import Problem
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from ..config import Config
 from ..examples import CATALOG
 from ..search import embedders

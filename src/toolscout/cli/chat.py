@@ -29,10 +29,12 @@ from ..disclosure.profiles import get_profile
 from ..disclosure.session_state import SessionState
 from ..disclosure.view import view
 from ..errors import ToolscoutError
-from ..events import Event, SourceFailureEvent
+from ..events import Event, SourceFailureEvent, combine_sinks
 from ..models.deltas import Usage
 from ..models.model import Model
 from ..models.spec import open_model
+from ..telemetry.export import open_telemetry
+from ..telemetry.logs import render_event
 from ..tokens import count_json, default_counter
 from ..toolbox.call_record import CallRecord
 from ..toolbox.permissions import ApprovalDecision, ApprovalRequest
@@ -87,14 +89,20 @@ async def _run_chat(
 
     def report_failed_source(event: Event) -> None:
         if isinstance(event, SourceFailureEvent):
-            screen.note("error", f"{event.source} is not there: {event.why}")
+            screen.note("error", render_event(event))
 
-    async with (
-        Toolbox(configs, profile=profile, sink=report_failed_source) as box,
-        Agent(box, model=model, approver=approver.approve) as agent,
-    ):
-        chat = Chat(box=box, agent=agent, model=model, session=session, screen=screen)
-        return await chat.run()
+    telemetry = open_telemetry()
+    sinks = (report_failed_source, *([telemetry] if telemetry else []))
+    try:
+        async with (
+            Toolbox(configs, profile=profile, sink=combine_sinks(*sinks)) as box,
+            Agent(box, model=model, approver=approver.approve) as agent,
+        ):
+            chat = Chat(box=box, agent=agent, model=model, session=session, screen=screen)
+            return await chat.run()
+    finally:
+        if telemetry is not None:
+            telemetry.close()
 
 
 @dataclass(slots=True)
@@ -164,18 +172,18 @@ class Chat:
 
     def _show_event(self, event: StreamEvent) -> None:
         match event:
-            case TextEvent(text):
+            case TextEvent(text=text):
                 self.screen.say(text)
-            case CallStartEvent(call, is_discovery):
+            case CallStartEvent(call=call, is_discovery=is_discovery):
                 label = "search" if is_discovery else "call"
                 self.screen.note(label, f"{call.name} {_shorten(call.arguments)}")
-            case CallEndEvent(outcome):
+            case CallEndEvent(outcome=outcome):
                 self._show_call(outcome)
-            case LoadEvent(names):
+            case LoadEvent(names=names):
                 self.screen.note("found", ", ".join(names))
-            case RetryEvent(_, reason, wait):
+            case RetryEvent(reason=reason, wait_seconds=wait):
                 self.screen.note("retry", f"{reason} Trying again in {wait:.1f} s.")
-            case RunEndEvent(run):
+            case RunEndEvent(run=run):
                 self._finish_run(run)
             case ThoughtEvent() | StepEndEvent():
                 pass

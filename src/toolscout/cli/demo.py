@@ -87,16 +87,16 @@ class _ConversationPrinter:
             case None:
                 print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")
                 print_line(f"user       {conversation.message}")
-            case CallEndEvent(outcome):
+            case CallEndEvent(outcome=outcome):
                 label = "search" if outcome.is_discovery else "call"
                 self._lines.append((f"{label:<8} {outcome.call.name} {outcome.call.arguments}", ""))
                 if not outcome.is_discovery:
                     self._lines.append((f"{'result':<8} {outcome.result.text}", "dim"))
-            case LoadEvent(names):
+            case LoadEvent(names=names):
                 self._lines.append((f"{'loaded':<8} {', '.join(names)}", "green"))
-            case StepEndEvent(step):
+            case StepEndEvent(step=step):
                 self._print_step(step)
-            case RunEndEvent(run):
+            case RunEndEvent(run=run):
                 print_line(f"assistant  {run.text}")
             case _:
                 pass

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ..catalog.tool_text import first_sentence
+from ..catalog.sanitization import first_sentence
 from ..search.hit import Hit, Results
 from ..search.query import Mode, parse_all
 from .catalog_options import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..config import Config
-from ..events import ignore
+from ..events import combine_sinks, guard_sink
 from .config_options import servers_option
 from .output import warn
 
@@ -155,6 +155,7 @@ class GatewayRunner:
         # Imported here: FastMCP is slow to import, and other commands do not need it.
         from ..gateway import gateway, server
         from ..gateway.client import auth
+        from ..telemetry.export import open_telemetry
         from ..telemetry.logs import log_event
 
         self._auth, self._server = auth, server
@@ -166,9 +167,10 @@ class GatewayRunner:
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
             warn(text)
-        self._gateway = gateway.Gateway(
-            setup, session=session, sink=log_event if is_verbose else ignore
-        )
+        self._telemetry = open_telemetry(setup.settings.telemetry)
+        sinks = (log_event if is_verbose else None, self._telemetry)
+        sink = guard_sink(combine_sinks(*(each for each in sinks if each is not None)))
+        self._gateway = gateway.Gateway(setup, session=session, sink=sink)
 
     def read_setup(self) -> Setup:
         """Read the configuration as it is now."""
@@ -178,7 +180,11 @@ class GatewayRunner:
 
     def serve_stdio(self) -> None:
         """Serve one client until it disconnects."""
-        asyncio.run(self._server.serve_stdio(self._gateway, read_setup=self.read_setup))
+        asyncio.run(
+            self._server.serve_stdio(
+                self._gateway, read_setup=self.read_setup, telemetry=self._telemetry
+            )
+        )
 
     def serve_http(self, host: str, port: int) -> None:
         """Print how to connect, and serve clients until stopped."""
@@ -191,5 +197,10 @@ class GatewayRunner:
         sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
         with suppress(KeyboardInterrupt):
             asyncio.run(
-                self._server.serve_http(self._gateway, listener, read_setup=self.read_setup)
+                self._server.serve_http(
+                    self._gateway,
+                    listener,
+                    read_setup=self.read_setup,
+                    telemetry=self._telemetry,
+                )
             )

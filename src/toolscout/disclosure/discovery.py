@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
@@ -164,7 +166,14 @@ def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
 def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Event, ...]:
     names = tuple(t.name for t in found.tools)
     search = SearchEvent(
-        session=session.id, queries=found.queries, found=names, confidence=found.confidence
+        session=session.id,
+        queries=found.queries,
+        found=names,
+        confidence=found.confidence,
+        scores=found.scores,
+        near=found.near,
+        embedder=found.vectors[0].embedder if found.vectors else "",
+        vector=b"".join(v.values.astype(np.float16).tobytes() for v in found.vectors),
     )
     if not found.loaded:
         return (search,)

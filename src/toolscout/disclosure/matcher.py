@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Protocol
 
-from ..catalog.names import normalise_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
-from ..search.hit import Results
+from ..search.hit import QueryVector, Results
 from ..search.query import parse
 from .scope import Scope
 
@@ -51,6 +50,7 @@ class ToolMatches:
     confidence: float = 1.0
     is_fuzzy: bool = False
     is_named: bool = False
+    vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,6 +93,7 @@ class HybridMatcher:
             notes=results.notes,
             confidence=results.confidence,
             is_named=bool(selected),
+            vectors=results.vectors,
         )
 
 

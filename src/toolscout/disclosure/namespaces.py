@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..catalog.names import wire_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, wire_name
 from .surface import Mechanism
 
 # Anthropic documents 10,000 deferred tools as the limit of its tool search.

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..catalog.names import normalise_name
 from ..catalog.schema import Schema
-from ..catalog.tool import Annotations, Tool
+from ..catalog.tool import Annotations, Tool, normalise_name
 from .matcher import LoadRule, Matcher, load_nothing
 from .prompts import PromptRenderer, no_prompt
 from .reply import DefinitionRenderer, ErrorRenderer, ReplyRenderer, describe_full, plain_error

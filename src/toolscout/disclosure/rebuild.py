@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import cast
 
 from ..catalog.catalog import Catalog
-from ..catalog.names import wire_name
+from ..catalog.tool import wire_name
 from .designs.cortex import LOADED_HEADING
 from .discovery import LIST_FULL_HEADING, role_of
 from .history import ToolExchange, as_list, as_mapping, tool_exchanges

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..catalog.names import digest
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, digest
 from .providers.dialect import fit_schema
 from .providers.provider import Definition, Provider
 from .providers.strict import tighten_schema

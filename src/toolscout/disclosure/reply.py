@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..catalog.names import wire_name
 from ..catalog.result import Content, Result
-from ..catalog.sanitization import compact_json
-from ..catalog.tool import Tool
-from ..catalog.tool_text import first_sentence, outline
+from ..catalog.sanitization import compact_json, first_sentence
+from ..catalog.tool import Tool, wire_name
+from ..catalog.tool_text import outline
 from ..errors import ToolscoutError
+from ..search.hit import QueryVector
 from .matcher import MIN_CONFIDENCE
 from .scope import Scope
 from .surface import Surface
@@ -36,6 +36,7 @@ class ToolSearchResult:
     before. `missing` were requested by name and do not exist; `unmatched` are the queries of
     several that found nothing; `overflow` has no room in the provider's list; `after` is the
     scope once tools are loaded; `news` says what changed in the catalog since the last report.
+    `scores` are those of `tools`, and `vectors` what the queries were encoded as.
     """
 
     queries: tuple[str, ...]
@@ -54,6 +55,8 @@ class ToolSearchResult:
     after: Scope | None = None
     hint: NoMatchHint = NoMatchHint()
     news: str = ""
+    scores: tuple[float, ...] = ()
+    vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def query(self) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from ..catalog.catalog import Catalog
-from ..catalog.names import wire_name
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..errors import NotLoaded, SourceError, UnknownTool
@@ -20,11 +18,6 @@ from .snapshot import read_snapshot
 UNKNOWN_TOOL_PREFIX = "There is no tool "
 """The start of every answer about an unknown tool name."""
 
-# A wire name that differs from the catalog name is 55 safe characters at most, an underscore and
-# eight hex digits: 64 characters, the limit of most providers (catalog/names.py).
-_HASH_SUFFIX = re.compile(r"_[0-9a-f]{8}\Z")
-_WIRE_NAME = re.compile(r"[A-Za-z0-9_-]{1,55}_[0-9a-f]{8}(?![A-Za-z0-9_-])")
-
 
 def resolve_name(
     name: str, scope: Scope, *, aliases: tuple[tuple[str, str], ...] = ()
@@ -37,7 +30,7 @@ def resolve_name(
     exact = scope.get(name)
     if exact is not None:
         return (exact,)
-    sent = _tools_by_wire_name(name, scope)
+    sent = scope.tools_by_wire_name(name)
     if sent:
         return sent
     before = _previous_tool(name, scope)
@@ -46,16 +39,6 @@ def resolve_name(
         return found
     alias_target = dict(aliases).get(name)
     return resolve_name(alias_target, scope) if alias_target is not None else ()
-
-
-def replace_wire_names(text: str, scope: Scope) -> str:
-    """Replace wire names in a text by the catalog names they stand for."""
-
-    def real_name(match: re.Match[str]) -> str:
-        found = _tools_by_wire_name(match.group(), scope)
-        return found[0].name if found else match.group()
-
-    return _WIRE_NAME.sub(real_name, text)
 
 
 def nearest_names(name: str, scope: Scope, engine: Engine, *, limit: int = 5) -> tuple[str, ...]:
@@ -70,13 +53,6 @@ def unknown_tool_message(profile: Profile, name: str, scope: Scope, engine: Engi
     is_whole = scope.is_small and profile.surface != "dispatch"
     look = " Look for others with a search." if profile.tool_for("search") and not is_whole else ""
     return f"{UNKNOWN_TOOL_PREFIX}{name[:100]!r}.{_nearest_names_hint(name, scope, engine)}{look}"
-
-
-def _tools_by_wire_name(name: str, scope: Scope) -> tuple[Tool, ...]:
-    # The pattern is checked first, because hashing every name of the catalog is slow.
-    if not _HASH_SUFFIX.search(name):
-        return ()
-    return tuple(t for t in scope.tools if wire_name(t.name) == name)
 
 
 def _previous_tool(name: str, scope: Scope) -> Tool | None:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ..catalog.names import normalise_name
 from ..catalog.sanitization import clean_line
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from ..tokens import TokenCounter
 
 _GROUP_CHARS = 60

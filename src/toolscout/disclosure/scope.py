@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Literal
 
 from ..catalog.catalog import Catalog
-from ..catalog.tool import Tool
+from ..catalog.tool import CHANGED_WIRE_NAME, Tool, wire_name
 from ..search.engine import Allow
-from ..tokens import TokenCounter, count_json, default_counter
+from ..tokens import count_json, default_counter
 from .session_state import SessionState
 from .snapshot import read_snapshot
 
@@ -208,6 +208,12 @@ class Scope:
         tool = self.catalog.get(name)
         return tool if tool is not None and is_allowed(tool, self.allow) else None
 
+    def tools_by_wire_name(self, name: str) -> tuple[Tool, ...]:
+        """The allowed tools that a provider knows by this name, if it differs from their own."""
+        # The form is checked first, because hashing every name of the catalog is slow.
+        tools = self.tools if CHANGED_WIRE_NAME.fullmatch(name) else ()
+        return tuple(t for t in tools if wire_name(t.name) == name)
+
     def is_loaded(self, name: str) -> bool:
         """Whether this conversation has loaded a tool of this name, in the catalog or not."""
         return name in self._session_loads
@@ -237,13 +243,12 @@ def is_small_catalog(policy: Policy, catalog: Catalog, allow: Allow | None) -> b
             # Stop early: a catalog of 100,000 tools is large after the first few.
             if len(allowed) >= policy.threshold:
                 return False
-    return policy.is_small(
-        len(allowed), lambda: count_definition_tokens(allowed, counter=default_counter())
-    )
+    return policy.is_small(len(allowed), lambda: _count_tokens(allowed))
 
 
-def count_definition_tokens(tools: Iterable[Tool], *, counter: TokenCounter) -> int:
+def _count_tokens(tools: Iterable[Tool]) -> int:
     """The tokens of complete definitions, written as plain JSON."""
+    counter = default_counter()
     return sum(
         counter.count(f"{t.name}{t.description}") + count_json(t.parameters.value, by=counter)
         for t in tools

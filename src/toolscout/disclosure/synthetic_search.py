@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..catalog.names import digest
 from ..catalog.sanitization import compact_json
+from ..catalog.tool import digest
 from .history import tool_exchanges
 
 CLOSING_TEXT = "These tools are loaded."

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
-from ..catalog.tool import Tool
+from ..catalog.tool import CHANGED_WIRE_NAME, Tool
 from ..errors import QueryError
 from ..search.engine import Engine
 from . import roster
 from .matcher import MIN_CONFIDENCE, SearchDomain, ToolMatches
 from .profile import Profile
 from .reply import NoMatchHint, ToolSearchResult
-from .resolution import replace_wire_names
 from .scope import Scope
 from .search_arguments import SearchArguments
 from .session_state import SessionState
@@ -63,6 +63,8 @@ def find_tools(
         overflow=overflow_names(profile, replace(scope, session=session)),
         after=replace(scope, session=session),
         hint=NoMatchHint() if tools else _build_hint(profile, arguments, scope),
+        scores=_best_scores(tools, answers),
+        vectors=tuple(vector for a in answers for vector in a.vectors),
     )
     return _add_catalog_news(profile, found, scope, session)
 
@@ -127,9 +129,19 @@ def _match_queries(
         # Several queries share one limit, but each keeps a second hit to choose from.
         limit = max(2, limit // len(queries))
     # Models copy names from their tool list, where they are wire names.
-    queries = [replace_wire_names(q, scope) for q in queries]
+    queries = [_replace_wire_names(q, scope) for q in queries]
     answers = [profile.matcher.match(q, domain, limit=limit) for q in queries]
     return [_add_related(profile, a, scope, limit=limit) for a in answers]
+
+
+def _replace_wire_names(text: str, scope: Scope) -> str:
+    """Replace wire names in a text by the catalog names they stand for."""
+
+    def real_name(match: re.Match[str]) -> str:
+        found = scope.tools_by_wire_name(match.group())
+        return found[0].name if found else match.group()
+
+    return CHANGED_WIRE_NAME.sub(real_name, text)
 
 
 def _match_empty_query(profile: Profile, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
@@ -172,6 +184,15 @@ def _interleave(answers: Sequence[ToolMatches]) -> tuple[Tool, ...]:
         *(a.tools for a in sorted(answers, key=lambda a: a.confidence < MIN_CONFIDENCE))
     )
     return tuple({t.name: t for row in rounds for t in row if t is not None}.values())
+
+
+def _best_scores(tools: Sequence[Tool], answers: Sequence[ToolMatches]) -> tuple[float, ...]:
+    """The best score of each tool in any of the answers."""
+    best: dict[str, float] = {}
+    for answer in answers:
+        for tool, score in zip(answer.tools, answer.scores, strict=True):
+            best[tool.name] = max(score, best.get(tool.name, score))
+    return tuple(best.get(tool.name, 0.0) for tool in tools)
 
 
 def _queries_without_match(

@@ -13,8 +13,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
 from ..errors import QueryError, SourceError
 from ..search.query import parse
-from ..sources.json_rows import read_json_document, read_json_lines, starts_with_json
-from ..sources.rows import Row
+from ..sources.json_rows import Row, read_json_document, read_json_lines, starts_with_json
 
 
 @dataclass(frozen=True, slots=True)

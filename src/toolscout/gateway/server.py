@@ -13,11 +13,13 @@ import uvicorn
 from fastmcp.server.server import FastMCP
 
 from ..errors import ConfigError
+from ..telemetry.otel import OpenTelemetry
 from .client.auth import build_auth_provider, check_exposure, is_loopback
 from .client.event_store import RETRY_MS, MemoryEventStore
 from .client.passthrough import Passthrough
 from .client.provider import InstructionsMiddleware, ViewProvider
 from .client.stdio import end_stdin_on_signals
+from .client.tracing import TracingMiddleware
 from .fastmcp_compat import GatewayServer, shorten_process_stop
 from .gateway import Gateway
 from .operations.health import add_routes
@@ -31,9 +33,16 @@ _GRACEFUL_SHUTDOWN_SECONDS = 2
 
 
 def build_server(
-    gateway: Gateway, *, read_setup: Callable[[], Setup] | None = None
+    gateway: Gateway,
+    *,
+    read_setup: Callable[[], Setup] | None = None,
+    telemetry: OpenTelemetry | None = None,
 ) -> FastMCP[Any]:
-    """An MCP server that starts and stops the gateway; `read_setup` rereads its configuration."""
+    """An MCP server that starts and stops the gateway.
+
+    `read_setup` rereads its configuration. `telemetry` traces the requests of clients, and is
+    closed with the gateway; give it to the gateway as its sink too.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[None]:
@@ -48,6 +57,9 @@ def build_server(
                 await asyncio.gather(watcher, return_exceptions=True)
             with shorten_process_stop():
                 await gateway.close()
+            # Here and not after the server: uvicorn repeats a SIGTERM, which ends the process.
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.close)
 
     # Tokens are looked up on every request, so an edit of them takes effect at once.
     auth = build_auth_provider(
@@ -57,25 +69,33 @@ def build_server(
         "toolscout",
         version=version("toolscout"),
         lifespan=lifespan,
-        providers=[ViewProvider(gateway)],
-        middleware=[InstructionsMiddleware(gateway)],
+        providers=[ViewProvider(gateway.clients)],
+        # The first is the outermost.
+        middleware=[
+            *([TracingMiddleware(telemetry)] if telemetry else []),
+            InstructionsMiddleware(gateway.clients),
+        ],
         auth=auth,
         # Schemas are passed on as their servers wrote them, `$ref` included.
         dereference_schemas=False,
     )
     add_routes(app, gateway)
-    gateway.notifier.register(app)
+    gateway.clients.notifier.register(app)
     if gateway.setup.shows_everything:
         Passthrough(gateway, app).register()
     return app
 
 
-async def serve_stdio(gateway: Gateway, *, read_setup: Callable[[], Setup] | None = None) -> None:
+async def serve_stdio(
+    gateway: Gateway,
+    *,
+    read_setup: Callable[[], Setup] | None = None,
+    telemetry: OpenTelemetry | None = None,
+) -> None:
     """Serve one client over stdin and stdout, until it disconnects or a signal arrives."""
     with end_stdin_on_signals():
-        await build_server(gateway, read_setup=read_setup).run_stdio_async(
-            show_banner=False, log_level="WARNING"
-        )
+        server = build_server(gateway, read_setup=read_setup, telemetry=telemetry)
+        await server.run_stdio_async(show_banner=False, log_level="WARNING")
 
 
 async def serve_http(
@@ -83,6 +103,7 @@ async def serve_http(
     listener: socket.socket,
     *,
     read_setup: Callable[[], Setup] | None = None,
+    telemetry: OpenTelemetry | None = None,
 ) -> None:
     """Serve many clients over Streamable HTTP on a bound socket, until stopped."""
     options = gateway.setup.options
@@ -93,7 +114,8 @@ async def serve_http(
     hosts = list(options.allowed_hosts) or ([host] if is_loopback(host) else ["*"])
     with listener:
         check_exposure(host, gateway.setup.settings.auth)
-        app = build_server(gateway, read_setup=read_setup).http_app(
+        server = build_server(gateway, read_setup=read_setup, telemetry=telemetry)
+        app = server.http_app(
             path=PATH,
             event_store=MemoryEventStore(),
             retry_interval=RETRY_MS,

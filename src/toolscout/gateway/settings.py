@@ -1,4 +1,4 @@
-"""The tables `[gateway]`, `[auth]`, `[policies]` and `[openapi]` of a gateway's configuration."""
+"""The tables of a gateway's configuration besides its servers."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ..config import TABLE
 from ..errors import ConfigError
 from ..sources.mcp.config import expand_variables
 from ..sources.mcp.server_config import ConfigDocument
+from ..telemetry.otlp_settings import TelemetrySettings
 
 # Shorter tokens can be guessed.
 MIN_TOKEN_LENGTH = 16
@@ -147,13 +148,15 @@ class GatewaySettings(_SettingsTable):
     auth: Auth = Auth()
     policies: Mapping[str, AccessPolicy] = Field(default_factory=dict[str, AccessPolicy])
     openapi: Mapping[str, APISpec] = Field(default_factory=dict[str, APISpec])
+    telemetry: TelemetrySettings = TelemetrySettings()
 
 
-_TABLES: Mapping[str, type[_SettingsTable]] = {
+_TABLES: Mapping[str, type[BaseModel]] = {
     "gateway": GatewayOptions,
     "auth": Auth,
     "policies": AccessPolicy,
     "openapi": APISpec,
+    "telemetry": TelemetrySettings,
 }
 
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, cast
 
-from ..catalog.names import digest, normalise_name
 from ..catalog.problem import Problem
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, digest, normalise_name
 from ..tokens import TokenCounter, default_counter
 
 RuleKind = Literal["server", "category", "tool"]

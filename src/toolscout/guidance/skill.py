@@ -10,10 +10,9 @@ from typing import Any, cast
 
 import yaml
 
-from ..catalog.names import normalise_name
 from ..catalog.problem import Problem
 from ..catalog.sanitization import clean, clean_line
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from .text_files import MAX_BYTES, TextFileError, read_text
 
 MANIFEST = "SKILL.md"

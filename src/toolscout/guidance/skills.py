@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..catalog.catalog import Catalog
-from ..catalog.names import normalise_name
 from ..catalog.problem import Problem
 from ..catalog.result import Result
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Engine
 from ..search.hit import Hit, Results
 from ..tokens import TokenCounter, default_counter

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, cast
 
-from ..catalog.names import normalise_name
 from ..catalog.schema import Schema
-from ..catalog.tool import Extraction, Tool
+from ..catalog.tool import Extraction, Tool, normalise_name
 
 # In order of preference: the first field that exists is used.
 _IDS = ("id", "uuid", "uid", "guid", "key", "slug", "sha", "number")

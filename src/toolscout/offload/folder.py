@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from ..catalog.names import digest
+from ..catalog.tool import digest
 from .limits import OffloadLimits
 
 _PREFIX = "tool_"

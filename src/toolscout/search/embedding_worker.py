@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -15,131 +13,15 @@ import numpy as np
 from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .arrays import Floats
-from .embedders.cache import VectorCache, vector_key
-from .embedders.embedder import Embedder, encode_texts, normalize_rows
-from .fields import TextRecipe, embedding_input, embedding_texts
+from .embedders.cache import VectorCache, embed_tools, embed_words
+from .embedders.embedder import Embedder
+from .fields import TextRecipe, embedding_texts
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of tools and words that have vectors, and the number of all of them."""
 
 RETRY_SECONDS = 30.0
 """The shortest time between a failure and the next attempt in the background."""
-
-_BATCH = 32
-_WORD_BATCH = 128  # words are far shorter than the texts of a tool
-# Halving a failed batch down to one bad tool takes six attempts that may all fail. If the tool
-# after it fails as well, the embedder itself is the problem.
-_MAX_FAILURES_IN_A_ROW = _BATCH.bit_length() + 1
-
-
-@dataclass(frozen=True, slots=True)
-class VectorBatch:
-    """Some tools and their vectors; new vectors come with their cache `keys`."""
-
-    tools: Sequence[Tool]
-    vectors: Floats
-    keys: Sequence[bytes] = ()
-
-
-def embed_tools(
-    tools: Sequence[Tool],
-    embedder: Embedder,
-    cache: VectorCache | None,
-    *,
-    text_recipe: TextRecipe = embedding_texts,
-) -> Iterator[VectorBatch]:
-    """Vectors in batches as they become available, cached ones first."""
-    keys = [_cache_key(embedder, t, text_recipe) for t in tools]
-    known = _drop_odd_lengths(cache.get(keys)) if cache is not None else {}
-    ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
-    if ready:
-        yield VectorBatch([t for t, _ in ready], _stack_rows([v for _, v in ready]))
-    rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
-    yield from _encode_in_batches(rest, embedder, text_recipe)
-
-
-def embed_words(
-    words: Sequence[str], embedder: Embedder, cache: VectorCache | None
-) -> Iterator[tuple[Sequence[str], Floats]]:
-    """Words and their vectors in batches, cached ones first; new ones are added to the cache."""
-    keys = {word: vector_key(embedder.id, ((word, 1.0),)) for word in words}
-    known = _drop_odd_lengths(cache.get(tuple(keys.values()))) if cache is not None else {}
-    if ready := [word for word in keys if keys[word] in known]:
-        yield ready, _stack_rows([known[keys[word]] for word in ready])
-    rest = [word for word in keys if keys[word] not in known]
-    for start in range(0, len(rest), _WORD_BATCH):
-        batch = rest[start : start + _WORD_BATCH]
-        vectors = _round_to_half(normalize_rows(encode_texts(embedder, batch)))
-        if cache is not None:
-            cache.put((keys[word], row) for word, row in zip(batch, vectors, strict=True))
-        yield batch, vectors
-
-
-def _cache_key(embedder: Embedder, tool: Tool, text_recipe: TextRecipe) -> bytes:
-    """The cache key of a tool's vector."""
-    # For the default recipe its input is hashed instead of its texts. That identifies the vector as
-    # well, and building the texts of a large catalog would slow down every start.
-    if text_recipe is embedding_texts:
-        return vector_key(embedder.id, ((embedding_input(tool), 1.0),))
-    return vector_key(embedder.id, text_recipe(tool))
-
-
-def _encode_in_batches(
-    rest: Sequence[tuple[Tool, bytes]], embedder: Embedder, text_recipe: TextRecipe
-) -> Iterator[VectorBatch]:
-    """New vectors; a batch that fails is halved, so that one bad tool does not cost the others.
-
-    The last error is raised at the end, or at once if the embedder says that it is down or if
-    single tools keep failing.
-    """
-    work = deque(rest[start : start + _BATCH] for start in range(0, len(rest), _BATCH))
-    failure: EmbedderError | None = None
-    failures = 0
-    while work and failures < _MAX_FAILURES_IN_A_ROW and not (failure and failure.is_transient):
-        batch = work.popleft()
-        tools, keys = zip(*batch, strict=True)
-        try:
-            vectors = encode_tools(tools, embedder, text_recipe=text_recipe)
-        except EmbedderError as error:
-            failure, failures = error, failures + 1
-            middle = len(batch) // 2
-            # extendleft reverses: the first half is tried first.
-            work.extendleft([batch[middle:], batch[:middle]] if middle else [])
-        else:
-            failures = 0
-            yield VectorBatch(tools, vectors, keys)
-    if failure is not None:
-        raise failure
-
-
-def encode_tools(
-    tools: Sequence[Tool], embedder: Embedder, *, text_recipe: TextRecipe = embedding_texts
-) -> Floats:
-    """One unit vector per tool: the weighted mean of the vectors of its texts."""
-    recipes = [text_recipe(t) for t in tools]
-    flat = list(dict.fromkeys(text for recipe in recipes for text, _ in recipe))
-    rows = dict(zip(flat, encode_texts(embedder, flat), strict=True))
-    sums = np.stack([sum(np.float32(w) * rows[t] for t, w in recipe) for recipe in recipes])
-    return _round_to_half(normalize_rows(sums))
-
-
-def _round_to_half(vectors: Floats) -> Floats:
-    """Round to half precision, as the cache stores it: cold and warm starts use equal vectors."""
-    return vectors.astype(np.float16).astype(np.float32)
-
-
-def _stack_rows(vectors: Sequence[Floats]) -> Floats:
-    """Vectors of one length as a matrix; for thousands of them faster than np.stack."""
-    return np.concatenate(vectors).reshape(len(vectors), -1)
-
-
-def _drop_odd_lengths(known: dict[bytes, Floats]) -> dict[bytes, Floats]:
-    """The vectors of the most common length; a cache with several lengths has wrong entries."""
-    lengths = Counter(len(v) for v in known.values())
-    if len(lengths) <= 1:
-        return known
-    usual = max(lengths, key=lambda length: (lengths[length], length))
-    return {k: v for k, v in known.items() if len(v) == usual}
 
 
 class VectorSink(Protocol):

@@ -18,9 +18,9 @@ from .embedding_worker import RETRY_SECONDS, EmbeddingWorker, ProgressCallback
 from .fields import TextRecipe, embedding_texts
 from .fusion import zscore
 from .glossary import Glossary, common_words
-from .hit import Results
+from .hit import Results, merge_results
 from .index import Index
-from .pipeline import Pipeline, merge_results, run_query
+from .pipeline import Pipeline, run_query
 from .preprocessing import QueryPreprocessor, prepare_query
 from .query import Mode, parse_all
 from .rankers.bm25f import BM25F
@@ -184,7 +184,7 @@ class Engine:
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
         each = [run_query(self._pipeline, index, q, mask, limit=limit) for q in queries]
-        found = merge_results(each, limit=limit)
+        found = each[0] if len(each) == 1 else merge_results(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
             hits=found.hits,
@@ -195,6 +195,7 @@ class Engine:
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
+            vectors=found.vectors,
         )
 
     def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:

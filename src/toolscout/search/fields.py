@@ -10,7 +10,8 @@ import numpy as np
 from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
 from .analyzer import split_identifiers, tokenize
-from .postings import DocumentTerms, Vocabulary
+from .lexicon import Vocabulary
+from .postings import DocumentTerms
 
 # The fields of BM25F: a weight, and a reference length in terms, for each. A field's number is also
 # its bit in a posting, so there can be at most eight. The lengths are fixed and not averages over

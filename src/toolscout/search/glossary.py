@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +19,6 @@ from .vectors import one_thread
 _MAX_WORDS = 3_000
 _MAX_TOOLS = 2_000
 _MAX_DESCRIPTION_CHARS = 2_000
-# Unicode normalisation of unusual combining marks takes quadratic time.
-_MAX_QUERY_CHARS = 1_000
 _MIN_WORD_CHARS = 3
 # Hubness: the mean similarity to the nearest 25 of the 1,000 most common words.
 _HUBNESS_SAMPLE = 1_000
@@ -32,9 +29,8 @@ _TRANSLATION_MARGIN = 0.08
 # The glossary is built again when the vocabulary has grown by five percent.
 _REBUILD_GROWTH = 1.05
 
-_WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
-# Stand-ins for words in scripts without spaces: runs of Han, Katakana or Hangul.
-_RUNS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+|[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}")
+WORD = re.compile(rf"[^\W\d_](?:[^\W\d_]|[{MARKS}])*")
+"""A word of letters alone, in any script."""
 
 Translations = Mapping[str, float]
 """The catalog's terms that a word may mean, each with its share."""
@@ -97,7 +93,7 @@ def common_words(tools: Collection[Tool]) -> dict[str, str]:
     step = -(-len(tools) // _MAX_TOOLS)
     for tool in list(tools)[:: step or 1]:
         texts = (tool.name, tool.title, tool.description[:_MAX_DESCRIPTION_CHARS], *tool.phrases)
-        counts.update(_WORD.findall(" ".join(texts)))
+        counts.update(WORD.findall(" ".join(texts)))
     forms: dict[str, Counter[str]] = {}
     for written, count in counts.items():
         words = split_identifiers(written).casefold().split()
@@ -110,21 +106,3 @@ def common_words(tools: Collection[Tool]) -> dict[str, str]:
                     forms.setdefault(term, Counter())[form] += count
     ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MAX_WORDS]
     return {term: min(forms[term], key=lambda w: (-forms[term][w], w)) for term in ordered}
-
-
-def split_words(text: str) -> Iterator[str]:
-    """The words at the beginning of a text, with accents; runs of characters without spaces."""
-    # Accents stay, unlike in the index: the encoder knows the words as people write them.
-    start = text[:_MAX_QUERY_CHARS]
-    for word in _WORD.findall(unicodedata.normalize("NFKC", start).casefold()):
-        yield from _split_runs(word) if needs_bigrams(word) else (word,)
-
-
-def _split_runs(text: str) -> Iterable[str]:
-    # Most Chinese words have two characters: longer runs of Han are also looked up as pairs.
-    for run in _RUNS.findall(text):
-        is_han = run[0] > "\u33ff" and run[0] < "\uac00"
-        if not is_han or len(run) <= _MIN_WORD_CHARS:
-            yield run
-        if is_han and len(run) >= _MIN_WORD_CHARS:
-            yield from (run[i : i + 2] for i in range(len(run) - 1))

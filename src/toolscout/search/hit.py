@@ -1,12 +1,18 @@
-"""Search results: hits with their reasons, and the confidence in the whole."""
+"""Search results: hits with their reasons, the confidence in the whole, and results merged."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from ..catalog.tool import Tool
+from .arrays import Floats
+from .query import MAX_QUERIES
+
+MAX_NEAR = 8
+"""The most names that are listed after the hits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,25 @@ class Evidence(NamedTuple):
     tools: int = 1
 
 
+class QueryVector(NamedTuple):
+    """A whole query as a unit vector, and the id of the embedder that made it."""
+
+    embedder: str
+    values: Floats
+
+
+class QueryHits(NamedTuple):
+    """The results of one query, with the fields that `Results` has."""
+
+    hits: tuple[Hit, ...] = ()
+    confidence: float = 0.0
+    near: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    evidence: Evidence | None = None
+    is_selection: bool = False
+    vectors: tuple[QueryVector, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Results:
     """The results of one search.
@@ -76,7 +101,7 @@ class Results:
     `near` lists the names that come after the hits. `notes` are for the reader, for example about a
     corrected typo or vectors that are not ready. `evidence` is the basis of the confidence. If a
     query selects tools by name, `is_selection` is true and `hits` has all of them, whatever the
-    limit.
+    limit. `vectors` are what the queries were encoded as, by the first embedder that was used.
     """
 
     query: str
@@ -88,8 +113,38 @@ class Results:
     took_ms: float = 0.0
     evidence: Evidence | None = None
     is_selection: bool = False
+    vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the hits, best first."""
         return tuple(h.name for h in self.hits)
+
+
+def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
+    """Interleave the results of several queries, so that each has its best hit near the top.
+
+    Tools that were selected by name are all kept, whatever the limit.
+    """
+    hits: dict[str, Hit] = {}
+    for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
+        if hit is not None:
+            hits.setdefault(hit.name, hit)
+    room = max(limit, len(found))  # at least one hit per query
+    selected = {hit.name for r in found if r.is_selection for hit in r.hits}
+    kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
+    shown = {h.name for h in kept}
+    following = chain(hits, *(r.near for r in found))
+    near = dict.fromkeys(n for n in following if n not in shown)
+    notes = dict.fromkeys(n for r in found for n in r.notes)
+    if len(found) == MAX_QUERIES:
+        notes[f"At most {MAX_QUERIES} queries are read at once."] = None
+    return QueryHits(
+        hits=kept,
+        is_selection=bool(found) and all(r.is_selection for r in found),
+        # The weakest query decides: the answer is complete only if every query has its tool.
+        confidence=min((r.confidence for r in found), default=0.0),
+        near=tuple(near)[:MAX_NEAR],
+        notes=tuple(notes),
+        vectors=tuple(vector for r in found for vector in r.vectors),
+    )

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..catalog.names import normalise_name, qualify_name
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name, qualify_name
 from .arrays import Floats, Ints, Mask
 from .embedders.embedder import dimension_error
 from .fields import weigh_terms
 from .glossary import Glossary
-from .lexicon import Lexicon, RemovedTermStats, Term
-from .postings import Segment, Vocabulary, build_segment, compact_segments, merge_small_segments
+from .lexicon import Lexicon, RemovedTermStats, Term, Vocabulary
+from .postings import Segment, build_segment, compact_segments, merge_small_segments
 from .vectors import Vectors
 
 # Removed tools keep their slots until a third as many of them as of live ones has piled up; small

@@ -1,17 +1,18 @@
-"""Term lookup in one snapshot: postings, idf and score statistics, for all tools or a caller's."""
+"""The vocabulary, and term lookup in one snapshot: postings, idf and score statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import log
 from typing import NamedTuple
 
 import numpy as np
 
+from .analyzer import terms_of_words
 from .arrays import Floats, Ints, Mask
-from .kernel import PostingList
-from .postings import Segment, SegmentPostings, Vocabulary
+from .postings import PostingList, Segment, SegmentPostings
 
 # Caches for this many allow masks; beyond it all are dropped, so memory stays bounded.
 _MAX_VISIBLE_TERMS = 64
@@ -20,6 +21,67 @@ _MIN_POSTINGS_TO_NARROW = 64
 
 RemovedTermStats = Mapping[int, tuple[int, float, float]]
 """By term, what removed tools contributed: document count, sum of weights, sum of squares."""
+
+
+class Vocabulary:
+    """Terms and their numbers, and the words (as written) that they come from.
+
+    It only grows, so all snapshots share it. `has_removals` is set once a tool has been removed:
+    from then on it may contain words that no tool has.
+    """
+
+    __slots__ = ("_word_numbers", "has_removals", "numbers", "terms", "words")
+
+    def __init__(self) -> None:
+        self.terms: list[str] = []
+        self.words: list[str] = []
+        self.has_removals = False
+        numbers = _TermNumbers(self.terms)
+        self.numbers: Mapping[str, int] = numbers
+        """Numbers by term. Use `in` or `get`: subscripting adds an unknown term."""
+        self._word_numbers = _WordTermNumbers(self.words, numbers)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def add_words(self, words: Iterable[str]) -> list[int]:
+        """Add words as written, known or not, and return the numbers of their terms."""
+        return list(chain.from_iterable(map(self._word_numbers.__getitem__, words)))
+
+
+# `__missing__` runs only for new entries; for the others a lookup is a plain dictionary access
+# without any Python code. Indexing does millions of them.
+class _TermNumbers(dict[str, int]):
+    """Gives a term the next number when it is first looked up."""
+
+    __slots__ = ("_terms",)
+
+    def __init__(self, terms: list[str]) -> None:
+        super().__init__()
+        self._terms = terms
+
+    def __missing__(self, term: str) -> int:
+        number = len(self._terms)
+        self._terms.append(term)
+        self[term] = number
+        return number
+
+
+class _WordTermNumbers(dict[str, tuple[int, ...]]):
+    """The term numbers of a word, computed when it is first looked up."""
+
+    __slots__ = ("_numbers", "_words")
+
+    def __init__(self, words: list[str], numbers: _TermNumbers) -> None:
+        super().__init__()
+        self._words = words
+        self._numbers = numbers
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        found = tuple(map(self._numbers.__getitem__, terms_of_words((word,))))
+        self._words.append(word)
+        self[word] = found
+        return found
 
 
 class Term(NamedTuple):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, zip_longest
-from typing import NamedTuple
+from itertools import islice
 
 import numpy as np
 
@@ -14,10 +13,11 @@ from ..errors import EmbedderError
 from .analyzer import needs_bigrams
 from .arrays import Mask
 from .fusion import confidence, gather_evidence, has_words, is_exact_name
-from .hit import Evidence, Hit, Reason
+from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
 from .preprocessing import QueryPreprocessor, prepare_query, split_clauses
-from .query import MAX_NAMES, MAX_QUERIES, Query
+from .query import MAX_NAMES, Query
+from .rankers.dense import DenseRanking
 from .rankers.regex import Regex
 from .ranking import (
     MAX_NAME_CHARS,
@@ -31,7 +31,6 @@ from .ranking import (
 from .spelling_index import SpellingIndex
 from .typos import correct_typos, unknown_terms
 
-_MAX_NEAR = 8
 # Each ranker proposes this many candidates, so that a tool which only one ranker likes a little can
 # still win with the sum of all scores.
 _MIN_CANDIDATES = 100
@@ -49,17 +48,6 @@ class Pipeline:
     spellings: SpellingIndex
     prepare: QueryPreprocessor = prepare_query
     corrects_typos: bool = True
-
-
-class QueryHits(NamedTuple):
-    """The results of one query, with the fields that `Results` has."""
-
-    hits: tuple[Hit, ...] = ()
-    confidence: float = 0.0
-    near: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    evidence: Evidence | None = None
-    is_selection: bool = False
 
 
 def run_query(
@@ -111,36 +99,6 @@ def _search_words(
     return _rank_and_fuse(pipeline, request, notes=notes)
 
 
-def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
-    """Interleave the results of several queries, so that each has its best hit near the top.
-
-    Tools that were selected by name are all kept, whatever the limit.
-    """
-    if len(found) == 1:
-        return found[0]
-    hits: dict[str, Hit] = {}
-    for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
-        if hit is not None:
-            hits.setdefault(hit.name, hit)
-    room = max(limit, len(found))  # at least one hit per query
-    selected = {hit.name for r in found if r.is_selection for hit in r.hits}
-    kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
-    shown = {h.name for h in kept}
-    following = chain(hits, *(r.near for r in found))
-    near = dict.fromkeys(n for n in following if n not in shown)
-    notes = dict.fromkeys(n for r in found for n in r.notes)
-    if len(found) == MAX_QUERIES:
-        notes[f"At most {MAX_QUERIES} queries are read at once."] = None
-    return QueryHits(
-        hits=kept,
-        is_selection=bool(found) and all(r.is_selection for r in found),
-        # The weakest query decides: the answer is complete only if every query has its tool.
-        confidence=min((r.confidence for r in found), default=0.0),
-        near=tuple(near)[:_MAX_NEAR],
-        notes=tuple(notes),
-    )
-
-
 def _is_visible_term(index: Index, mask: Mask, term: str) -> bool:
     """Whether a visible tool has a term."""
     return not unknown_terms(index, (term,), mask)
@@ -179,7 +137,14 @@ def _rank_and_fuse(
         near=_next_names(request, fused, hits),
         notes=notes,
         evidence=evidence,
+        vectors=query_vectors(rankings),
     )
+
+
+def query_vectors(rankings: Sequence[Ranking]) -> tuple[QueryVector, ...]:
+    """The whole query as a vector, from the first ranking that has one."""
+    found = (ranking.query_vector for ranking in rankings if isinstance(ranking, DenseRanking))
+    return tuple(islice(found, 1))
 
 
 def _drop_forbidden(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
@@ -233,13 +198,13 @@ def _next_names(
 ) -> tuple[str, ...]:
     """The names after the hits: related tools first, then the next in order."""
     tools = request.index.shared.tools
-    places: list[int] = fused.slots[len(hits) : len(hits) + _MAX_NEAR].tolist()
+    places: list[int] = fused.slots[len(hits) : len(hits) + MAX_NEAR].tolist()
     following = [tools[slot].name for slot in places]
     related = [n for h in hits for n in h.tool.related if _visible_slot(request, n) is not None]
     if related:
         shown = {hit.tool.name for hit in hits}
         following = list(dict.fromkeys(n for n in related + following if n not in shown))
-    return tuple(following[:_MAX_NEAR])
+    return tuple(following[:MAX_NEAR])
 
 
 def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
@@ -282,5 +247,5 @@ def _list_tools(index: Index, mask: Mask, limit: int) -> QueryHits:
     """List the tools that pass the filters, by name: the answer to a query of filters only."""
     tools = sorted((index.tool(s) for s in np.flatnonzero(mask).tolist()), key=lambda t: t.name)
     hits = tuple(Hit(t, 0.0, _constant_reason("filter")) for t in tools[:limit])
-    near = tuple(t.name for t in tools[limit : limit + _MAX_NEAR])
+    near = tuple(t.name for t in tools[limit : limit + MAX_NEAR])
     return QueryHits(hits, confidence=float(bool(hits)), near=near)

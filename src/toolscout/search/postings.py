@@ -1,16 +1,22 @@
-"""The inverted index: immutable segments of postings in flat arrays, and the vocabulary."""
+"""The inverted index: immutable segments of postings in flat arrays, and posting lists of terms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Sequence
+from ctypes import addressof, c_char
 from dataclasses import dataclass
-from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from .analyzer import terms_of_words
 from .arrays import Bytes, Doubles, Floats, Ints, Mask
+
+# The layout of `PostingList` in loops.c: two pointers, an int64 and four doubles, as the C compiler
+# of this platform aligns them ("@").
+_PACKED = struct.Struct("@PPqdddd")
+_at: Callable[[npt.NDArray[Any]], c_char] = c_char.from_buffer  # pyright: ignore[reportAssignmentType] # arrays are buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,62 +165,39 @@ def _make_segment(
     )
 
 
-class Vocabulary:
-    """Terms and their numbers, and the words (as written) that they come from.
+class PostingList(NamedTuple):
+    """A term: the slots of the tools that have it, in ascending order, and its weight in each.
 
-    It only grows, so all snapshots share it. `has_removals` is set once a tool has been removed:
-    from then on it may contain words that no tool has.
+    `worth` multiplies the weights (idf, or less for a translated term). `idf` is the inverse
+    document frequency. `mean` and `variance` describe the term's score over the whole catalog.
+    `packed` holds all of it for the compiled code, with the memory addresses of the arrays.
     """
 
-    __slots__ = ("_word_numbers", "has_removals", "numbers", "terms", "words")
+    slots: Ints
+    weights: Floats
+    worth: float
+    idf: float
+    mean: float
+    variance: float
+    packed: bytes
 
-    def __init__(self) -> None:
-        self.terms: list[str] = []
-        self.words: list[str] = []
-        self.has_removals = False
-        numbers = _TermNumbers(self.terms)
-        self.numbers: Mapping[str, int] = numbers
-        """Numbers by term. Use `in` or `get`: subscripting adds an unknown term."""
-        self._word_numbers = _WordTermNumbers(self.words, numbers)
+    @classmethod
+    def of(
+        cls, slots: Ints, weights: Floats, worth: float, idf: float, mean: float, variance: float
+    ) -> PostingList:
+        """Build a posting list from non-empty, contiguous arrays that nobody changes afterwards."""
+        # Packed once here, so that a search only joins bytes. The tuple keeps the arrays alive, so
+        # the addresses stay valid as long as the posting list does.
+        numbers = worth, idf, mean, variance
+        packed = _PACKED.pack(address(slots), address(weights), len(slots), *numbers)
+        return cls(slots, weights, *numbers, packed)
 
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def add_words(self, words: Iterable[str]) -> list[int]:
-        """Add words as written, known or not, and return the numbers of their terms."""
-        return list(chain.from_iterable(map(self._word_numbers.__getitem__, words)))
-
-
-# `__missing__` runs only for new entries; for the others a lookup is a plain dictionary access
-# without any Python code. Indexing does millions of them.
-class _TermNumbers(dict[str, int]):
-    """Gives a term the next number when it is first looked up."""
-
-    __slots__ = ("_terms",)
-
-    def __init__(self, terms: list[str]) -> None:
-        super().__init__()
-        self._terms = terms
-
-    def __missing__(self, term: str) -> int:
-        number = len(self._terms)
-        self._terms.append(term)
-        self[term] = number
-        return number
+    @property
+    def gains(self) -> Floats:
+        """The score that the term adds to each of its slots."""
+        return self.weights * np.float32(self.worth)
 
 
-class _WordTermNumbers(dict[str, tuple[int, ...]]):
-    """The term numbers of a word, computed when it is first looked up."""
-
-    __slots__ = ("_numbers", "_words")
-
-    def __init__(self, words: list[str], numbers: _TermNumbers) -> None:
-        super().__init__()
-        self._words = words
-        self._numbers = numbers
-
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        found = tuple(map(self._numbers.__getitem__, terms_of_words((word,))))
-        self._words.append(word)
-        self[word] = found
-        return found
+def address(array: npt.NDArray[Any]) -> int:
+    """The memory address of a non-empty array; faster than `array.ctypes.data`."""
+    return addressof(_at(array))

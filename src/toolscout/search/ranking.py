@@ -9,9 +9,8 @@ from typing import NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
-from ..catalog.names import normalise_name
 from ..catalog.sanitization import NAME_CAP
-from ..catalog.tool import Tool
+from ..catalog.tool import Tool, normalise_name
 from .arrays import Floats, Ints, Mask
 from .hit import Reason
 from .index import Index

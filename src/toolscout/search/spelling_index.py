@@ -13,7 +13,7 @@ from rapidfuzz.distance import OSA
 
 from . import kernel
 from .analyzer import terms, word_forms
-from .postings import Vocabulary
+from .lexicon import Vocabulary
 
 MIN_WORD_CHARS = 4
 MAX_WORD_CHARS = 40

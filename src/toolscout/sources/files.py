@@ -18,9 +18,9 @@ from ..catalog.result import Result
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
 from ..errors import CatalogError, SourceError
-from .json_rows import read_json_document, read_json_lines, starts_with_json
-from .rows import Row, server_of
-from .tool_formats import parse_tools
+from .json_rows import Row, read_json_document, read_json_lines, starts_with_json
+from .tool_formats import other_format, server_of
+from .tool_parser import parse_tools
 from .yaml_rows import read_yaml
 
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".yaml", ".yml")
@@ -28,11 +28,6 @@ _JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 _YAML_SUFFIXES = (".yaml", ".yml")
 # `surrogateescape` decodes an invalid byte to one of these.
 _INVALID_BYTE = re.compile("[\udc80-\udcff]")
-_OTHER_FORMATS = {
-    "mcpServers": "an MCP configuration: its servers list their tools themselves",
-    "openapi": "an OpenAPI document",
-    "swagger": "an OpenAPI document",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +135,7 @@ class _FileReader:
                 self._add_row(row, where)
 
     def _add_row(self, row: Row, where: str) -> None:
-        if other := _other_format(row.value):
+        if other := other_format(row.value):
             self.problems.append(
                 Problem(where, f"This is {other}.", "Give a list of tools.", code="kind")
             )
@@ -253,8 +248,3 @@ def _has_only_prose_arguments(tool: Tool) -> bool:
         return False
     prose = tool.meta.get("arguments")
     return isinstance(prose, str) and prose.strip().lower() not in ("", "none")
-
-
-def _other_format(value: object) -> str:
-    keys: Iterable[str] = _OTHER_FORMATS if isinstance(value, dict) else ()
-    return next((_OTHER_FORMATS[key] for key in keys if key in value), "")  # pyright: ignore[reportOperatorIssue]  keys are empty unless it is a dict

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any, Self, TypedDict, TypeVar, Unpack, cast, overload
 
-from pydantic import ValidationError
-
-from ..catalog.failure import TOOL_FAILURES, failure_result
-from ..catalog.result import Content, Result
+from ..catalog.result import Result
 from ..catalog.sanitization import JSONEncodeError, clean, clean_line, encode_json
 from ..catalog.tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
-from ..catalog.tool_text import signature as signature_text
-from ..errors import CatalogError, InvalidArguments, SourceError
+from ..errors import CatalogError, SourceError
 from .docstrings import Docstring, parse_docstring
+from .function_runner import FunctionRunner
 from .signatures import FunctionSignature, read_signature
-from .thread_pool import DaemonThreadPool
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS_ATTRIBUTE = "__toolscout__"
-# A generator may be infinite.
-MAX_YIELDED_ITEMS = 10_000
 
 
 class ToolOptions(TypedDict, total=False):
@@ -71,107 +63,39 @@ def tool_of(function: Callable[..., Any]) -> Tool:
     return _describe_function(function)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class _FunctionTool:
-    """A function with its tool and the check of its arguments."""
-
-    tool: Tool
-    function: Callable[..., Any]
-    signature: FunctionSignature
-    threads: DaemonThreadPool = field(default_factory=DaemonThreadPool)
-
-    async def run(self, arguments: Mapping[str, Any]) -> Result:
-        try:
-            positional, named = self.signature.split(self.signature.check(arguments))
-        except ValidationError as error:
-            return _invalid_arguments(self.tool, error)
-        try:
-            return Result.of(await self._invoke(positional, named))
-        except TOOL_FAILURES as error:
-            return failure_result(self.tool.name, error)
-
-    async def _invoke(self, positional: list[Any], named: dict[str, Any]) -> Any:
-        # A plain function may block, so it runs in a thread. It may still return a coroutine or a
-        # generator, hence the checks of the value.
-        if _is_async(self.function):
-            value = self.function(*positional, **named)
-        else:
-            value = await self.threads.run(self._call_in_thread, positional, named)
-        if inspect.isawaitable(value):
-            value = await value
-        if isinstance(value, AsyncIterator):
-            return await _collect_async(cast("AsyncIterator[Any]", value))
-        if isinstance(value, Iterator):
-            return await self.threads.run(_collect, cast("Iterator[Any]", value))
-        return value
-
-    def _call_in_thread(self, positional: list[Any], named: dict[str, Any]) -> Any:
-        """Call the function, and collect a generator's items in the same thread."""
-        try:
-            return _collect(self.function(*positional, **named))
-        except StopIteration as error:  # a future cannot hold it, so the caller would wait for ever
-            return failure_result(self.tool.name, error)
-
-
-def _collect(value: Any) -> object:
-    """Collect the items of a generator in a list; return any other value unchanged."""
-    if not isinstance(value, Iterator):
-        return value
-    return _limit_items([*islice(cast("Iterator[Any]", value), MAX_YIELDED_ITEMS + 1)])
-
-
-async def _collect_async(items: AsyncIterator[Any]) -> object:
-    """The same for an async generator."""
-    collected: list[Any] = []
-    async for item in items:
-        collected.append(item)
-        if len(collected) > MAX_YIELDED_ITEMS:
-            break
-    return _limit_items(collected)
-
-
-def _limit_items(items: list[Any]) -> object:
-    """Cut a list that is too long, with a note that says so."""
-    if len(items) <= MAX_YIELDED_ITEMS:
-        return items
-    result = Result.of(items[:MAX_YIELDED_ITEMS])
-    note = f"There is more: only the first {MAX_YIELDED_ITEMS:,} items were taken."
-    return replace(result, content=(*result.content, Content(text=note)))
-
-
 class FunctionSource:
     """A source of Python functions; those that are not async run in threads."""
 
     def __init__(self, functions: Iterable[Callable[..., Any]], *, name: str = "functions") -> None:
         self.name = name
-        self._function_tools: dict[str, _FunctionTool] = {}
+        self._runners: dict[str, FunctionRunner] = {}
         for function in functions:
             described, signature = _describe_function(function)
-            if described.name in self._function_tools:
+            if described.name in self._runners:
                 raise CatalogError(
                     f"Two functions are both called {described.name!r}.",
                     hint='Name one of them: @tool(name="…").',
                 )
-            self._function_tools[described.name] = _FunctionTool(described, function, signature)
+            self._runners[described.name] = FunctionRunner(described, function, signature)
 
     async def tools(self) -> Sequence[Tool]:
         """One tool per function, in the order of the functions."""
-        return [function_tool.tool for function_tool in self._function_tools.values()]
+        return [runner.tool for runner in self._runners.values()]
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         """Check the arguments, run the function, and wrap what it returns or raises."""
-        function_tool = self._function_tools.get(tool.local_name)
-        if function_tool is None:
+        runner = self._runners.get(tool.local_name)
+        if runner is None:
             raise SourceError(
                 f"Source {self.name!r} has no function {tool.local_name!r}.",
-                hint=f"It has: {', '.join(self._function_tools)}.",
+                hint=f"It has: {', '.join(self._runners)}.",
             )
-        return await function_tool.run(arguments)
+        return await runner.run(arguments)
 
     def merge(self, others: FunctionSource) -> Self:
         """The functions of both sources; if both have a name, this source's function wins."""
         both = type(self)((), name=self.name)
-        both._function_tools = others._function_tools | self._function_tools
+        both._runners = others._runners | self._runners
         return both
 
     async def close(self) -> None:
@@ -270,20 +194,3 @@ def _tool_name(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
             "A function without a name cannot be a tool.", hint='Name it: tool(name="…")(function).'
         )
     return name
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  asking what kind it is, not whether
-    )
-
-
-def _invalid_arguments(tool: Tool, error: ValidationError) -> Result:
-    lines = [
-        f"- {'.'.join(map(str, item['loc'])) or 'arguments'}: {item['msg']}"
-        for item in error.errors(include_url=False, include_context=False)
-    ]
-    text = "\n".join(
-        [f"The arguments do not fit {tool.name}:", *lines, f"Call {signature_text(tool)}"]
-    )
-    return Result.error(text, code=InvalidArguments.code)

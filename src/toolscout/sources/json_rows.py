@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
-from .rows import CUT_OFF, FIX_ITEM, FIX_LINE, FIX_REST, TOOL_LIST_KEYS, Row, is_tool
+from .tool_formats import TOOL_LIST_KEYS, is_tool
+
+CUT_OFF = "The file seems to be cut off: write it again, or complete its end."
+FIX_ITEM = "Mend or delete this item."
+FIX_REST = "Mend the file from here on."
+FIX_LINE = "Mend the line, or delete it."
 
 _ERRORS = (ValueError, RecursionError)  # ValueError also for a number with too many digits
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -20,6 +26,18 @@ _OPENING = re.compile(r'\{(?:\s*\n\s*"|\s*"[^"\\\n]*"\s*:(?:\s*"function")?)')
 _INCOMPLETE = re.compile(r'(?:"(?:[^"\\]|\\.)*+\\?|-|tr?u?|fa?l?s?|nu?l?|\\?u?[0-9a-fA-F]{0,4})\s*')
 # The decoder counts all lines above an error, so without a limit bad items take quadratic time.
 _MAX_BAD_ITEMS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A value with the line it starts on or, with a `fault`, a place that cannot be read."""
+
+    line: int
+    value: object = None
+    fault: str = ""
+    remedy: str = ""
+    envelope: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The other members of the object that has the row in its list of tools."""
 
 
 def read_json_lines(text: str) -> Iterator[Row]:

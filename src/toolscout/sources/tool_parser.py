@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from sys import intern
 from typing import Any, cast
 
@@ -11,39 +10,16 @@ from ..catalog.sanitization import NAME_CAP, JSONEncodeError, clean, clean_line,
 from ..catalog.schema import Schema
 from ..catalog.tool import DEFERRALS, RISKS, Annotations, Deferral, Extraction, Risk, Tool
 from ..errors import CatalogError, SchemaError
-from .gemini import builtin_tool_key, lowercase_types
+from . import tool_formats
 
-# The names that other formats have for our fields.
-_ALIASES = {
-    "title": "title display_name displayName",
-    "parameters": "parameters full_parameters inputSchema input_schema parametersJsonSchema"
-    " parameters_json_schema",
-    "output": "output outputSchema output_schema responseJsonSchema response_json_schema response",
-    "related": "related relatedTools related_tools",
-    "skill": "skill relatedSkill related_skill",
-    "risk": "risk riskLevel risk_level",
-    "requires_confirmation": "requires_confirmation requiresConfirmation",
-    "defer": "defer deferrable defer_loading",
-    "annotations": "annotations hints",
-}
-_PLAIN = "name description server category phrases tags usage extraction metadata local policy"
-_FIELD_NAMES = {name: name for name in _PLAIN.split()} | {
-    alias: ours for ours, aliases in _ALIASES.items() for alias in aliases.split()
-}
-_HINTS = {
-    "read_only": ("read_only", "readOnlyHint", "readOnly", "readonly"),
-    "destructive": ("destructive", "destructiveHint"),
-    "idempotent": ("idempotent", "idempotentHint"),
-    "open_world": ("open_world", "openWorldHint", "openWorld"),
-}
-# Spellings of other formats; `defer_loading` of the providers is a boolean.
-_DEFERRAL_ALIASES: dict[object, str] = {"automatic": "auto", True: "always", False: "auto"}
-_EXTRACTION = {
-    "path": "path",
-    "type": "type",
-    "name_field": "nameField",
-    "id_field": "idField",
-}
+
+def parse_tools(value: object, *, server: str = "") -> Iterator[Tool | CatalogError]:
+    """Every tool in a decoded value, or the error of one that is invalid."""
+    for row in tool_formats.unwrap_tools(value, server):
+        try:
+            yield row if isinstance(row, CatalogError) else parse_tool(row)
+        except CatalogError as error:
+            yield error
 
 
 def parse_tool(row: object) -> Tool:
@@ -64,10 +40,10 @@ class _ToolParser:
         self._extra: dict[str, Any] = {}
         self._faults: list[str] = []
         for key, raw in row.items():
-            field = _FIELD_NAMES.get(key)
+            field = tool_formats.FIELD_NAMES.get(key)
             value = self._schema_or_prose(raw) if field == "parameters" else raw
             if field is None or (field == "output" and not isinstance(value, dict)):
-                if key != "type" or not _is_plain_type(value):
+                if key != "type" or not tool_formats.is_plain_type(value):
                     self._extra[key] = value
             elif value is not None and (field not in self._known or key == "full_parameters"):
                 self._known[field] = value
@@ -111,7 +87,7 @@ class _ToolParser:
         kind = self._extra.get("type")
         if isinstance(kind, str) and self._known.keys().isdisjoint(("description", "parameters")):
             return kind
-        return "" if self._known else builtin_tool_key(self._extra)
+        return "" if self._known else tool_formats.builtin_tool_key(self._extra)
 
     def _check_type(self, key: str, value: object, kind: type, expected: str) -> bool:
         if isinstance(value, kind):
@@ -150,7 +126,9 @@ class _ToolParser:
     def parse_deferral(self, key: str, value: Any) -> Deferral:
         """The deferral; other formats have a boolean instead."""
         spelled: Any = (
-            _DEFERRAL_ALIASES.get(value, value) if isinstance(value, str | bool) else value
+            tool_formats.DEFERRAL_NAMES.get(value, value)
+            if isinstance(value, str | bool)
+            else value
         )
         return spelled if self._check_choice(key, spelled, DEFERRALS) else "auto"
 
@@ -163,7 +141,7 @@ class _ToolParser:
     def parse_schema(self, key: str, value: Any) -> Schema:
         """A JSON schema."""
         try:
-            return Schema.of(lowercase_types(value))
+            return Schema.of(tool_formats.lowercase_types(value))
         except SchemaError as error:
             self._faults.append(f"Its {key}: {error}")
             return Schema()
@@ -172,9 +150,9 @@ class _ToolParser:
         """The extraction of entities from results."""
         row = self._parse_object(key, value)
         texts: dict[str, str] = {}
-        for field, alias in _EXTRACTION.items():
+        for field, alias in tool_formats.EXTRACTION_NAMES.items():
             text = row.get(field, row.get(alias, "id" if field == "id_field" else None))
-            if not _is_text(text):
+            if not isinstance(text, str) or not text:
                 self._faults.append(f"Its extraction needs {field!r} as text.")
                 return None
             texts[field] = clean_line(text)
@@ -185,7 +163,7 @@ class _ToolParser:
         """A schema; prose in its place is kept as metadata."""
         if not isinstance(value, str):
             return value
-        decoded = _decode_object(value)
+        decoded = tool_formats.decode_object(value)
         if decoded is None:
             self._extra["arguments"] = clean(value)
         return decoded
@@ -196,7 +174,7 @@ class _ToolParser:
         if isinstance(title, str) and not fields.get("title"):
             fields["title"] = clean_line(title)
         hints: dict[str, bool] = {}
-        for field, spellings in _HINTS.items():
+        for field, spellings in tool_formats.HINT_NAMES.items():
             for spelling in spellings:
                 value = rest.pop(spelling, None)
                 if value is not None and self.parse_flag(f"annotation {spelling}", value) is value:
@@ -258,25 +236,5 @@ def _json_type(value: object) -> str:
             return type(value).__name__
 
 
-def _is_plain_type(value: object) -> bool:
-    """Whether a `type` says only that the object is a tool."""
-    return value in ("function", "custom", "tool")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
 def _is_text_list(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(v, str) for v in cast("list[object]", value))
-
-
-def _decode_object(text: str) -> dict[str, Any] | None:
-    """The JSON object in a text, or None."""
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None

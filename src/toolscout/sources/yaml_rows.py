@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 import yaml
 
-from .rows import CUT_OFF, FIX_ITEM, FIX_REST, TOOL_LIST_KEYS, Row, is_tool
+from .json_rows import CUT_OFF, FIX_ITEM, FIX_REST, Row
+from .tool_formats import TOOL_LIST_KEYS, is_tool
 
 YAML_ERRORS = (yaml.YAMLError, ValueError, TypeError, RecursionError)
 _MAX_DEPTH = 200

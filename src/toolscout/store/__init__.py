@@ -1,1 +1,1 @@
-"""Key-value stores for versioned JSON texts: in memory or in SQLite."""
+"""Stores for versioned JSON texts by key, and for the rows of the journal: memory or SQLite."""

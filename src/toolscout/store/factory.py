@@ -1,4 +1,4 @@
-"""Open the store that the settings name."""
+"""Open the store and the log that the settings name."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from pathlib import Path
 
 from ..config import Config
 from .contract import Store, StoreLimits
+from .log_contract import LogStore
 from .memory import MemoryStore
+from .memory_log import MemoryLog
 from .sqlite import SqliteOptions, SqliteStore
+from .sqlite_log import SqliteLog
 
 FILE_NAME = "toolscout.db"
+LOG_FILE_NAME = "journal.db"
 
 
 def open_store(
@@ -26,3 +30,21 @@ def open_store(
             path = Path(name).expanduser()
     options = SqliteOptions(busy_timeout_seconds=config.busy_timeout_seconds)
     return SqliteStore(path, space=space, limits=limits, options=options)
+
+
+def open_log(config: Config) -> LogStore:
+    """Open the log of the journal; its file is made by the first use."""
+    path = log_path(config)
+    return MemoryLog() if path is None else SqliteLog(path)
+
+
+def log_path(config: Config) -> Path | None:
+    """The file of the journal, beside that of the store; None if it is in memory."""
+    match config.store:
+        case "memory" | ":memory:":
+            return None
+        case "sqlite":
+            return config.state_folder / LOG_FILE_NAME
+        case name:
+            store = Path(name).expanduser()
+            return store.with_name(f"{store.stem}.{LOG_FILE_NAME}")

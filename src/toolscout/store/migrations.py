@@ -32,15 +32,20 @@ MIGRATIONS: Migrations = (
 )
 
 
-def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> None:
+def migrate(
+    connection: sqlite3.Connection,
+    steps: Migrations = MIGRATIONS,
+    *,
+    application_id: int = APPLICATION_ID,
+) -> None:
     """Bring a file up to date in one transaction; refuse newer and foreign files."""
     # The usual case takes no lock, so that opening a store never waits for a writer.
     if (
         _schema_version(connection) == len(steps)
-        and _read_pragma(connection, "application_id") == APPLICATION_ID
+        and _read_pragma(connection, "application_id") == application_id
     ):
         return
-    _refuse_foreign(connection, newest=len(steps))
+    _refuse_foreign(connection, newest=len(steps), application_id=application_id)
     # WAL mode is a property of the file and cannot be changed inside a transaction.
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -49,7 +54,7 @@ def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> N
         for step in steps[_schema_version(connection) :]:
             for statement in step:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA application_id = {application_id}")
         connection.execute(f"PRAGMA user_version = {len(steps)}")
     except BaseException:
         connection.execute("ROLLBACK")
@@ -57,14 +62,20 @@ def migrate(connection: sqlite3.Connection, steps: Migrations = MIGRATIONS) -> N
     connection.execute("COMMIT")
 
 
-def migrate_with_retry(connection: sqlite3.Connection, *, timeout_seconds: float) -> None:
+def migrate_with_retry(
+    connection: sqlite3.Connection,
+    steps: Migrations = MIGRATIONS,
+    *,
+    timeout_seconds: float,
+    application_id: int = APPLICATION_ID,
+) -> None:
     """Migrate the file, even if several processes create it at the same time."""
     # SQLite's busy timeout does not cover a change of the journal mode: it fails at once if another
     # process is doing the same.
     deadline = time.monotonic() + timeout_seconds
     while True:
         try:
-            return migrate(connection)
+            return migrate(connection, steps, application_id=application_id)
         except sqlite3.OperationalError as error:
             # The low byte is the primary code; the rest are variants such as SQLITE_BUSY_RECOVERY.
             is_busy = error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
@@ -73,7 +84,7 @@ def migrate_with_retry(connection: sqlite3.Connection, *, timeout_seconds: float
             time.sleep(_RETRY_PAUSE_SECONDS)
 
 
-def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
+def _refuse_foreign(connection: sqlite3.Connection, *, newest: int, application_id: int) -> None:
     version = _schema_version(connection)
     if version > newest:
         raise StoreError(
@@ -83,7 +94,7 @@ def _refuse_foreign(connection: sqlite3.Connection, *, newest: int) -> None:
         )
     # A new, empty file has no tables and no id yet; only a file with tables can be foreign.
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables and _read_pragma(connection, "application_id") != APPLICATION_ID:
+    if tables and _read_pragma(connection, "application_id") != application_id:
         raise StoreError(
             "The file is an SQLite database of something else.",
             hint="Name another file for the store; this one was not changed.",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from ..errors import StoreError
+from ..errors import DamagedStore, StoreError
 from .contract import Clock, Record, StoreLimits, check_entry
 from .migrations import migrate_with_retry
 
@@ -53,6 +53,7 @@ _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
         "Open a new store.",
     ),
 )
+_DAMAGE = ("not a database", "malformed")
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def translate_errors(path: Path) -> Generator[None]:
     try:
         yield
     except StoreError as error:
-        raise StoreError(f"{path}: {error.message}", hint=error.hint) from error
+        raise type(error)(f"{path}: {error.message}", hint=error.hint) from error
     except OSError as error:
         raise StoreError(
             f"The store {path} cannot be opened: {error.strerror}.",
@@ -75,7 +76,8 @@ def _store_error(path: Path, error: Exception) -> StoreError:
     text = str(error).lower()
     for word, problem, hint in _ERROR_HINTS:
         if word in text:
-            return StoreError(f"The store {path} {problem}.", hint=hint)
+            cls = DamagedStore if word in _DAMAGE else StoreError
+            return cls(f"The store {path} {problem}.", hint=hint)
     return StoreError(f"The store {path} failed: {error}.", hint="Check the disk, then try again.")
 
 

@@ -100,15 +100,46 @@ def run_kind(searches: int) -> str:
     return "ABC"[min(searches, 2)]
 
 
-class DiscoveryMetrics:
-    """A thread-safe sink that counts events; it drops the oldest sessions."""
+class SearchHits:
+    """Which searches found a tool that was called afterwards; it drops the oldest sessions."""
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._pending: OrderedDict[str, list[frozenset[str]]] = OrderedDict()
+
+    def add_search(self, event: DiscoveryResultEvent) -> None:
+        """Remember what a search found, until one of the tools is called."""
+        names = frozenset(event.names)
+        if not names:
+            return
+        with self._lock:
+            pending = [*self._pending.get(event.session, ()), names]
+            self._pending[event.session] = pending[-_MAX_PENDING_SEARCHES:]
+            self._pending.move_to_end(event.session)
+            while len(self._pending) > _MAX_SESSIONS:
+                self._pending.popitem(last=False)
+
+    def take(self, event: ToolCallEvent) -> int:
+        """How many searches of the session become hits by this call."""
+        # A call is credited to every earlier search that found the tool, and each search at most
+        # once: calling a tool three times makes one hit.
+        with self._lock:
+            pending = self._pending.get(event.session, [])
+            others = [names for names in pending if event.tool not in names]
+            if len(others) < len(pending):
+                self._pending[event.session] = others
+            return len(pending) - len(others)
+
+
+class DiscoveryMetrics:
+    """A thread-safe sink that counts events."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._hits = SearchHits()
         self._counts = {"searches": 0, "misses": 0, "hits": 0, "calls": 0, "failures": 0}
         self._latency: dict[str, Distribution] = {}
         self._tokens: dict[str, Distribution] = {}
-        self._pending: OrderedDict[str, list[frozenset[str]]] = OrderedDict()
 
     def __call__(self, event: Event) -> None:
         """Count one event; kinds without metrics are ignored."""
@@ -132,28 +163,11 @@ class DiscoveryMetrics:
                 **self._counts, latency_ms=dict(self._latency), tokens=dict(self._tokens)
             )
 
-    def take_hits(self, session: str, tool: str) -> int:
-        """How many searches of a session become hits by a call of this tool."""
-        # A call is credited to every earlier search that found the tool, and each search at most
-        # once: calling a tool three times makes one hit.
-        pending = self._pending.get(session, [])
-        hits = [names for names in pending if tool in names]
-        if hits:
-            self._pending[session] = [names for names in pending if tool not in names]
-        return len(hits)
-
     def _record_search(self, event: DiscoveryResultEvent) -> None:
         self._counts["searches"] += 1
-        names = frozenset(event.names)
-        if not names:
-            self._counts["misses"] += 1
+        self._counts["misses"] += not event.names
         self._record_latency("all", event.took_ms)
-        if names:
-            pending = [*self._pending.get(event.session, ()), names]
-            self._pending[event.session] = pending[-_MAX_PENDING_SEARCHES:]
-            self._pending.move_to_end(event.session)
-        while len(self._pending) > _MAX_SESSIONS:
-            self._pending.popitem(last=False)
+        self._hits.add_search(event)
 
     def _record_latency(self, arm: str, milliseconds: float) -> None:
         self._latency[arm] = self._latency.get(arm, Distribution()).with_value(milliseconds)
@@ -161,7 +175,7 @@ class DiscoveryMetrics:
     def _record_call(self, event: ToolCallEvent) -> None:
         self._counts["calls"] += 1
         self._counts["failures"] += event.is_error
-        self._counts["hits"] += self.take_hits(event.session, event.tool)
+        self._counts["hits"] += self._hits.take(event)
 
     def _record_run(self, event: RunSummaryEvent) -> None:
         kind = run_kind(event.searches)

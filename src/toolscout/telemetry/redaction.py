@@ -1,28 +1,50 @@
-"""Reduce values to their shape (keys, types, lengths), so that logs contain no user data."""
+"""Reduce values to their shape (keys, types, lengths), so that records contain no user data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import cast
 
-# Arguments may be large and deep; a log line should not be.
+# Arguments may be large and deep; a record of them should not be.
 _MAX_DEPTH = 3
-_MAX_KEYS = 20
+_MAX_KEYS = 30
+_MAX_KEY_CHARS = 60
 
 
 def shape(value: object, *, depth: int = 0) -> object:
     """Replace values by their types, and texts and lists by their lengths; keys stay."""
     match value:
-        case None | bool() | int() | float():
-            return type(value).__name__ if value is not None else None
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
         case str():
-            return f"str[{len(value)}]"
-        case Mapping():
-            items = [*cast("Mapping[object, object]", value).items()][:_MAX_KEYS]
-            if depth >= _MAX_DEPTH:
-                return f"object[{len(items)}]"
-            return {str(k): shape(v, depth=depth + 1) for k, v in items}
+            return f"text({len(value)})"
         case list() | tuple():
-            return f"list[{len(cast('list[object]', value))}]"
+            return _list_shape(cast("Sequence[object]", value), depth)
+        case Mapping():
+            return _object_shape(cast("Mapping[object, object]", value), depth)
         case _:
             return type(value).__name__
+
+
+def _list_shape(items: Sequence[object], depth: int) -> object:
+    if depth >= _MAX_DEPTH:
+        return f"list({len(items)})"
+    # Lists are mostly uniform: the first item stands for all.
+    return [shape(items[0], depth=depth + 1), len(items)] if items else []
+
+
+def _object_shape(value: Mapping[object, object], depth: int) -> object:
+    if depth >= _MAX_DEPTH:
+        return f"object({len(value)})"
+    shapes = {
+        str(key)[:_MAX_KEY_CHARS]: shape(item, depth=depth + 1)
+        for key, item in islice(value.items(), _MAX_KEYS)
+    }
+    if len(value) > _MAX_KEYS:
+        shapes["…"] = f"{len(value) - _MAX_KEYS} more"
+    return shapes

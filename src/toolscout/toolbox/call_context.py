@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..catalog.tool import Tool
 from ..disclosure.profile import Profile
 from ..disclosure.scope import is_allowed
-from ..events import Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
+from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
 from ..search.engine import Allow
 from .approvals import Approvals
 from .features import Features
@@ -53,17 +53,18 @@ class CallContext:
 
     def emit(self, event: Event) -> None:
         """Send an event of this conversation to the sink, with its envelope filled in."""
-        if self.sink is ignore:  # nobody listens, so nothing is spent
-            return
-        self.sink(
-            stamp(
-                event,
-                session=self.stored.session.id,
-                principal=self.principal,
-                client=self.client,
-                parent=current_parent(event.id),
-                clock=self.clock,
-            )
+        if self.sink is not ignore:  # where nobody listens, nothing is spent
+            self.sink(self.stamp(event))
+
+    def stamp(self, event: E) -> E:
+        """An event of this conversation with its envelope filled in."""
+        return stamp(
+            event,
+            session=self.stored.session.id,
+            principal=self.principal,
+            client=self.client,
+            parent=current_parent(event.id),
+            clock=self.clock,
         )
 
     def emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
@@ -68,6 +69,13 @@ class CallAttempt:
     name: str
     arguments: object
     options: CallOptions
+
+    def values(self) -> Mapping[str, Any]:
+        """The arguments as an object; empty if they are none."""
+        given = self.arguments
+        if isinstance(given, Mapping):
+            return cast("Mapping[str, Any]", given)
+        return Call("", self.name, encode_arguments(cast("object", given))).values() or {}
 
     def record(
         self, result: Result, *, full: Result | None = None, tool: Tool | str = "", **facts: Any

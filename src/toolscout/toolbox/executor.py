@@ -300,11 +300,17 @@ class CallExecutor(CallContext):
         refusal, name = resolution.refusal, attempt.name
         assert refusal is not None
         is_unknown = refusal.code == "unknown_tool"
-        self.emit(ToolNotFoundEvent(tool=name) if is_unknown else ToolRefusedEvent(tool=name))
+        event = ToolNotFoundEvent if is_unknown else ToolRefusedEvent
+        self.emit(event(tool=name, arguments=attempt.values()))
         return attempt.record(refusal)
 
     def _emit_refusal(self, attempt: CallAttempt, error: ToolscoutError) -> CallRecord:
-        self.emit(ToolRefusedEvent(tool=attempt.name, code=error.code, why=error.message))
+        arguments = attempt.values()
+        self.emit(
+            ToolRefusedEvent(
+                tool=attempt.name, code=error.code, why=error.message, arguments=arguments
+            )
+        )
         return attempt.record(Result.error(str(error), code=error.code))
 
     def _emit_call_start(self, tool: Tool, arguments: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..errors import ToolscoutError
+from ..journal.journal import Journal
 from ..search.engine import Engine
 from ..store.contract import Store
 from .features import Features
@@ -58,6 +59,7 @@ async def check_health(
     *,
     problems: Mapping[str, str],
     feature_problems: Mapping[str, Sequence[str]],
+    journal: Journal | None = None,
 ) -> Health:
     """Check every component; a check that fails is an error of that component alone."""
     parts = {
@@ -65,6 +67,8 @@ async def check_health(
         "index": _index_health(live.engine),
         "store": await _store_health(open_store),
     }
+    if journal is not None:
+        parts["journal"] = _journal_health(journal)
     for name, feature in features.by_report_name.items():
         parts[name] = _add_problems(_feature_health(feature), feature_problems.get(name, ()))
     return Health(parts)
@@ -103,6 +107,13 @@ async def _store_health(open_store: Callable[[], Awaitable[Store]]) -> Component
     except ToolscoutError as error:
         return ComponentHealth("error", {"why": str(error)})
     return ComponentHealth()
+
+
+def _journal_health(journal: Journal) -> ComponentHealth:
+    state = journal.status
+    if state.status != "degraded":
+        return ComponentHealth()
+    return ComponentHealth("degraded", {"why": state.reason, "missed": state.missed})
 
 
 def _feature_health(feature: object) -> ComponentHealth:

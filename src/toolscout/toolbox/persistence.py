@@ -80,6 +80,11 @@ class StoredSession:
         """The state as it is known in this process."""
         return self._state.session
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are changes that the store does not have yet."""
+        return bool(self._state.unsaved)
+
     def refresh(self) -> None:
         """Take over what other processes wrote; an expired or evicted session starts new."""
         with self._write_lock:

@@ -15,7 +15,7 @@ from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
-from ..events import Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
+from ..events import E, Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
 from .argument_checks import check_tool_names
 from .call_record import CallOptions, CallRecord
 from .executor import CallExecutor
@@ -125,7 +125,7 @@ class Session:
 
     def step(
         self,
-        model: str | Target = "plain",
+        model: str | Target | View = "plain",
         *,
         limits: StepLimits | None = None,
         hooks: StepHooks = NO_HOOKS,
@@ -134,13 +134,16 @@ class Session:
     ) -> Step:
         """The next request to the model as a value: its tools, and the calls of its reply.
 
+        With a view instead of a model, the step is of what the model was shown already.
+
         A call that needs approval comes back with `needs` set; with `approvals="ask"` the approver
         of the session is asked while the call waits. Exceptions of the types in `passes`, raised by
         a tool, go through to the caller untouched.
         """
         self._executor.live.check_open()
         options = CallOptions(passes=tuple(passes), defers=approvals == "return")
-        return self._open_step(self.view(model), options, limits=limits, hooks=hooks)
+        current = model if isinstance(model, View) else self.view(model)
+        return self._open_step(current, options, limits=limits, hooks=hooks)
 
     def _open_step(
         self,
@@ -255,6 +258,10 @@ class Session:
         """
         self._executor.emit(event)
 
+    def stamp(self, event: E) -> E:
+        """An event as one of this conversation: what is empty in its envelope is filled in."""
+        return self._executor.stamp(event)
+
     async def update_section(self, section: str, change: Callable[[str | None], str]) -> None:
         """Replace a section of the session by a function of its text, and save it.
 
@@ -288,7 +295,8 @@ class Session:
 
     async def save(self) -> None:
         """Write pending changes, such as a view that no call followed."""
-        await asyncio.to_thread(self._stored.save)
+        if self._stored.has_unsaved:
+            await asyncio.to_thread(self._stored.save)
 
     async def forget(self) -> None:
         """End the conversation and delete everything stored for it."""

@@ -11,7 +11,7 @@ from ..disclosure.scope import Visibility
 from ..disclosure.session_state import SessionState
 from ..disclosure.target import Target
 from ..disclosure.view import View
-from ..events import Event
+from ..events import E, Event
 from ..models.messages import Call
 from .call_record import CallRecord
 from .loop_thread import LoopThread
@@ -113,7 +113,7 @@ class SyncSession:
 
     def step(
         self,
-        model: str | Target = "plain",
+        model: str | Target | View = "plain",
         *,
         limits: StepLimits | None = None,
         hooks: StepHooks = NO_HOOKS,
@@ -158,6 +158,10 @@ class SyncSession:
     def emit(self, event: Event) -> None:
         """Send an event to the sink of the toolbox, as one of this conversation."""
         self._session.emit(event)
+
+    def stamp(self, event: E) -> E:
+        """An event as one of this conversation: what is empty in its envelope is filled in."""
+        return self._session.stamp(event)
 
     def fit(self, *results: tuple[str, Result]) -> tuple[Result, ...]:
         """Shrink the results of one turn, each with its tool's name, to the budget of a turn."""

@@ -18,7 +18,16 @@ from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
 from ..errors import StoreError, ToolscoutError
-from ..events import Sink, StoreFailureEvent, current_parent, guard_sink, ignore, stamp_sink
+from ..events import (
+    Sink,
+    StoreFailureEvent,
+    combine_sinks,
+    current_parent,
+    guard_sink,
+    ignore,
+    stamp_sink,
+)
+from ..journal.journal import Journal
 from ..offload.result_store import ResultStore
 from ..search.embedders import load_embedders
 from ..search.embedders.cache import VectorCache
@@ -26,7 +35,7 @@ from ..search.engine import Engine
 from ..search.hit import Results
 from ..search.query import Mode
 from ..store.contract import Record, Store, check_entry
-from ..store.factory import open_store
+from ..store.factory import log_path, open_store
 from .argument_checks import check_messages, check_search, check_store
 from .executor import CallExecutor
 from .features import (
@@ -73,6 +82,7 @@ class Toolbox:
         store: Store | str | Path | None = None,
         engine: Engine | None = None,
         sink: Sink = ignore,
+        journal: Journal | None = None,
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         caution: ApprovalPolicy = ask_if_destructive,
@@ -84,8 +94,10 @@ class Toolbox:
     ) -> None:
         self._config = config or Config.read()
         self._profile = _configure_profile(profile, self._config)
-        # Sources and stores emit without a conversation: their events get a time and an id here.
-        self._sink = sink if sink is ignore else stamp_sink(guard_sink(sink), clock=clock)
+        check_store(store)
+        self._journal = journal or _open_journal(store, self._config, clock)
+        self._owns_journal = journal is None
+        self._sink = _combine(self._journal, sink, clock)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
             engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
@@ -98,7 +110,6 @@ class Toolbox:
         self._features = Features(rules, memory, offload or ResultStore(None), tuple(offers))
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
-        check_store(store)
         self._store_option = store
         self._store: Store | None = None
         self._store_lock = Lock()
@@ -138,6 +149,8 @@ class Toolbox:
         # A store or an engine that the user passed in is the user's to close.
         if self._store is not None and self._store is not self._store_option:
             await asyncio.to_thread(self._store.close)
+        if self._journal is not None and self._owns_journal:
+            await asyncio.to_thread(self._journal.close)
 
     def sync(self) -> SyncToolbox:
         """This toolbox for a program without an event loop: `with Toolbox(...).sync() as box:`."""
@@ -165,6 +178,11 @@ class Toolbox:
         ).items():
             problems[source] = "; ".join((*([problems[source]] if source in problems else []), why))
         return problems
+
+    @property
+    def journal(self) -> Journal | None:
+        """What is recorded of searches, calls and approvals; None if nothing is."""
+        return self._journal
 
     @property
     def profile(self) -> Profile:
@@ -283,6 +301,7 @@ class Toolbox:
             self._get_store,
             problems=self.problems,
             feature_problems=self._feature_problems,
+            journal=self._journal,
         )
 
     def _check_entered(self) -> None:
@@ -395,6 +414,11 @@ class SyncToolbox:
         """How tools are disclosed here."""
         return self._box.profile
 
+    @property
+    def journal(self) -> Journal | None:
+        """What is recorded of searches, calls and approvals; None if nothing is."""
+        return self._box.journal
+
     def search(
         self,
         query: str | Sequence[str],
@@ -467,6 +491,26 @@ class SyncToolbox:
     def health(self) -> Health:
         """The status of the catalog, the sources, the store and the features."""
         return self._loop.run(self._box.health())
+
+
+def _open_journal(
+    store: Store | str | Path | None, config: Config, clock: Callable[[], float]
+) -> Journal | None:
+    """The journal beside the store; none for a store that is not on disk, or is the user's own."""
+    if store is not None and not isinstance(store, str | Path):
+        return None
+    config = config.model_copy(update={"store": str(store)}) if store is not None else config
+    is_kept = config.record != "off" and log_path(config) is not None
+    return Journal.open(config, clock=clock) if is_kept else None
+
+
+def _combine(journal: Journal | None, sink: Sink, clock: Callable[[], float]) -> Sink:
+    """One sink for the journal and the user's; `ignore` if there is neither."""
+    sinks = [s for s in (journal, sink) if s is not None and s is not ignore]
+    if not sinks:
+        return ignore
+    # Sources and stores emit without a conversation: their events get a time and an id here.
+    return stamp_sink(combine_sinks(*map(guard_sink, sinks)), clock=clock)
 
 
 def _build_engine(config: Config) -> Engine:

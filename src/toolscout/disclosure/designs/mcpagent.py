@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 from rapidfuzz import fuzz
 
-from ...catalog.names import normalise_name
 from ...catalog.result import Result
 from ...catalog.sanitization import clean_line
-from ...catalog.tool import Tool
+from ...catalog.tool import Tool, normalise_name
 from ...errors import QueryError, ToolscoutError
 from ...search.pattern import Haystack, Pattern
 from ..matcher import SearchDomain, ToolMatches, rank_by_score

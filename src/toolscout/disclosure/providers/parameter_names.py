@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from ...catalog.names import digest
 from ...catalog.schema import Schema
+from ...catalog.tool import digest
 from .references import Node, map_subschemas, properties_of
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_]")

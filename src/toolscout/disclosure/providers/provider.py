@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ...catalog.names import wire_name
 from ...catalog.schema import Schema
-from ...catalog.tool import Annotations
+from ...catalog.tool import Annotations, wire_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from ...catalog.names import wire_name
+from ...catalog.tool import wire_name
 
 Node = dict[str, Any]
 """One schema, or a part of one."""

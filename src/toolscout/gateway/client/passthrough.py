@@ -16,12 +16,13 @@ from fastmcp.server.dependencies import bind_request_context, get_context
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 
-from ...catalog.names import qualify_name
 from ...catalog.result import Result
+from ...catalog.tool import qualify_name
 from ...errors import SourceError
 from ...sources.mcp.mcp_source import MCPSource
 from ..fastmcp_compat import RequestContext, RequestHandler, add_request_handler, get_connection
 from ..gateway import Gateway
+from .client_call import ClientRequest
 
 # An expression of an RFC 6570 URI template, after re.escape().
 _EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
@@ -53,56 +54,68 @@ class Passthrough:
         ):
             add_request_handler(self._app, method, params, self._bind_handler(handler))
 
-    def _bind_handler(self, handler: Callable[[Any], Awaitable[Any]]) -> RequestHandler:
+    def _bind_handler(
+        self, handler: Callable[[Any, ClientRequest], Awaitable[Any]]
+    ) -> RequestHandler:
         # FastMCP sets up its context only for requests that it handles itself.
         async def handle_request(request: RequestContext, params: Any) -> Any:
             with bind_request_context(request):
                 async with Context(fastmcp=self._app, session=request.session) as context:
                     await self._gateway.wait_until_ready()
-                    with self._gateway.bind_client(context):
-                        return await handler(params)
+                    with self._gateway.clients.bind_client(context) as caller:
+                        return await handler(params, caller)
 
         return handle_request
 
-    async def list_prompts(self, _: Any) -> types.ListPromptsResult:
+    async def list_prompts(self, _: Any, caller: ClientRequest) -> types.ListPromptsResult:
         """All prompts, with names that begin with their server."""
         prompts = [
             prompt.model_copy(update={"name": self._public_name(source, prompt.name)})
-            for source in self._visible_sources()
+            for source in self._visible_sources(caller)
             for prompt in (source.listing.prompts if source.listing else ())
         ]
         return types.ListPromptsResult(prompts=prompts)
 
-    async def list_resources(self, _: Any) -> types.ListResourcesResult:
+    async def list_resources(self, _: Any, caller: ClientRequest) -> types.ListResourcesResult:
         """All resources."""
-        resources = [r for s in self._visible_sources() if s.listing for r in s.listing.resources]
+        resources = [
+            r for s in self._visible_sources(caller) if s.listing for r in s.listing.resources
+        ]
         return types.ListResourcesResult(resources=resources)
 
-    async def list_resource_templates(self, _: Any) -> types.ListResourceTemplatesResult:
+    async def list_resource_templates(
+        self, _: Any, caller: ClientRequest
+    ) -> types.ListResourceTemplatesResult:
         """All resource templates."""
-        templates = [t for s in self._visible_sources() if s.listing for t in s.listing.templates]
+        templates = [
+            t for s in self._visible_sources(caller) if s.listing for t in s.listing.templates
+        ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
-    async def get_prompt(self, params: types.GetPromptRequestParams) -> Any:
+    async def get_prompt(self, params: types.GetPromptRequestParams, caller: ClientRequest) -> Any:
         """One prompt, rendered by its server."""
-        source, name = self._resolve_prompt(params.name)
+        source, name = self._resolve_prompt(params.name, caller)
         return _unwrap(
             await _translate_source_errors(source.get_prompt(name, params.arguments or {}))
         )
 
-    async def read_resource(self, params: types.ReadResourceRequestParams) -> Any:
+    async def read_resource(
+        self, params: types.ReadResourceRequestParams, caller: ClientRequest
+    ) -> Any:
         """One resource, read by its server."""
         return _unwrap(
             await _translate_source_errors(
-                self._resolve_resource(params.uri).read_resource(params.uri)
+                self._resolve_resource(params.uri, caller).read_resource(params.uri)
             )
         )
 
-    async def subscribe(self, params: types.SubscribeRequestParams) -> types.EmptyResult:
+    async def subscribe(
+        self, params: types.SubscribeRequestParams, caller: ClientRequest
+    ) -> types.EmptyResult:
         """Notify a client of changes of a resource for as long as it is connected."""
         client, uri = _current_connection(), params.uri
         async with self._subscription_lock(uri):
-            source = self._resolve_resource(uri)
+            source = self._resolve_resource(uri, caller)
             await _translate_source_errors(source.subscribe(uri, self._notify_watchers))
             self._watchers.setdefault(uri, {})[client] = source
             if client not in self._clients_with_cleanup:
@@ -110,12 +123,14 @@ class Passthrough:
                 client.exit_stack.push_async_callback(self._drop_client, client)
         return types.EmptyResult()
 
-    async def unsubscribe(self, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
+    async def unsubscribe(
+        self, params: types.UnsubscribeRequestParams, caller: ClientRequest
+    ) -> types.EmptyResult:
         """Stop notifying a client; the last one ends the subscription at the server."""
         async with self._subscription_lock(params.uri):
             if self._remove_watcher(_current_connection(), params.uri):
                 await _translate_source_errors(
-                    self._resolve_resource(params.uri).unsubscribe(params.uri)
+                    self._resolve_resource(params.uri, caller).unsubscribe(params.uri)
                 )
         return types.EmptyResult()
 
@@ -143,36 +158,38 @@ class Passthrough:
         # another client, which would then never be notified.
         return self._locks.setdefault(uri, asyncio.Lock())
 
-    async def complete(self, params: types.CompleteRequestParams) -> types.CompleteResult:
+    async def complete(
+        self, params: types.CompleteRequestParams, caller: ClientRequest
+    ) -> types.CompleteResult:
         """Completions from the server that has the prompt or template."""
         match params.ref:
             case types.PromptReference() as ref:
-                source, name = self._resolve_prompt(ref.name)
+                source, name = self._resolve_prompt(ref.name, caller)
                 params = params.model_copy(update={"ref": ref.model_copy(update={"name": name})})
             case types.ResourceTemplateReference() as ref:
-                source = self._resolve_resource(ref.uri)
+                source = self._resolve_resource(ref.uri, caller)
         # `_meta` describes the client's connection to the gateway, not the gateway's to the server.
         return await _translate_source_errors(
             source.complete(params.model_copy(update={"meta": None}))
         )
 
-    def _visible_sources(self) -> Iterator[MCPSource]:
+    def _visible_sources(self, caller: ClientRequest) -> Iterator[MCPSource]:
         for source in self._gateway.upstreams.sources.values():
-            if self._gateway.admits_server(source.name):
+            if caller.admits_server(source.name):
                 yield source.inner
 
     def _public_name(self, source: MCPSource, name: str) -> str:
         return qualify_name(source.name, name) if source.server.is_prefixed else name
 
-    def _resolve_prompt(self, name: str) -> tuple[MCPSource, str]:
-        for source in self._visible_sources():
+    def _resolve_prompt(self, name: str, caller: ClientRequest) -> tuple[MCPSource, str]:
+        for source in self._visible_sources(caller):
             for prompt in source.listing.prompts if source.listing else ():
                 if self._public_name(source, prompt.name) == name:
                     return source, prompt.name
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name!r}")
 
-    def _resolve_resource(self, uri: str) -> MCPSource:
-        for source in self._visible_sources():
+    def _resolve_resource(self, uri: str, caller: ClientRequest) -> MCPSource:
+        for source in self._visible_sources(caller):
             listing = source.listing
             if listing is None:
                 continue

@@ -93,7 +93,7 @@ def is_explicit_listing() -> bool:
     """Whether the client itself asked for the tool list."""
     # The SDK also lists the tools by itself, before it hands a call over HTTP on. The request that
     # runs is then still the one of the call.
-    return _read_header("mcp-method") != "tools/call"
+    return read_header("mcp-method") != "tools/call"
 
 
 def current_principal() -> str:
@@ -109,12 +109,13 @@ def _client_session_id(context: Context) -> str:
     request = context.request_context
     meta = dict(request.meta or {}) if request is not None else {}
     session_id = meta.get(SESSION_META) or (
-        _read_header(SESSION_HEADER) if context.transport != "stdio" else ""
+        read_header(SESSION_HEADER) if context.transport != "stdio" else ""
     )
     return str(session_id)[:_MAX_SESSION_ID] if session_id else ""
 
 
-def _read_header(name: str) -> str:
+def read_header(name: str) -> str:
+    """A header of the HTTP request that is being answered; empty without one."""
     try:
         return get_http_request().headers.get(name, "")
     except RuntimeError:  # the request did not come over HTTP

@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 
+from ...disclosure.view import View
 from ...search.engine import Allow
 from ...sources.mcp.wire import clean_definition
 from ...toolbox.session import Session
@@ -29,6 +30,7 @@ class ClientView:
     tools: tuple[types.Tool, ...]
     instructions: str
     state: Hashable
+    view: View
 
 
 class ViewCache:
@@ -138,4 +140,5 @@ class ViewCache:
             tools=tuple(tools),
             instructions=view.instructions,
             state=self._view_state(session) if keeps_session else self._catalog_state,
+            view=view,
         )

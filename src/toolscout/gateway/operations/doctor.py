@@ -15,8 +15,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012, specification_with
 
 from ...catalog.catalog import Catalog
-from ...catalog.names import qualify_name
-from ...catalog.tool import Tool
+from ...catalog.tool import Tool, qualify_name
 from ...disclosure.session_state import SessionState
 from ...disclosure.view import view
 from ...errors import SourceError, StoreError

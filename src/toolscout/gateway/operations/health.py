@@ -60,12 +60,11 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
         tools=len(gateway.box.catalog),
         held=held,
     )
-    report["tokens_saved"] = gateway.savings.total
-    problems = [gateway.problem] if gateway.problem else []
+    report["tokens_saved"] = gateway.operations.savings.total
+    problems = gateway.operations.problems()
     # Problems of MCP servers are in their own entries; APIs have no entry.
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
-    problems += ["The audit log cannot be written."] if gateway.audit.is_failing else []
     if problems:
         report |= {"status": "degraded", "problems": problems}
     return report
@@ -73,9 +72,9 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
 
 def render_metrics(gateway: Gateway) -> str:
     """The body of `GET /metrics`, in Prometheus' text format."""
-    gauges = {"tools": len(gateway.box.catalog), "tokens_saved": gateway.savings.total}
+    gauges = {"tools": len(gateway.box.catalog), "tokens_saved": gateway.operations.savings.total}
     servers = [(state.server, state.status) for state in gateway.upstreams.states()]
-    return gateway.metrics.render(servers, gauges)
+    return gateway.operations.metrics.render(servers, gauges)
 
 
 def _upstreams_report(

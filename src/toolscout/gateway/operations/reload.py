@@ -26,6 +26,8 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
     "auth.jwt": lambda s: s.settings.auth.jwt,
     "auth.provider": lambda s: (s.settings.auth.provider, dict(s.settings.auth.options)),
+    # With its headers, which repr() leaves out.
+    "telemetry": lambda s: s.settings.telemetry.model_dump(),
     "the settings of search and store": lambda s: s.config,
 }
 
@@ -108,7 +110,11 @@ class Reloadable(Protocol):
     """What `watch_config` needs of a gateway, without importing it: it imports this module."""
 
     setup: Setup
-    problem: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong now; empty if nothing is."""
+        ...
 
     async def apply(self, setup: Setup) -> None:
         """Use an edited configuration."""

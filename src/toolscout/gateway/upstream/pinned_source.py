@@ -10,9 +10,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ...catalog.names import normalise_name
 from ...catalog.result import Result
-from ...catalog.tool import Tool
+from ...catalog.tool import Tool, normalise_name
 from ...events import Sink, ToolHeldEvent
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource

@@ -8,9 +8,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import mcp_types as types
 
-from ...catalog.names import qualify_name
 from ...catalog.source import Source
-from ...catalog.tool import Tool
+from ...catalog.tool import Tool, qualify_name
 from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache

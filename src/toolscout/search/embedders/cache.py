@@ -1,24 +1,35 @@
-"""The vector cache on disk, keyed by model and text; it can be deleted at any time."""
+"""Vectors from the cache on disk, and from the embedder where the cache has none."""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Generator, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 
+from ...catalog.tool import Tool
+from ...errors import EmbedderError
 from ..arrays import Floats
+from ..fields import TextRecipe, embedding_input, embedding_texts
+from .embedder import Embedder, encode_texts, normalize_rows
 
 # SQLite allows at most 999 parameters per statement in versions before 3.32.
 _KEYS_PER_QUERY = 500
 # After so many failures because of locks the cache is no longer used: computing vectors again is
 # better than waiting for another process at every search.
 _MAX_BUSY_FAILURES = 3
+_BATCH = 32
+_WORD_BATCH = 128  # words are far shorter than the texts of a tool
+# Halving a failed batch down to one bad tool takes six attempts that may all fail. If the tool
+# after it fails as well, the embedder itself is the problem.
+_MAX_FAILURES_IN_A_ROW = _BATCH.bit_length() + 1
 
 
 def vector_key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
@@ -28,7 +39,7 @@ def vector_key(model: str, texts: Iterable[tuple[str, float]]) -> bytes:
 
 
 class VectorCache:
-    """A SQLite file of vectors that any number of processes can share.
+    """A SQLite file of vectors that any number of processes can share, or delete at any time.
 
     A broken file is not used, and neither is one that stays locked: `problem` then says why, and
     the search goes on without the cache.
@@ -92,10 +103,9 @@ class VectorCache:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = sqlite3.connect(
+            self._connection = connection = sqlite3.connect(
                 self.path, timeout=self._wait_seconds, check_same_thread=False
             )
-            self._connection = connection
             # With a write-ahead log, readers in other processes do not block a writer. NORMAL may
             # lose the last vectors in a power failure, but never breaks the file.
             connection.execute("PRAGMA journal_mode=WAL")
@@ -128,3 +138,113 @@ def _is_busy(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     # The low byte is the primary code; the rest details it (SQLITE_BUSY_SNAPSHOT and others).
     return code is not None and code & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+@dataclass(frozen=True, slots=True)
+class VectorBatch:
+    """Some tools and their vectors; new vectors come with their cache `keys`."""
+
+    tools: Sequence[Tool]
+    vectors: Floats
+    keys: Sequence[bytes] = ()
+
+
+def embed_tools(
+    tools: Sequence[Tool],
+    embedder: Embedder,
+    cache: VectorCache | None,
+    *,
+    text_recipe: TextRecipe = embedding_texts,
+) -> Iterator[VectorBatch]:
+    """Vectors in batches as they become available, cached ones first."""
+    keys = [_cache_key(embedder, t, text_recipe) for t in tools]
+    known = _drop_odd_lengths(cache.get(keys)) if cache is not None else {}
+    ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
+    if ready:
+        yield VectorBatch([t for t, _ in ready], _stack_rows([v for _, v in ready]))
+    rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
+    yield from _encode_in_batches(rest, embedder, text_recipe)
+
+
+def embed_words(
+    words: Sequence[str], embedder: Embedder, cache: VectorCache | None
+) -> Iterator[tuple[Sequence[str], Floats]]:
+    """Words and their vectors in batches, cached ones first; new ones are added to the cache."""
+    keys = {word: vector_key(embedder.id, ((word, 1.0),)) for word in words}
+    known = _drop_odd_lengths(cache.get(tuple(keys.values()))) if cache is not None else {}
+    if ready := [word for word in keys if keys[word] in known]:
+        yield ready, _stack_rows([known[keys[word]] for word in ready])
+    rest = [word for word in keys if keys[word] not in known]
+    for start in range(0, len(rest), _WORD_BATCH):
+        batch = rest[start : start + _WORD_BATCH]
+        vectors = _round_to_half(normalize_rows(encode_texts(embedder, batch)))
+        if cache is not None:
+            cache.put((keys[word], row) for word, row in zip(batch, vectors, strict=True))
+        yield batch, vectors
+
+
+def _cache_key(embedder: Embedder, tool: Tool, text_recipe: TextRecipe) -> bytes:
+    """The cache key of a tool's vector."""
+    # For the default recipe its input is hashed instead of its texts. That identifies the vector as
+    # well, and building the texts of a large catalog would slow down every start.
+    if text_recipe is embedding_texts:
+        return vector_key(embedder.id, ((embedding_input(tool), 1.0),))
+    return vector_key(embedder.id, text_recipe(tool))
+
+
+def _encode_in_batches(
+    rest: Sequence[tuple[Tool, bytes]], embedder: Embedder, text_recipe: TextRecipe
+) -> Iterator[VectorBatch]:
+    """New vectors; a batch that fails is halved, so that one bad tool does not cost the others.
+
+    The last error is raised at the end, or at once if the embedder says that it is down or if
+    single tools keep failing.
+    """
+    work = deque(rest[start : start + _BATCH] for start in range(0, len(rest), _BATCH))
+    failure: EmbedderError | None = None
+    failures = 0
+    while work and failures < _MAX_FAILURES_IN_A_ROW and not (failure and failure.is_transient):
+        batch = work.popleft()
+        tools, keys = zip(*batch, strict=True)
+        try:
+            vectors = encode_tools(tools, embedder, text_recipe=text_recipe)
+        except EmbedderError as error:
+            failure, failures = error, failures + 1
+            middle = len(batch) // 2
+            # extendleft reverses: the first half is tried first.
+            work.extendleft([batch[middle:], batch[:middle]] if middle else [])
+        else:
+            failures = 0
+            yield VectorBatch(tools, vectors, keys)
+    if failure is not None:
+        raise failure
+
+
+def encode_tools(
+    tools: Sequence[Tool], embedder: Embedder, *, text_recipe: TextRecipe = embedding_texts
+) -> Floats:
+    """One unit vector per tool: the weighted mean of the vectors of its texts."""
+    recipes = [text_recipe(t) for t in tools]
+    flat = list(dict.fromkeys(text for recipe in recipes for text, _ in recipe))
+    rows = dict(zip(flat, encode_texts(embedder, flat), strict=True))
+    sums = np.stack([sum(np.float32(w) * rows[t] for t, w in recipe) for recipe in recipes])
+    return _round_to_half(normalize_rows(sums))
+
+
+def _round_to_half(vectors: Floats) -> Floats:
+    """Round to half precision, as the cache stores it: cold and warm starts use equal vectors."""
+    return vectors.astype(np.float16).astype(np.float32)
+
+
+def _stack_rows(vectors: Sequence[Floats]) -> Floats:
+    """Vectors of one length as a matrix; for thousands of them faster than np.stack."""
+    return np.concatenate(vectors).reshape(len(vectors), -1)
+
+
+def _drop_odd_lengths(known: dict[bytes, Floats]) -> dict[bytes, Floats]:
+    """The vectors of the most common length; a cache with several lengths has wrong entries."""
+    lengths = Counter(len(v) for v in known.values())
+    if len(lengths) <= 1:
+        return known
+    usual = max(lengths, key=lambda length: (lengths[length], length))
+    return {k: v for k, v in known.items() if len(v) == usual}

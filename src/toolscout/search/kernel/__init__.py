@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .posting_list import MIN_VARIANCE, PostingList, ServerBoost
+from .plain import MIN_VARIANCE, ServerBoost
 
 try:
     from .compiled import (
@@ -26,7 +26,6 @@ except OSError:  # no library, or one compiled from another version of loops.c
 __all__ = [
     "MIN_VARIANCE",
     "LetterSignatures",
-    "PostingList",
     "ServerBoost",
     "clause_scores",
     "diverse_order",

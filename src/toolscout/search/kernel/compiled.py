@@ -12,7 +12,8 @@ from zlib import crc32
 import numpy as np
 
 from ..arrays import Floats, Ints, Mask
-from .posting_list import PostingList, ServerBoost, address, slot_error
+from ..postings import PostingList, address
+from .plain import ServerBoost, slot_error
 
 LIBRARY = Path(__file__).with_name("loops.dll" if sys.platform == "win32" else "loops.so")
 

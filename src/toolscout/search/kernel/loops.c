@@ -25,7 +25,7 @@ PUBLIC uint32_t edition(void)
 
 /* A term: the slots of the tools that have it, ascending, and its weight in each; the factor for the
    weights, the idf, and the mean and variance of the term's score over the whole catalog.
-   `posting_list.py` packs it: keep the layouts equal. */
+   `postings.py` packs it: keep the layouts equal. */
 typedef struct {
     const int32_t *slots;
     const float *weights;
@@ -82,7 +82,7 @@ static float nth_largest(float *values, int32_t count, int32_t place)
 #define SPARSE 4          /* with fewer postings than size / SPARSE, only their slots are looked at */
 #define RARE 32           /* a term with more postings than RARE per slot is searched, not scanned */
 #define BITS 32           /* words of the bit filter, which tells 64 * BITS slots apart */
-#define MIN_VARIANCE 1e-6 /* as in posting_list.py */
+#define MIN_VARIANCE 1e-6 /* as in plain.py */
 
 /* Whether any score of a block is at least `least`, without an early exit, so that it vectorises. */
 static int any_reaches(const float *scores, float least)

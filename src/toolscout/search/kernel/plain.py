@@ -4,13 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import sub
+from typing import NamedTuple
 
 import numpy as np
 
 from ..arrays import Floats, Ints, Mask
-from .posting_list import MIN_VARIANCE, PostingList, ServerBoost, slot_error
+from ..postings import PostingList
+
+MIN_VARIANCE = 1e-6
+"""Lower bound of a variance, against division by zero: a term that all tools have equally."""
 
 _SCORE_DIGITS = 4
+
+
+class ServerBoost(NamedTuple):
+    """How much a tool gains from the best tool of its server.
+
+    `server` holds the server number of every slot, each below `servers`. Tools of the server
+    `nameless` gain nothing; it is -1 if every tool has a server.
+    """
+
+    server: Ints
+    servers: int
+    nameless: int
+    share: float
 
 
 def score_slots(terms: Sequence[PostingList], allowed: Mask, depth: int) -> tuple[Floats, Ints]:
@@ -128,6 +145,12 @@ def _signature(word: str) -> int:
         twice |= once & bit
         once |= bit
     return twice << 32 | once
+
+
+def slot_error(slots: Ints, size: int) -> IndexError:
+    """The error for slots that do not exist, which a custom ranker may return."""
+    bad = slots[(slots < 0) | (slots >= size)]
+    return IndexError(f"A ranker offered slot {bad[0]}, but there are only 0 to {size - 1}.")
 
 
 def _check_slots(slots: Ints, size: int) -> None:

@@ -13,6 +13,7 @@ from ..arrays import Floats, Ints
 from ..fields import FIELDS
 from ..hit import Reason
 from ..lexicon import Term
+from ..postings import PostingList
 from ..ranking import RankingRequest
 
 # Beside 1.0 for an embedder. The optimum is flat: docs/decisions/ranking.md has other weights.
@@ -70,7 +71,7 @@ class LexicalRanking(NamedTuple):
     """
 
     terms: Sequence[Term]
-    posting_lists: Sequence[kernel.PostingList]
+    posting_lists: Sequence[PostingList]
     scores: Floats
     mean: float
     deviation: float

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from threading import Lock
 
 import numpy as np
 
-from ..analyzer import is_english, terms
+from ..analyzer import is_english, needs_bigrams, terms
 from ..arrays import Floats
 from ..embedders.embedder import CrossLingualEmbedder, encode_texts, legibility, normalize_rows
-from ..glossary import Glossary, Translations, split_words
+from ..glossary import WORD, Glossary, Translations
 from ..lexicon import Term
 from ..ranking import RankingRequest
 from .bm25f import LexicalRanking
@@ -24,6 +26,12 @@ _MAX_WORD_CHARS = 40
 _MIN_UNKNOWN_RATIO = 2
 _CACHE_SIZE = 4_096
 _END_OF_LATIN = "\u0250"
+# Unicode normalisation of unusual combining marks takes quadratic time.
+_MAX_QUERY_CHARS = 1_000
+# Stand-ins for words in scripts without spaces: runs of Han, Katakana or Hangul.
+_RUNS = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+|[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}")
+# A run of three Han characters is looked up whole and as pairs, a longer one only as pairs.
+_MAX_RUN_CHARS = 3
 
 
 class CrossLingual:
@@ -131,3 +139,21 @@ def _translation_terms(
         for term, share in candidates.items():
             shares[term] = max(share, shares.get(term, 0.0))
     return [term.scale(shares[term.text]) for term in request.find_terms(shares)]
+
+
+def split_words(text: str) -> Iterator[str]:
+    """The words at the beginning of a text, with accents; runs of characters without spaces."""
+    # Accents stay, unlike in the index: the encoder knows the words as people write them.
+    start = text[:_MAX_QUERY_CHARS]
+    for word in WORD.findall(unicodedata.normalize("NFKC", start).casefold()):
+        yield from _split_runs(word) if needs_bigrams(word) else (word,)
+
+
+def _split_runs(text: str) -> Iterable[str]:
+    # Most Chinese words have two characters: longer runs of Han are also looked up as pairs.
+    for run in _RUNS.findall(text):
+        is_han = run[0] > "\u33ff" and run[0] < "\uac00"
+        if not is_han or len(run) <= _MAX_RUN_CHARS:
+            yield run
+        if is_han and len(run) >= _MAX_RUN_CHARS:
+            yield from (run[i : i + 2] for i in range(len(run) - 1))

@@ -12,7 +12,7 @@ from ...errors import EmbedderError
 from ..analyzer import latin_share, terms
 from ..arrays import Floats, Ints
 from ..embedders.embedder import Embedder, dimension_error, encode_texts, legibility
-from ..hit import Reason
+from ..hit import QueryVector, Reason
 from ..preprocessing import drop_values, expand_abbreviations
 from ..ranking import RankingRequest
 from ..vectors import Vectors, one_thread
@@ -95,7 +95,14 @@ class Dense:
             near = request.top_slots(near, closeness, request.depth)
             mean, deviation = vectors.score_statistics(views)
         return DenseRanking(
-            vectors, views, mean, deviation, self.clause_share, candidates=near, trust=trust
+            vectors,
+            views,
+            mean,
+            deviation,
+            self.clause_share,
+            candidates=near,
+            trust=trust,
+            embedder=self.embedder.id,
         )
 
     def query_texts(self, request: RankingRequest) -> tuple[str, ...]:
@@ -128,7 +135,13 @@ class DenseRanking:
     clause_share: float
     candidates: Ints
     trust: float
+    embedder: str = ""
     arm: str = "meaning"
+
+    @property
+    def query_vector(self) -> QueryVector:
+        """The whole request as it was encoded."""
+        return QueryVector(self.embedder, self.views[0])
 
     def scores_at(self, slots: Ints) -> Floats:
         """Z-scores of the similarity; 0, the catalog's mean, for a tool without a vector yet."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...catalog.names import normalise_name
+from ...catalog.tool import normalise_name
 from ..arrays import Floats, Ints
 from ..hit import Reason
 from ..ranking import RankingRequest

@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import TypeAdapter
 
-from ...catalog.names import normalise_name, qualify_name
+from ...catalog.tool import normalise_name, qualify_name
 from ...errors import SchemaError
 from . import wire
 from .dispatcher import LenientDispatcher

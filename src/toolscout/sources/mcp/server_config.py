@@ -2,63 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from ...errors import ConfigError
-from . import secret_detection
-from .config import expand_variables, load_config_file
-from .servers import OAuthClient, Protocol, Server, ServerLimits, Transport, is_http_url
+from .config import load_config_file
+from .server_entry import KNOWN_KEYS, build_server
+from .servers import Server
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-# Other clients' spellings of the same keys.
-_ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
-_DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
-_LAST_PORT = 65_535
-_LIMITS = tuple(f.name for f in fields(ServerLimits))
-# Keys of other clients that a gateway has no use for; they cause no warning.
-_IGNORED_KEYS = (
-    *("alwaysAllow", "autoApprove", "description", "dev", "envFile", "gallery", "icon", "note"),
-    *("instructions", "priority", "timeout", "trust", "version"),
-    *("startup_timeout_ms", "startup_timeout_sec", "tool_timeout_sec"),
-)
-_ENDPOINT_KEYS = (
-    "command",
-    "args",
-    "env",
-    "cwd",
-    "url",
-    "serverUrl",
-    "httpUrl",
-    "headers",
-    "http_headers",
-)
-_OAUTH = ("oauth", "auth")
-_CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
-_NAMES = ("prefix",)
-_KNOWN = frozenset(
-    (*_ENDPOINT_KEYS, *_OAUTH, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_IGNORED_KEYS)
-)
-# Limits that must be positive. For the others, 0 means no limit.
-_POSITIVE_LIMITS = {
-    "connect_timeout_seconds": "a positive number",
-    "concurrency": "a positive number without a fraction",
-}
-# The spellings of all clients, in lower case, without dashes and underscores.
-_TRANSPORT_ALIASES: dict[str, Transport] = {
-    "stdio": "stdio",
-    "local": "stdio",
-    "http": "http",
-    "streamablehttp": "http",
-    "remote": "http",
-    "sse": "sse",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,194 +83,12 @@ def _build_servers(
             yield Server(name=name, problem="Its entry is not an object.")
             continue
         entry = cast("dict[str, Any]", entry)
-        unknown = sorted(set(entry) - _KNOWN)
+        unknown = sorted(set(entry) - KNOWN_KEYS)
         if unknown:
             warnings.append(f"Server {name!r}: unknown keys ignored: {', '.join(unknown)}.")
-        yield _build_server(name, entry, variables)
+        yield build_server(name, entry, variables)
 
 
 def normalise_server_name(label: str) -> str:
     """A server's name as a prefix of tool names; `__` is left to separate server and tool."""
     return re.sub(r"__+", "_", _UNSAFE.sub("_", label)).strip("_") or "server"
-
-
-def _build_server(name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> Server:
-    """Build a server; a broken entry becomes a server with a problem, so the others still work."""
-    try:
-        return _ServerEntry(name, entry, variables).build()
-    except ConfigError as error:
-        problem = str(error)
-    except (TypeError, ValueError) as error:
-        problem = f"Its entry cannot be read: {error}."
-    # A disabled server needs no valid entry: its variables may well be unset.
-    if entry.get("disabled") is True or entry.get("enabled") is False:
-        return Server(name=name, is_disabled=True)
-    return Server(name=name, problem=problem)
-
-
-class _ServerEntry:
-    """One server's table; expands variables and collects every secret in it."""
-
-    def __init__(self, name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> None:
-        self.name = name
-        self.entry = entry
-        self.variables = variables
-        self.secrets: list[str] = []
-
-    def build(self) -> Server:
-        env = self.table("env")
-        headers = self.table("headers") or self.table("http_headers")
-        args = self.texts("args")
-        self.secrets += [
-            *secret_detection.secrets_in_table(env),
-            *secret_detection.secrets_in_headers(headers),
-        ]
-        self.secrets += secret_detection.secrets_in_arguments(args)
-        command, url = self.text("command"), self.text("url", "serverUrl", "httpUrl")
-        transport = self.transport(is_remote=bool(url))
-        if not (url if transport != "stdio" else command):
-            raise ConfigError(
-                f"Server {self.name!r} has neither a command nor a url.",
-                hint='Give "command" for a local server or "url" for a remote one.',
-            )
-        if transport != "stdio":
-            self.check_url(url)
-        return Server(
-            name=self.name,
-            transport=transport,
-            command=command,
-            args=args,
-            env=env,
-            cwd=self.text("cwd"),
-            url=url,
-            headers=headers,
-            oauth=self.oauth(),
-            protocol=self.protocol(),
-            is_disabled=self.flag("disabled") or not self.flag("enabled", default=True),
-            allow=self.texts(*_ALLOW),
-            deny=self.texts(*_DENY),
-            pinned=self.texts("pinned"),
-            is_prefixed=self.flag("prefix", default=True),
-            allows_private=self.flag("allow_private"),
-            limits=self.limits(),
-            secrets=self.secret_values(),
-        )
-
-    def secret_values(self) -> tuple[str, ...]:
-        """The secrets, without ordinary values that only happened to come from a variable."""
-        values = dict.fromkeys(filter(None, self.secrets))
-        return tuple(v for v in values if not secret_detection.is_ordinary(v, self.variables))
-
-    def check_url(self, url: str) -> None:
-        """Refuse an invalid URL, and collect the secrets in a valid one."""
-        if not is_http_url(url):
-            raise ConfigError(
-                f"Server {self.name!r}: its url is not an address.",
-                hint="Write it as https://HOST/PATH, with a port from 1 to 65535 if it needs one.",
-            )
-        self.secrets += secret_detection.secrets_in_url(url)
-
-    def oauth(self) -> OAuthClient:
-        """The registered OAuth client, if there is one."""
-        # `"auth": "oauth"` of other clients is not needed: a server asks for a login with a 401.
-        value: object = self.entry.get("oauth")
-        table = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-
-        def read_key(*keys: str) -> str:
-            values = (
-                self.expand(self.to_text("oauth", table[key])) for key in keys if key in table
-            )
-            return next(values, "")
-
-        port = read_key("callback_port", "callbackPort") or "0"
-        if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
-            raise ConfigError(f"Server {self.name!r}: the callback port {port!r} is not a port.")
-        secret = read_key("client_secret", "clientSecret")
-        self.secrets.append(secret)
-        return OAuthClient(read_key("client_id", "clientId"), secret, int(port))
-
-    def text(self, *keys: str) -> str:
-        for key in keys:
-            value: object = self.entry.get(key)
-            if value is not None:
-                if not isinstance(value, str):
-                    raise ConfigError(f"Server {self.name!r}: {key!r} must be text.")
-                return self.expand(value)
-        return ""
-
-    def texts(self, *keys: str) -> tuple[str, ...]:
-        for key in keys:
-            value: object = self.entry.get(key)
-            if value is None:
-                continue
-            if not isinstance(value, list):
-                raise ConfigError(f"Server {self.name!r}: {key!r} must be a list.")
-            items = cast("list[object]", value)
-            return tuple(self.expand(self.to_text(key, item)) for item in items)
-        return ()
-
-    def table(self, key: str) -> dict[str, str]:
-        value: object = self.entry.get(key)
-        if value is None:
-            return {}
-        if not isinstance(value, dict):
-            raise ConfigError(f"Server {self.name!r}: {key!r} must be an object.")
-        pairs = cast("dict[str, object]", value).items()
-        return {k: self.expand(self.to_text(key, v)) for k, v in pairs if v is not None}
-
-    def to_text(self, key: str, value: object) -> str:
-        """A value as text; booleans and numbers as JSON writes them."""
-        if isinstance(value, bool | int | float):
-            return json.dumps(value)
-        if not isinstance(value, str):
-            raise ConfigError(f"Server {self.name!r}: values in {key!r} must be text.")
-        return value
-
-    def flag(self, key: str, *, default: bool = False) -> bool:
-        value: object = self.entry.get(key, default)
-        if not isinstance(value, bool):
-            raise ConfigError(f"Server {self.name!r}: {key!r} must be true or false.")
-        return value
-
-    def transport(self, *, is_remote: bool) -> Transport:
-        kind = self.text("type", "transport")
-        if not kind:
-            return "http" if is_remote else "stdio"
-        known = _TRANSPORT_ALIASES.get(kind.lower().replace("-", "").replace("_", ""))
-        if known is None:
-            raise ConfigError(
-                f"Server {self.name!r}: unknown type {kind!r}.", hint="Use stdio, http or sse."
-            )
-        return known
-
-    def protocol(self) -> Protocol:
-        kind = self.text("protocol") or "auto"
-        if kind not in get_args(Protocol):
-            raise ConfigError(
-                f"Server {self.name!r}: unknown protocol {kind!r}.",
-                hint=f"Use one of {', '.join(get_args(Protocol))}.",
-            )
-        return cast("Protocol", kind)
-
-    def limits(self) -> ServerLimits:
-        values = {key: self.entry[key] for key in _LIMITS if key in self.entry}
-        for key, value in values.items():
-            if (
-                isinstance(value, bool)
-                or not isinstance(value, int | float)
-                or not _is_valid_limit(key, value)
-            ):
-                allowed = _POSITIVE_LIMITS.get(key, "a positive number, or 0 for none")
-                raise ConfigError(f"Server {self.name!r}: {key!r} must be {allowed}.")
-        return ServerLimits(**values)
-
-    def expand(self, text: str) -> str:
-        return expand_variables(
-            text, self.variables, owner=f"Server {self.name!r}", on_value=self.secrets.append
-        )
-
-
-def _is_valid_limit(key: str, value: float) -> bool:
-    if key == "concurrency" and not isinstance(value, int):
-        return False
-    return math.isfinite(value) and (value > 0 if key in _POSITIVE_LIMITS else value >= 0)

@@ -11,11 +11,10 @@ from typing import Any, TypeVar, assert_never, cast
 import mcp_types as types
 from pydantic import BaseModel
 
-from ...catalog.names import qualify_name, wire_name
 from ...catalog.result import Content, Result
 from ...catalog.sanitization import JSONEncodeError, clean, clean_line, encode_json
 from ...catalog.schema import Schema
-from ...catalog.tool import Annotations, Tool
+from ...catalog.tool import Annotations, Tool, qualify_name, wire_name
 from .servers import Server
 
 # `_meta` is free for any data, and is kept with every tool.

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Literal, cast
 
-from ...catalog.names import qualify_name, wire_name
 from ...catalog.sanitization import clean, clean_line
 from ...catalog.schema import Schema
-from ...catalog.tool import Annotations, Tool
+from ...catalog.tool import Annotations, Tool, qualify_name, wire_name
 from ...errors import SchemaError
 from .document import Document
 from .schemas import SchemaTranslator, is_read_only

@@ -1,11 +1,10 @@
-"""One client call: its audit record, and what the gateway adds to its result."""
+"""One client call: who calls, what it is for, and what the gateway adds to its result."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -14,14 +13,12 @@ from ...catalog.result import Content, Result
 from ...disclosure.profile import Profile
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
 from ...errors import CallRefused, SourceError, ToolscoutError, UnknownTool
-from ...events import DiscoveryResultEvent, Event, ToolCallEvent
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
-from ..operations.audit import shape
 from ..setup import AccessRule
 from ..upstream.pins import hold_refusal
-from ..upstream.upstreams import Upstreams
+from ..upstream.upstream_side import UpstreamSide
 from .sessions import Principal
 
 # Marks the `request_state` of an upstream's question, so that the answer is sent back to it.
@@ -30,34 +27,33 @@ TOOL_META = "toolscout/tool"
 
 
 @dataclass(frozen=True, slots=True)
-class ClientCall:
-    """A client's call, and the events that happened while it ran."""
+class ClientRequest:
+    """Who calls, and what this caller may use: decided once for every request."""
 
     caller: Principal
+    rule: AccessRule | None
+
+    def admits_server(self, server: str) -> bool:
+        """Whether the caller may reach anything of a server."""
+        return self.rule is None or self.rule.admits_server(server)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCall:
+    """A client's call of a tool, as it came."""
+
+    request: ClientRequest
     name: str
     arguments: Mapping[str, Any]
-    events: list[Event] = field(default_factory=list[Event])
-    started: float = field(default_factory=time.perf_counter)
 
-    @property
-    def tool_call(self) -> ToolCallEvent | None:
-        """The event of the tool that really ran; None if none did."""
-        calls = (e for e in reversed(self.events) if isinstance(e, ToolCallEvent))
-        return next(calls, None)
-
-    @property
-    def has_results(self) -> bool:
-        """Whether a search found anything."""
-        return any(isinstance(e, DiscoveryResultEvent) and e.names for e in self.events)
-
-    def is_bridged(self, profile: Profile) -> bool:
+    def uses_dispatcher(self, profile: Profile) -> bool:
         """Whether the tool is called through `call_tool`."""
-        bridge = profile.tool_for("call")
-        return bridge is not None and self.name == bridge.name
+        dispatcher = profile.tool_for("call")
+        return dispatcher is not None and self.name == dispatcher.name
 
     def inner_tool(self, profile: Profile) -> str:
         """The name of the tool that the call is for."""
-        inner = self.arguments.get("name") if self.is_bridged(profile) else None
+        inner = self.arguments.get("name") if self.uses_dispatcher(profile) else None
         return str(inner or self.name)
 
     def target_tools(self, profile: Profile) -> tuple[str, ...]:
@@ -72,24 +68,6 @@ class ClientCall:
                 queries = parse_all(read_search_arguments(profile, tool, self.arguments).queries)
                 return tuple(name for query in queries for name in query.select)
         return ()
-
-    def audit_row(self, profile: Profile, outcome: str) -> dict[str, Any]:
-        """The entry for the audit log, which names the inner tool rather than `call_tool`."""
-        arguments = self.arguments
-        if self.is_bridged(profile):
-            # Models sometimes write the tool's arguments beside `name`. They reach the tool too.
-            beside = {k: v for k, v in arguments.items() if k not in ("name", "arguments")}
-            arguments = arguments.get("arguments") or beside
-        ran = self.tool_call
-        return {
-            "principal": self.caller.name or "anonymous",
-            "session": self.caller.session[:12],
-            "tool": ran.tool if ran else self.inner_tool(profile),
-            "server": ran.server if ran else "",
-            "arguments": shape(arguments),
-            "outcome": outcome,
-            "took_ms": round((time.perf_counter() - self.started) * 1_000, 1),
-        }
 
 
 async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
@@ -132,16 +110,11 @@ def append_held_notice(result: Result, held: int, *, is_empty: bool) -> Result:
     return replace(result, content=(*content, Content(text=note)), raw=None)
 
 
-def late_servers(names: Sequence[str], upstreams: Upstreams, rule: AccessRule | None) -> list[str]:
-    """The servers of these tools that are not in the catalog yet and that the caller may know."""
-    late = dict.fromkeys(server for name in names for server in upstreams.absent_servers_for(name))
-    return [n for n in late if rule is None or rule.admits_server(n)]
-
-
 def explain_absent_tool(
-    result: Result, names: Sequence[str], upstreams: Upstreams, rule: AccessRule | None
+    result: Result, names: Sequence[str], upstream: UpstreamSide, rule: AccessRule | None
 ) -> Result:
     """Add why a tool is missing: it is held until approved, or its server is still starting."""
+    upstreams = upstream.upstreams
     if result.code in (SourceError.code, UnknownTool.code):
         held = [
             (name, server) for name in names if (server := upstreams.server_holding(name, rule))
@@ -152,7 +125,7 @@ def explain_absent_tool(
     # A known server that failed: the result already says why.
     if result.code == SourceError.code:
         return result
-    late = late_servers(names, upstreams, rule)
+    late = upstream.late_servers(names, rule)
     upstreams.wake(*late)
     notes: list[Content] = []
     for server in late:

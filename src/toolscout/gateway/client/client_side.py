@@ -1,0 +1,256 @@
+"""The client side of a gateway: finds a request's session, shows its view, and runs its calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import mcp_types as types
+from fastmcp.server.context import Context
+
+from ...catalog.result import Result
+from ...disclosure.profile import Profile
+from ...disclosure.scope import is_small_catalog
+from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...toolbox.call_record import CallRecord
+from ...toolbox.session import Session
+from ...toolbox.step import StepLimits
+from ...toolbox.toolbox import Toolbox
+from ..operations.operations import Operations
+from ..setup import AccessRule, Setup
+from ..upstream.upstream_side import UpstreamSide
+from .client_call import (
+    ClientCall,
+    ClientRequest,
+    append_absent_notice,
+    append_held_notice,
+    ask_user,
+    explain_absent_tool,
+    strip_upstream_prefix,
+    tag_result,
+)
+from .elicitation import SUSPENDED_PREFIX, DownstreamClient, StatelessClient, SuspendedCalls
+from .notifications import ToolListNotifier
+from .sessions import (
+    LRUCache,
+    client_name,
+    identify_caller,
+    is_explicit_listing,
+    scope_to_rule,
+)
+from .views import ClientView, ViewCache
+
+_MAX_SESSIONS = 2_000
+# A gateway does not see the steps of the model behind a client: a client that polls a tool must
+# not be taken for a model that repeats itself.
+_LIMITS = StepLimits(repeats=0)
+
+
+class ClientSide:
+    """Serves clients from one toolbox, each in a session of its own."""
+
+    def __init__(
+        self,
+        box: Toolbox,
+        *,
+        read_setup: Callable[[], Setup],
+        upstream: UpstreamSide,
+        operations: Operations,
+        wait_until_ready: Callable[[], Any],
+        fixed_session: str = "",
+    ) -> None:
+        self._box = box
+        self._read_setup = read_setup
+        self._upstream = upstream
+        self._operations = operations
+        self._wait_until_ready = wait_until_ready
+        self._fixed_session = fixed_session
+        self._suspended = SuspendedCalls()
+        self.notifier = ToolListNotifier()
+        self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
+        self._views = ViewCache(box, operations.savings, get_original=self._original_definition)
+        self._levels: LRUCache[str, types.LoggingLevel] = LRUCache(_MAX_SESSIONS)
+
+    async def close(self) -> None:
+        """End suspended calls, which use the toolbox."""
+        await self._suspended.close()
+
+    def reset(self) -> None:
+        """Open sessions anew: they hold the profile and the rule that they were opened with."""
+        self._sessions.clear()
+        self._views.invalidate()
+
+    # Requests
+
+    async def list_tools(self, context: Context) -> Sequence[types.Tool]:
+        """The tools that a client sees now."""
+        request = self._identify(context)
+        if request.caller.keeps_session:
+            self.notifier.remember_client(request.caller, context.session)
+        # Servers that were never reached are retried by any listing or search.
+        self._upstream.retry_unlisted()
+        return await self._views.list_tools(
+            request.caller,
+            request.rule,
+            lambda: self._open_session(request),
+            is_counted=is_explicit_listing(),
+        )
+
+    async def instructions(self, context: Context) -> str:
+        """The server instructions for a client: how to find tools, and what there is."""
+        return (await self._get_view(self._identify(context))).instructions
+
+    def set_level(self, context: Context, level: types.LoggingLevel) -> None:
+        """Set the lowest level of log messages that a client wants."""
+        self._levels.put(self._identify(context).caller.session, level)
+
+    async def call(self, context: Context, name: str, arguments: dict[str, Any]) -> Result:
+        """Run a client's call."""
+        request = self._identify(context)
+        session = await self._open_session(request)
+        level = self._levels.get(request.caller.session) or "info"
+        client = DownstreamClient(context, level=level)
+        call = ClientCall(request, name, arguments)
+        if not client.is_stateless:
+            result = await self._run_call(call, session, client)
+            await self._notify_if_changed(session)
+            return result
+        return await self._call_stateless(call, session, StatelessClient(context))
+
+    async def _call_stateless(
+        self, call: ClientCall, session: Session, client: StatelessClient
+    ) -> Result:
+        state, owner = client.state or "", call.request.caller.owner
+        # The request answers a question of a call that is suspended here, which simply goes on.
+        if state.startswith(SUSPENDED_PREFIX):
+            token = state.removeprefix(SUSPENDED_PREFIX)
+            return await self._suspended.resume(token, owner, client)
+        # An answer to a stateless upstream is a new call there, with the upstream's own state.
+        client.state = strip_upstream_prefix(client.state)
+        work = self._run_call(call, session, client)
+        result = await self._suspended.run(client, owner, work)
+        await self._notify_if_changed(session)
+        return result
+
+    @contextmanager
+    def bind_client(self, context: Context) -> Generator[ClientRequest]:
+        """Let servers reach this client while the block runs; gives who calls."""
+        request = self._identify(context)
+        client = DownstreamClient(context)
+        client.state = strip_upstream_prefix(client.state)
+        token = CURRENT_CHANNEL.set(client)
+        try:
+            yield request
+        finally:
+            CURRENT_CHANNEL.reset(token)
+
+    async def notify_changed_clients(self) -> None:
+        """Notify the clients whose list of tools is another than they have."""
+        for caller in self.notifier.reachable_clients():
+            request = ClientRequest(caller, self._read_setup().rule_for(caller.name))
+            await self._notify_if_changed(await self._open_session(request))
+
+    # One call
+
+    async def _run_call(
+        self, call: ClientCall, session: Session, client: DownstreamClient
+    ) -> Result:
+        profile, rule = self._box.profile, call.request.rule
+        search = profile.tool_for("search")
+        is_search = search is not None and call.name == search.name
+        # Finding the names in a search means parsing the query a second time. That is needed only
+        # while a server is missing, to wait for it if the query selects one of its tools.
+        is_complete = self._upstream.is_complete
+        names = () if is_search and is_complete else call.target_tools(profile)
+        # A name that is not in the catalog may belong to a server that is still starting.
+        token = CURRENT_CHANNEL.set(client)
+        try:
+            await self._upstream.wait_for(names, rule)
+            record = await self._run_step(call, session)
+        finally:
+            CURRENT_CHANNEL.reset(token)
+        self._upstream.mark_answered()
+        result = record.result
+        if not is_search:  # a search result lists the missing servers itself
+            result = explain_absent_tool(result, names, self._upstream, rule)
+        self._count_call(record, result)
+        if is_search:
+            return self._add_notices(result, record, rule)
+        is_inner = record.is_run and call.uses_dispatcher(profile)
+        return tag_result(result, tool=record.tool if is_inner else "")
+
+    async def _run_step(self, call: ClientCall, session: Session) -> CallRecord:
+        """Every call is a step of its own: a client sends the calls of a model one by one."""
+        view = (await self._get_view(call.request)).view
+        step = session.step(view, limits=_LIMITS, approvals="ask")
+        await step.call(call.name, call.arguments)
+        (record,) = await step.finish()
+        return record
+
+    def _count_call(self, record: CallRecord, result: Result) -> None:
+        # Without a tool that ran it was a search or a description, whose text costs tokens.
+        if not record.is_run:
+            self._operations.savings.record_answer(result.text)
+        if record.found:
+            self._upstream.wake_found(record.found, self._box)
+
+    def _add_notices(self, result: Result, record: CallRecord, rule: AccessRule | None) -> Result:
+        """Add to a search result which servers it does not cover, and what is held back."""
+        self._upstream.retry_unlisted()
+        held = 0 if record.found else self._upstream.upstreams.count_held_tools(rule)
+        result = append_held_notice(result, held, is_empty=not self._box.catalog)
+        return append_absent_notice(result, self._upstream.missing_servers(rule))
+
+    async def _notify_if_changed(self, session: Session) -> None:
+        if self._views.detect_change(session):
+            await self.notifier.notify(session.id)
+
+    # Sessions
+
+    def _identify(self, context: Context) -> ClientRequest:
+        caller = identify_caller(context, fixed_session=self._fixed_session)
+        rule = self._read_setup().rule_for(caller.name)
+        caller = scope_to_rule(replace(caller, client=client_name(context)), rule)
+        return ClientRequest(caller, rule)
+
+    async def _get_view(self, request: ClientRequest) -> ClientView:
+        return await self._views.get_view(
+            request.caller, request.rule, lambda: self._open_session(request)
+        )
+
+    async def _open_session(self, request: ClientRequest) -> Session:
+        await self._wait_until_ready()
+        caller, rule = request.caller, request.rule
+        # Two programs may share a session, and each event names the one that caused it.
+        key = (caller.session, caller.client)
+        known = self._sessions.get(key)
+        if known is not None:
+            return known
+        session = await self._box.session(
+            caller.session,
+            allow=rule,
+            approver=ask_user,
+            profile=self._box.profile if caller.keeps_session else self._stateless_profile(rule),
+            principal=caller.name,
+            client=caller.client,
+        )
+        if caller.keeps_session:
+            self._sessions.put(key, session)
+        return session
+
+    def _stateless_profile(self, allow: AccessRule | None) -> Profile:
+        """The profile for a client without a session."""
+        # On the `load` surface a tool that was found joins the list of its session. Without one it
+        # could never be called, so the client gets `call_tool` instead. A small catalog is shown
+        # as a whole, and nothing has to join.
+        profile = self._box.profile
+        is_dynamic = profile.surface != "dispatch" and profile.tool_for("call") is not None
+        if not is_dynamic or is_small_catalog(profile.policy, self._box.catalog, allow):
+            return profile
+        return replace(profile, surface="dispatch")
+
+    def _original_definition(self, name: str) -> types.Tool | None:
+        tool = self._box.catalog.get(name)
+        return self._upstream.upstreams.definition(tool) if tool is not None else None

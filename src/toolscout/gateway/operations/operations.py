@@ -1,0 +1,81 @@
+"""The operations side of a gateway: journal, audit, metrics, savings, problems, its process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...events import Event, Sink, combine_sinks, guard_sink
+from ...journal.journal import Journal
+from ...telemetry.prometheus import PrometheusMetrics
+from ...tokens import default_counter
+from ..settings import audit_path
+from ..setup import Setup
+from .audit import AuditFile
+from .reload import GatewayProcesses, hash_fixed_settings, settings_needing_restart
+from .savings import Savings
+
+log = logging.getLogger(__name__)
+
+
+class Operations:
+    """What an operator sees of a gateway, and what is recorded of its calls."""
+
+    def __init__(self, setup: Setup, *, sink: Sink) -> None:
+        folder = setup.config.state_folder
+        self._config = setup.config
+        self._fixed_hashes = hash_fixed_settings(setup)
+        self._processes = GatewayProcesses(folder / "running")
+        self.metrics = PrometheusMetrics()
+        self.savings = Savings(folder / "savings.json", default_counter())
+        path = audit_path(setup.options, folder)
+        self.audit = AuditFile(path)
+        self.journal = Journal.open(setup.config, audit_file=str(path or ""))
+        self.problem = ""
+        # Each is guarded by itself, so that none keeps an event from the others. The journal comes
+        # first: a kill between it and the audit file leaves a row, from which the line is made.
+        self._record = combine_sinks(
+            guard_sink(lambda event: self.journal(event)),
+            guard_sink(lambda event: self.audit(event)),
+            guard_sink(self.metrics),
+            guard_sink(sink),
+        )
+
+    def on_event(self, event: Event) -> None:
+        """Record an event and pass it on."""
+        self._record(event)
+
+    async def start(self, setup: Setup) -> None:
+        """Record that this process serves the configuration, and complete the audit file."""
+        self._processes.register(setup)
+        if self._config.record != "off":
+            await asyncio.to_thread(self.audit.recover, self.journal.store)
+
+    def close(self) -> None:
+        """Write what is not on disk yet."""
+        self.savings.save()
+        self._processes.unregister()
+        self.journal.close()
+
+    def apply(self, setup: Setup) -> tuple[str, ...]:
+        """Use an edited configuration; returns the settings that wait for a restart."""
+        late = settings_needing_restart(self._fixed_hashes, setup)
+        self.problem = f"Edited, but used only after a restart: {', '.join(late)}." if late else ""
+        if late:
+            log.warning("%s", self.problem)
+        path = audit_path(setup.options, setup.config.state_folder)
+        if path != self.audit.path:
+            before, self.audit = self.journal, AuditFile(path)
+            # Its settings stay those of the start; only its rows name another audit file.
+            self.journal = Journal.open(self._config, audit_file=str(path or ""))
+            before.close()
+        return late
+
+    def problems(self) -> list[str]:
+        """What an operator should look at."""
+        problems = [self.problem] if self.problem else []
+        problems += ["The audit log cannot be written."] if self.audit.is_failing else []
+        journal = self.journal.status
+        if journal.status == "degraded":
+            problems.append(f"The journal misses {journal.missed} rows: {journal.reason}")
+        return problems

@@ -1,0 +1,1 @@
+"""The journal: a row for every search, call, refusal, approval and server change."""
