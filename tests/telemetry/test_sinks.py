@@ -243,7 +243,7 @@ def test_the_private_facts_of_a_note_are_shapes_and_error_texts_are_left_out() -
         for event in (START, *notes, END):
             recorded.sink(event)
     found, refused = closed.spans["invoke_agent"].events
-    assert dict(found.attributes or {})["toolscout.queries"] == "list[1]"
+    assert dict(found.attributes or {})["toolscout.queries"] == '["text(13)", 1]'
     assert dict(refused.attributes or {}) == {"toolscout.tool": "pay", "toolscout.code": "refused"}
     assert "Ann" not in closed.spans["invoke_agent"].to_json()
     assert opened.spans["invoke_agent"].to_json().count("Ann") == 2

@@ -75,7 +75,7 @@ class CallAttempt:
         given = self.arguments
         if isinstance(given, Mapping):
             return cast("Mapping[str, Any]", given)
-        return Call("", self.name, encode_arguments(cast("object", given))).values() or {}
+        return Call("", self.name, encode_arguments(given)).values() or {}
 
     def record(
         self, result: Result, *, full: Result | None = None, tool: Tool | str = "", **facts: Any

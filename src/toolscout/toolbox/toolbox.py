@@ -19,6 +19,7 @@ from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
 from ..errors import StoreError, ToolscoutError
 from ..events import (
+    Event,
     Sink,
     StoreFailureEvent,
     combine_sinks,
@@ -97,7 +98,8 @@ class Toolbox:
         check_store(store)
         self._journal = journal or _open_journal(store, self._config, clock)
         self._owns_journal = journal is None
-        self._sink = _combine(self._journal, sink, clock)
+        journal_sink = self._record if self._journal is not None else ignore
+        self._sink = _combine(journal_sink, sink, clock=clock)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
             engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
@@ -361,6 +363,12 @@ class Toolbox:
                     problems[name] = [repr(error)]
         self._feature_problems = problems
 
+    def _record(self, event: Event) -> None:
+        """Write an event to the journal, from the first session on."""
+        # A toolbox that is only searched writes nothing to disk.
+        if self._journal is not None and self._store is not None:
+            self._journal(event)
+
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
         parent = current_parent()
         self._sink(StoreFailureEvent(session=session, parent=parent, why=str(error)))
@@ -504,9 +512,9 @@ def _open_journal(
     return Journal.open(config, clock=clock) if is_kept else None
 
 
-def _combine(journal: Journal | None, sink: Sink, clock: Callable[[], float]) -> Sink:
-    """One sink for the journal and the user's; `ignore` if there is neither."""
-    sinks = [s for s in (journal, sink) if s is not None and s is not ignore]
+def _combine(*sinks: Sink, clock: Callable[[], float]) -> Sink:
+    """One sink for all of these; `ignore` if none of them listens."""
+    sinks = tuple(sink for sink in sinks if sink is not ignore)
     if not sinks:
         return ignore
     # Sources and stores emit without a conversation: their events get a time and an id here.
