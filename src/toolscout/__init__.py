@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from .events import Event
     from .search.engine import Engine
     from .sources.functions import tool
+    from .toolbox.call_record import CallRecord
     from .toolbox.session import Session
+    from .toolbox.step import Step
     from .toolbox.toolbox import Toolbox
 
 __all__ = [
     "Agent",
+    "CallRecord",
     "Catalog",
     "Config",
     "Engine",
@@ -37,6 +40,7 @@ __all__ = [
     "Session",
     "SessionState",
     "Source",
+    "Step",
     "Tool",
     "Toolbox",
     "ToolscoutError",
@@ -46,6 +50,7 @@ __all__ = [
 
 _HOMES = {
     "Agent": ".agent.agent",
+    "CallRecord": ".toolbox.call_record",
     "Catalog": ".catalog.catalog",
     "Config": ".config",
     "Engine": ".search.engine",
@@ -55,6 +60,7 @@ _HOMES = {
     "Session": ".toolbox.session",
     "SessionState": ".disclosure.session_state",
     "Source": ".catalog.source",
+    "Step": ".toolbox.step",
     "Tool": ".catalog.tool",
     "Toolbox": ".toolbox.toolbox",
     "ToolscoutError": ".errors",

@@ -68,21 +68,26 @@ class CallExecutor(CallContext):
             record = await self._run_call(CallAttempt(name, arguments, options))
         return replace(record, id=call_id, took_ms=_ms_since(started))
 
-    async def run_approved(self, approval: PendingApproval) -> CallRecord:
+    async def run_approved(self, approval: PendingApproval | str) -> CallRecord:
         """Run the call that an approval was asked for, exactly as it was then."""
-        options = CallOptions(approval=approval.id, is_resumed=True)
-        return await self.call(approval.tool, approval.arguments, options=options)
-
-    async def refuse(self, approval: PendingApproval, reason: str) -> CallRecord:
-        """Refuse a call that waits for approval, and record that for the model."""
-        attempt = CallAttempt(approval.tool, approval.arguments, INLINE)
         try:
-            await self.approvals.refuse(approval)
+            found = await self.approvals.find(approval)
+        except ToolscoutError as error:  # the store cannot be read
+            return self._emit_refusal(CallAttempt("", {}, INLINE), error)
+        options = CallOptions(approval=found.id, is_resumed=True)
+        return await self.call(found.tool, found.arguments, options=options)
+
+    async def refuse(self, approval: PendingApproval | str, reason: str) -> CallRecord:
+        """Refuse a call that waits for approval, and record that for the model."""
+        attempt = CallAttempt("", {}, INLINE)
+        try:
+            found = await self.approvals.find(approval)
+            attempt = CallAttempt(found.tool, found.arguments, INLINE)
+            await self.approvals.refuse(found)
         except ToolscoutError as error:
             return attempt.record(Result.error(str(error), code=error.code))
-        decision = ApprovalDecision(is_approved=False, reason=reason)
-        refusal = approval_refusal(approval.tool, decision)
-        return attempt.record(Result.error(str(refusal), code=refusal.code), tool=approval.tool)
+        refusal = approval_refusal(found.tool, ApprovalDecision(is_approved=False, reason=reason))
+        return attempt.record(Result.error(str(refusal), code=refusal.code), tool=found.tool)
 
     async def _run_call(self, attempt: CallAttempt) -> CallRecord:
         try:
@@ -239,10 +244,11 @@ class CallExecutor(CallContext):
         self, options: CallOptions, tool: Tool, arguments: Mapping[str, Any]
     ) -> PendingApproval | None:
         """What is missing before the call may run; None if nothing is. Raises if it may not."""
-        if options.approval:
+        verdict = self.approval_gate.caution(tool)
+        # The policy comes first: it may have become stricter since the approval was asked for.
+        if options.approval and verdict != "refuse":
             await self.approvals.use(options.approval, tool, arguments)
             return None
-        verdict = self.approval_gate.caution(tool)
         if verdict == "run":
             return None
         why = approval_reason(tool)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AfterValidator, FiniteFloat, TypeAdapter, ValidationError
 
 from ..catalog.result import Result
 from ..catalog.sanitization import compact_json
@@ -36,17 +36,27 @@ class PendingApproval:
     expires: float = 0.0
 
 
+def _check_arguments(text: str) -> str:
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not is_object:
+        raise ValueError("not a JSON object")
+    return text
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoredApproval:
     """A pending approval as it is stored, with the fingerprint of the tool's definition."""
 
     id: str
     tool: str
-    arguments: str
+    arguments: Annotated[str, AfterValidator(_check_arguments)]
     why: str
     principal: str
     created: float
-    expires: float
+    expires: FiniteFloat
     fingerprint: str
     status: ApprovalStatus = "pending"
 
@@ -67,7 +77,10 @@ _ADAPTER: TypeAdapter[tuple[_StoredApproval, ...]] = TypeAdapter(tuple[_StoredAp
 
 
 def add_approval(section: str | None, approval: PendingApproval, tool: Tool, now: float) -> str:
-    """The section with one more approval; expired ones are dropped, and the oldest of too many."""
+    """The section with one more approval, without expired ones.
+
+    Of too many, those that were decided are dropped first, then the oldest.
+    """
     stored = _StoredApproval(
         id=approval.id,
         tool=approval.tool,
@@ -79,7 +92,7 @@ def add_approval(section: str | None, approval: PendingApproval, tool: Tool, now
         fingerprint=tool.fingerprint,
     )
     alive = [row for row in _read(section) if row.expires > now]
-    return _write([*alive, stored][-_MAX_STORED:])
+    return _write(_drop_excess([*alive, stored]))
 
 
 def pending_approvals(
@@ -180,6 +193,13 @@ def _read(section: str | None) -> tuple[_StoredApproval, ...]:
     except ValidationError:
         # Damaged: nothing in it may approve anything.
         return ()
+
+
+def _drop_excess(rows: list[_StoredApproval]) -> list[_StoredApproval]:
+    # A decided one is only kept to say so: once it is gone, its id is unknown and runs nothing.
+    by_need = sorted(range(len(rows)), key=lambda index: (rows[index].status == "pending", index))
+    dropped = {*by_need[: max(0, len(rows) - _MAX_STORED)]}
+    return [row for index, row in enumerate(rows) if index not in dropped]
 
 
 def _write(rows: list[_StoredApproval]) -> str:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from ..disclosure.session_state import SessionState
 from ..errors import StoreError
 from ..store.contract import Store
+from .pending_approvals import APPROVALS
 
 T = TypeVar("T")
 Move = Callable[[SessionState], tuple[SessionState, T]]
@@ -39,7 +40,11 @@ class _LocalState:
         # The record was evicted or expired while the conversation went on: the state known here
         # is the newest then. Version 0 creates the record again.
         if newest is None:
-            return _LocalState(self.session.with_version(0), self.unsaved)
+            # Approvals do not come back with it: another process may have used one of them and
+            # deleted the record that said so.
+            was_stored = self.session.version > 0
+            session = self.session.without_section(APPROVALS) if was_stored else self.session
+            return _LocalState(session.with_version(0), self.unsaved)
         return _LocalState(reduce(lambda s, move: move(s), self.unsaved, newest), self.unsaved)
 
 
@@ -132,6 +137,8 @@ class StoredSession:
         """
         self.refresh()
         with self._write_lock:
+            # Refreshing gives way to a local change, which would leave older state in place here.
+            self._rebase()
             return self._write_move(move)
 
     def save(self) -> None:

@@ -188,11 +188,11 @@ class Session:
         This may be another process than the one that made the call. An approval that was used
         before, has expired, or belongs to another principal gives a result that says so.
         """
-        return await self._executor.run_approved(await self._executor.approvals.find(approval))
+        return await self._executor.run_approved(approval)
 
     async def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
         """Refuse a call that waits for approval; the result tells the model, with the reason."""
-        return await self._executor.refuse(await self._executor.approvals.find(approval), reason)
+        return await self._executor.refuse(approval, reason)
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""

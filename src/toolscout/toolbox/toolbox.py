@@ -51,6 +51,7 @@ from .features import (
 )
 from .health import Health, check_health
 from .live_catalog import LiveCatalog, close_engine
+from .loop_thread import LoopThread
 from .permissions import (
     AllowRule,
     ApprovalGate,
@@ -63,6 +64,7 @@ from .permissions import (
 from .persistence import StoredSession
 from .session import Session
 from .source_factory import SourceContext, SourceLike, build_sources
+from .sync import SyncSession
 
 
 class Toolbox:
@@ -155,6 +157,10 @@ class Toolbox:
         if self._journal is not None and self._owns_journal:
             await asyncio.to_thread(self._journal.close)
 
+    def sync(self) -> SyncToolbox:
+        """This toolbox for a program without an event loop: `with Toolbox(...).sync() as box:`."""
+        return SyncToolbox(self)
+
     async def wait_until_ready(self) -> None:
         """Wait for slow sources and for vectors.
 
@@ -218,7 +224,8 @@ class Toolbox:
         A conversation that the store does not have is rebuilt from `messages`, if given. `allow`
         narrows what this caller may see, `approver` asks this caller's user, and `profile`
         overrides the profile of the toolbox. `principal` and `client`, who calls and with which
-        program, are only for the events of the conversation.
+        program, are for the events of the conversation; approvals that are given later belong to
+        the principal that made the call.
         """
         self._check_entered()
         self._live.check_open()
@@ -369,6 +376,133 @@ class Toolbox:
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
         parent = current_parent()
         self._sink(StoreFailureEvent(session=session, parent=parent, why=str(error)))
+
+
+class SyncToolbox:
+    """A `Toolbox` for programs without an event loop; several threads may use it at once.
+
+    Everything asynchronous runs in one background thread, from entering to leaving. A tool that is
+    a plain function may use the toolbox; an async one would wait for itself, which is an error.
+    """
+
+    # Here rather than in `sync`, because this class and `Toolbox` make each other.
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+        self._loop = LoopThread(box)
+
+    def __enter__(self) -> Self:
+        self._loop.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Cancel running calls, save pending changes, then close the sources and the store."""
+        self._loop.stop()
+
+    def wait_until_ready(self) -> None:
+        """Wait for slow sources and for vectors."""
+        self._loop.run(self._box.wait_until_ready())
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tools known now."""
+        return self._box.catalog
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """Problems by source name: its list failed, or one of its tools cannot be called."""
+        return self._loop.run_function(lambda: self._box.problems)
+
+    @property
+    def profile(self) -> Profile:
+        """How tools are disclosed here."""
+        return self._box.profile
+
+    @property
+    def journal(self) -> Journal | None:
+        """What is recorded of searches, calls and approvals; None if nothing is."""
+        return self._box.journal
+
+    def search(
+        self,
+        query: str | Sequence[str],
+        *,
+        limit: int = 5,
+        allow: AllowRule | None = None,
+        mode: Mode = "auto",
+    ) -> Results:
+        """The best tools for a query, or for several at once."""
+        # In this thread: an index is a frozen value, and threads then search side by side.
+        self._loop.check_open()
+        return self._box.search(query, limit=limit, allow=allow, mode=mode)
+
+    def session(
+        self,
+        id: str,  # noqa: A002 - as users say it
+        *,
+        messages: Iterable[object] | None = None,
+        allow: AllowRule | None = None,
+        approver: Approver | None = None,
+        profile: Profile | None = None,
+        principal: str = "",
+        client: str = "",
+    ) -> SyncSession:
+        """Open a conversation by its id, new or as it was last saved."""
+        work = self._box.session(
+            id,
+            messages=messages,
+            allow=allow,
+            approver=approver,
+            profile=profile,
+            principal=principal,
+            client=client,
+        )
+        return SyncSession(self._loop, self._loop.run(work))
+
+    def reconfigure(
+        self,
+        *,
+        profile: Profile,
+        caution: ApprovalPolicy,
+        call_timeout_seconds: float | None = None,
+    ) -> None:
+        """Change settings for the sessions that are opened from now on."""
+        change, limit = self._box.reconfigure, call_timeout_seconds
+        self._loop.run_function(
+            change, profile=profile, caution=caution, call_timeout_seconds=limit
+        )
+
+    def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
+        """The stored conversations, most recently used first."""
+        return self._loop.run(self._box.sessions(limit=limit))
+
+    def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
+        """Delete a conversation, even if it cannot be read; return whether the store had it."""
+        return self._loop.run(self._box.forget(id))
+
+    def add(self, *sources: SourceLike) -> None:
+        """Add sources at run time; a source replaces the one of the same name."""
+        self._loop.run(self._box.add(*sources))
+
+    def refresh(self, *names: str) -> None:
+        """List sources again, all of them by default."""
+        self._loop.run(self._box.refresh(*names))
+
+    def remove(self, name: str) -> None:
+        """Close a source and remove its tools; sessions keep their names in case it returns."""
+        self._loop.run(self._box.remove(name))
+
+    def health(self) -> Health:
+        """The status of the catalog, the sources, the store and the features."""
+        return self._loop.run(self._box.health())
 
 
 def _open_journal(
