@@ -117,7 +117,7 @@ class Step:
         self._hooks = hooks
         self._options = options
         self._finish = finish
-        self._repeats = RepeatTracker(history)
+        self._repeats = RepeatTracker(history) if history and limits.repeats else None
         self._calls: dict[str, _StepCall] = {}
         self._ids = count(1)
         self._slots = asyncio.Semaphore(limits.parallel)
@@ -270,8 +270,8 @@ class Step:
     async def _run_hooked(self, entry: _StepCall, arguments: object, approval: str) -> CallRecord:
         call, is_discovery = entry.real, entry.is_discovery
         self._hooks.on_start(call, is_discovery=is_discovery)
-        repeats = self._repeats.count_repeats(call) if self._limits.repeats else 0
-        if self._limits.repeats and repeats >= self._limits.repeats:
+        repeats = self._repeats.count_repeats(call) if self._repeats else 0
+        if repeats and repeats >= self._limits.repeats:
             record = _refused(call, repeat_refusal(call, repeats))
             return replace(record, is_discovery=is_discovery, is_repeat=True)
         hooked = await self._hooks.before_call(call)
