@@ -78,6 +78,9 @@ class Config(BaseModel):
     approval_ttl_hours: float = Field(default=24.0, gt=0)
     """How long a call that waits for an approval can still be approved."""
 
+    question_ttl_minutes: float = Field(default=10.0, gt=0)
+    """How long a call waits for the user's answer to a question of its tool."""
+
     @classmethod
     def read(
         cls,

@@ -289,6 +289,18 @@ class ApprovalEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerNeededEvent(Event):
+    """A tool asks the user something, and its call waits for the answer."""
+
+    kind: ClassVar[str] = "answer_needed"
+
+    question: Annotated[str, "the id to reply to it with"]
+    tool: Annotated[str, "its name"]
+    server: Annotated[str, "where it runs"] = ""
+    expires: Annotated[float, "seconds since the epoch"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallStartEvent(Event):
     """A tool is about to run; its `parent` is the `id` of the event of its end."""
 
@@ -657,6 +669,7 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     ToolRefusedEvent,
     ApprovalNeededEvent,
     ApprovalEvent,
+    AnswerNeededEvent,
     ToolCallStartEvent,
     ToolCallEvent,
     OffloadEvent,

@@ -16,6 +16,7 @@ from ..models.retry import Backoff, RetryingModel
 from ..models.spec import open_model
 from ..search.engine import Allow
 from ..tokens import default_counter
+from ..toolbox.pending_questions import Asker
 from ..toolbox.permissions import Approver
 from ..toolbox.toolbox import Toolbox
 from .compaction import Compactor, by_tokens
@@ -39,7 +40,8 @@ class Agent:
     `model` is a client or `provider:name`. `instructions` come before the toolbox's own
     instructions. `stops` end a run that the model does not end itself; without `after_steps`
     among them the limit is 15 steps. Without `trim`, conversations are shortened when they exceed
-    their share of the model's context window. `approver` decides about calls that need approval.
+    their share of the model's context window. `approver` decides about calls that need
+    approval, and `asker` asks the user what tools want to know.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Agent:
         limits: RunLimits = _LIMITS,
         trim: Compactor | None = None,
         approver: Approver | None = None,
+        asker: Asker | None = None,
         backoff: Backoff | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -63,6 +66,7 @@ class Agent:
         # Raises here, rather than in the middle of a run, if there is no provider for the model.
         target_of(opened)
         self._approver = approver
+        self._asker = asker
         self._settings = LoopSettings(
             box=box,
             model=RetryingModel(opened, backoff=backoff),
@@ -125,7 +129,9 @@ class Agent:
         message = _check_message(text)
         box, session_id = self._settings.box, session_id or uuid4().hex
         async with lock_session(box, session_id):
-            session = await box.session(session_id, allow=allow, approver=self._approver)
+            session = await box.session(
+                session_id, allow=allow, approver=self._approver, asker=self._asker
+            )
             return await AgentLoop(settings=self._settings, session=session, emit=emit).run(message)
 
 

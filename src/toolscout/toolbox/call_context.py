@@ -15,6 +15,7 @@ from ..search.engine import Allow
 from .approvals import Approvals
 from .features import Features
 from .live_catalog import LiveCatalog
+from .pending_questions import Asker, QuestionOwner, Questions, WaitingCalls
 from .permissions import ApprovalGate
 from .persistence import Move, StoredSession, T
 
@@ -36,6 +37,9 @@ class CallContext:
     timeout_seconds: float
     clock: Callable[[], float]
     approval_seconds: float
+    waiting: WaitingCalls
+    question_seconds: float
+    asker: Asker | None = None
     explain_missing: MissingToolExplainer | None = None
     principal: str = ""
     client: str = ""
@@ -48,6 +52,18 @@ class CallContext:
             principal=self.principal,
             clock=self.clock,
             ttl_seconds=self.approval_seconds,
+            emit=self.emit,
+        )
+
+    @property
+    def questions(self) -> Questions:
+        """The questions that tools of this conversation ask the user."""
+        return Questions(
+            waiting=self.waiting,
+            owner=QuestionOwner(self.stored.session.id, self.principal),
+            asker=self.asker,
+            clock=self.clock,
+            ttl_seconds=self.question_seconds,
             emit=self.emit,
         )
 

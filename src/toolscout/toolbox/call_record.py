@@ -6,11 +6,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from ..catalog.questions import Answer
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..models.messages import Call
 from .arguments import encode_arguments
 from .pending_approvals import PendingApproval
+from .suspension import QuestionQueue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingQuestion:
+    """A question that a tool asks the user while its call waits, and who may answer it.
+
+    `schema` is that of the content of the answer. With a `url` there is nothing to fill in: the
+    user visits that page, and an answer says that they did.
+    """
+
+    id: str
+    message: str
+    schema: Mapping[str, Any]
+    tool: str
+    session: str
+    server: str = ""
+    principal: str = ""
+    url: str = ""
+    created: float = 0.0
+    expires: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +42,8 @@ class CallRecord:
     `call` is what the model called; `tool` is the tool that this led to, for example the one named
     in `call_tool`, and is empty if there is none. `result` is for the model; `full` is the value
     before large output is put aside. `enabled` are the tools that the call made callable. `needs`
-    is what is missing before the tool can run. `is_run` says that the tool started, `is_repeat`
+    is what is missing: an approval before the tool can run, or an answer before it can go on, which
+    `session.approve` and `session.reply` give. `is_run` says that the tool started, `is_repeat`
     that the call was refused because the steps before it made the same call with the same result.
     `id` is that of the events of the call.
     """
@@ -33,7 +56,7 @@ class CallRecord:
     server: str = ""
     enabled: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
-    needs: PendingApproval | None = None
+    needs: PendingApproval | PendingQuestion | None = None
     is_discovery: bool = False
     is_repeat: bool = False
     is_run: bool = False
@@ -45,11 +68,15 @@ class CallRecord:
         return (self.result.code or "error") if self.result.is_error else "ok"
 
 
+CallQueue = QuestionQueue[CallRecord, Answer | None]
+"""The questions of one call, each as the record that the call has while it waits for the answer."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
     """How one call is made: which exceptions pass, and how an approval is asked for or given.
 
-    With `defers`, a missing approval is stored and returned instead of asking the approver.
+    With `defers`, a missing approval or answer is returned in the record instead of asking inline.
     `approval` is the id of one that was given; with `is_resumed` the call is the stored one.
     """
 
@@ -64,11 +91,16 @@ INLINE = CallOptions()
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt:
-    """A call on its way to a tool, under the name it is looked up by now."""
+    """A call on its way to a tool, under the name it is looked up by now.
+
+    `id` is that of its events. `queue` takes the questions of its tool if the call can wait.
+    """
 
     name: str
     arguments: object
     options: CallOptions
+    id: str = ""
+    queue: CallQueue | None = None
 
     def values(self) -> Mapping[str, Any]:
         """The arguments as an object; empty if they are none."""

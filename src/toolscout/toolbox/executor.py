@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.failure import is_passed, pass_exceptions
+from ..catalog.questions import bind_user
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.discovery import InnerCall, role_of
@@ -36,7 +37,7 @@ from .arguments import (
     signature_hint,
 )
 from .call_context import CallContext
-from .call_record import INLINE, CallAttempt, CallOptions, CallRecord
+from .call_record import INLINE, CallAttempt, CallOptions, CallQueue, CallRecord
 from .discovery_calls import newly_loaded, run_discovery
 from .features import MEMORY, ToolFeature
 from .pending_approvals import PendingApproval, pending_result, unknown_approval
@@ -62,11 +63,18 @@ class CallExecutor(CallContext):
         self, name: str, arguments: object, *, options: CallOptions = INLINE
     ) -> CallRecord:
         """Run a call and record what happened; whatever goes wrong becomes an error result."""
-        call_id, started = new_id(), time.perf_counter()
+        attempt = CallAttempt(name, arguments, options, id=new_id())
+        if not options.defers:
+            return await self._record_call(attempt)
+        queue = CallQueue(answer_at_end=None)
+        return await self.questions.run(self._record_call(replace(attempt, queue=queue)), queue)
+
+    async def _record_call(self, attempt: CallAttempt) -> CallRecord:
+        started = time.perf_counter()
         # The event that says how the call ended gets this id; all its other events are parts of it.
-        with part_of(call_id), pass_exceptions(options.passes):
-            record = await self._run_call(CallAttempt(name, arguments, options))
-        return replace(record, id=call_id, took_ms=_ms_since(started))
+        with part_of(attempt.id), pass_exceptions(attempt.options.passes):
+            record = await self._run_call(attempt)
+        return replace(record, id=attempt.id, took_ms=_ms_since(started))
 
     async def run_approved(self, approval: PendingApproval | str) -> CallRecord:
         """Run the call that an approval was asked for, exactly as it was then."""
@@ -74,7 +82,7 @@ class CallExecutor(CallContext):
             found = await self.approvals.find(approval)
         except ToolscoutError as error:  # the store cannot be read
             return self._emit_refusal(CallAttempt("", {}, INLINE), error)
-        options = CallOptions(approval=found.id, is_resumed=True)
+        options = CallOptions(approval=found.id, is_resumed=True, defers=True)
         return await self.call(found.tool, found.arguments, options=options)
 
     async def refuse(self, approval: PendingApproval | str, reason: str) -> CallRecord:
@@ -200,13 +208,15 @@ class CallExecutor(CallContext):
         started = time.perf_counter()
         self._emit_call_start(tool, valid)
         work = self.live.source_of(tool).call(tool, valid)
+        user = self.questions.user_for(attempt, tool)
         try:
-            result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+            with bind_user(user):
+                result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         except BaseException as error:  # cancelled, or an exception that is passed on
             code = "cancelled" if isinstance(error, asyncio.CancelledError) else "interrupted"
             self._emit_call(tool, _ms_since(started), is_error=True, code=code)
             raise
-        took = _ms_since(started)
+        took = _ms_since(started, without=user.waited_seconds if user else 0.0)
         fitting = await self._offload(tool, result)
         # Memory gets the full result: the preview of a large one lacks most of its data.
         await self._remember(tool, result)
@@ -334,5 +344,5 @@ class CallExecutor(CallContext):
         )
 
 
-def _ms_since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1_000, 3)
+def _ms_since(started: float, *, without: float = 0.0) -> float:
+    return round((time.perf_counter() - started - without) * 1_000, 3)

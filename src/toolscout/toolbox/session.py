@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from ..catalog.questions import Answer, AnswerAction
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.scope import Scope, Visibility
@@ -17,10 +18,11 @@ from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
 from ..events import E, Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
 from .argument_checks import check_tool_names
-from .call_record import CallOptions, CallRecord
+from .call_record import CallOptions, CallRecord, PendingQuestion
 from .executor import CallExecutor
 from .features import INTRODUCTIONS, MEMORY, RULES, TurnBudgetFeature, TurnListener
 from .pending_approvals import PendingApproval
+from .pending_questions import is_owned_by
 from .repeats import STOPPED_AT, StepRecords
 from .step import NO_HOOKS, Step, StepHooks, StepLimits
 
@@ -136,8 +138,9 @@ class Session:
 
         With a view instead of a model, the step is of what the model was shown already.
 
-        A call that needs approval comes back with `needs` set; with `approvals="ask"` the approver
-        of the session is asked while the call waits. Exceptions of the types in `passes`, raised by
+        A call that needs approval, or whose tool asks the user something, comes back with `needs`
+        set; with `approvals="ask"` the approver or the asker of the session is asked while the call
+        waits. Exceptions of the types in `passes`, raised by
         a tool, go through to the caller untouched.
         """
         self._executor.live.check_open()
@@ -193,6 +196,28 @@ class Session:
     async def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
         """Refuse a call that waits for approval; the result tells the model, with the reason."""
         return await self._executor.refuse(approval, reason)
+
+    # Questions that tools ask the user
+
+    def questions(self) -> tuple[PendingQuestion, ...]:
+        """The calls of this session that wait for an answer of this principal, oldest first."""
+        return self._executor.questions.pending()
+
+    async def reply(
+        self,
+        question: PendingQuestion | str,
+        content: Mapping[str, Any] | None = None,
+        *,
+        action: AnswerAction = "accept",
+    ) -> CallRecord:
+        """Answer the question of a tool, and continue its call until it is done or asks again.
+
+        A call waits only in the process that made it, for `question_ttl_minutes`. If it does not
+        wait any more, or for another principal, the result says so and nothing is run. Content that
+        does not fit the question leaves it open.
+        """
+        answer = Answer(action=action, content=content or {})
+        return await self._executor.questions.reply(question, answer)
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""
@@ -299,7 +324,8 @@ class Session:
             await asyncio.to_thread(self._stored.save)
 
     async def forget(self) -> None:
-        """End the conversation and delete everything stored for it."""
+        """End the conversation, and delete everything stored for it."""
+        await self._executor.waiting.cancel(is_owned_by(self.id))
         await asyncio.to_thread(self._stored.forget)
         await self._executor.features.forget(self.id)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
+from ..catalog.questions import AnswerAction
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.scope import Visibility
@@ -13,7 +14,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View
 from ..events import E, Event
 from ..models.messages import Call
-from .call_record import CallRecord
+from .call_record import CallRecord, PendingQuestion
 from .loop_thread import LoopThread
 from .pending_approvals import PendingApproval
 from .session import Session, SessionStats
@@ -138,6 +139,20 @@ class SyncSession:
     def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
         """Refuse a call that waits for approval; the result tells the model, with the reason."""
         return self._loop.run(self._session.refuse(approval, reason=reason))
+
+    def questions(self) -> tuple[PendingQuestion, ...]:
+        """The questions of this session that wait for a reply of this principal."""
+        return self._session.questions()
+
+    def reply(
+        self,
+        question: PendingQuestion | str,
+        content: Mapping[str, Any] | None = None,
+        *,
+        action: AnswerAction = "accept",
+    ) -> CallRecord:
+        """Answer a question of a server, and go on with the call that asked it."""
+        return self._loop.run(self._session.reply(question, content, action=action))
 
     def why(self, name: str) -> Visibility:
         """Whether a tool is in view or deferred, and by which rule."""

@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 
 from ..catalog.failure import TOOL_FAILURES, failure_result, is_passed
+from ..catalog.questions import stop_while_asking
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
 from ..errors import CallError, ToolscoutError
@@ -17,7 +18,8 @@ async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: floa
     limit = asyncio.timeout(timeout_seconds)
     try:
         async with limit:
-            result = Result.of(await work)
+            with stop_while_asking(limit):
+                result = Result.of(await work)
     except TOOL_FAILURES as error:
         if limit.expired() and isinstance(error, TimeoutError):
             return Result.error(

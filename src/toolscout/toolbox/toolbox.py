@@ -52,6 +52,7 @@ from .features import (
 from .health import Health, check_health
 from .live_catalog import LiveCatalog, close_engine
 from .loop_thread import LoopThread
+from .pending_questions import Asker, WaitingCalls, is_owned_by
 from .permissions import (
     AllowRule,
     ApprovalGate,
@@ -64,6 +65,7 @@ from .permissions import (
 from .persistence import StoredSession
 from .session import Session
 from .source_factory import SourceContext, SourceLike, build_sources
+from .suspension import SuspendedCalls
 from .sync import SyncSession
 
 
@@ -87,6 +89,7 @@ class Toolbox:
         journal: Journal | None = None,
         allow: AllowRule | None = None,
         approver: Approver | None = None,
+        asker: Asker | None = None,
         caution: ApprovalPolicy = ask_if_destructive,
         rules: RulesFeature | None = None,
         memory: MemoryFeature | None = None,
@@ -111,6 +114,8 @@ class Toolbox:
         self._initial_sources = build_sources(sources, context=self._source_context)
         self._allow = normalize_rule(allow)
         self._approval_gate = ApprovalGate(caution=caution, approver=approver)
+        self._asker = asker
+        self._waiting: WaitingCalls = SuspendedCalls(ttl_seconds=self._question_seconds)
         # A ResultStore without a folder stores nothing, but it still caps the size of results.
         self._features = Features(rules, memory, offload or ResultStore(None), tuple(offers))
         self._feature_problems: Mapping[str, Sequence[str]] = {}
@@ -145,7 +150,8 @@ class Toolbox:
         await self.close()
 
     async def close(self) -> None:
-        """Save pending changes, then close the sources and the store."""
+        """End calls that wait for an answer, save changes, and close the sources and the store."""
+        await self._waiting.close()
         for stored in list(self._unsaved_sessions):
             await asyncio.to_thread(stored.save)
         await self._live.close()
@@ -215,6 +221,7 @@ class Toolbox:
         messages: Iterable[object] | None = None,
         allow: AllowRule | None = None,
         approver: Approver | None = None,
+        asker: Asker | None = None,
         profile: Profile | None = None,
         principal: str = "",
         client: str = "",
@@ -222,10 +229,10 @@ class Toolbox:
         """Open a conversation by its id, new or as it was last saved.
 
         A conversation that the store does not have is rebuilt from `messages`, if given. `allow`
-        narrows what this caller may see, `approver` asks this caller's user, and `profile`
-        overrides the profile of the toolbox. `principal` and `client`, who calls and with which
-        program, are for the events of the conversation; approvals that are given later belong to
-        the principal that made the call.
+        narrows what this caller may see, `approver` and `asker` ask this caller's user, and
+        `profile` overrides the profile of the toolbox. `principal` and `client`, who calls and with
+        which program, are for the events of the conversation; approvals and questions belong to
+        their principal.
         """
         self._check_entered()
         self._live.check_open()
@@ -249,6 +256,9 @@ class Toolbox:
                 clock=self._clock,
                 approval_seconds=self._config.approval_ttl_hours * 3_600,
                 explain_missing=self._explain_missing,
+                waiting=self._waiting,
+                question_seconds=self._question_seconds,
+                asker=asker or self._asker,
                 principal=principal,
                 client=client,
             )
@@ -275,6 +285,7 @@ class Toolbox:
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
         """Delete a conversation, even if it cannot be read; return whether the store had it."""
+        await self._waiting.cancel(is_owned_by(id))
         store = await self._get_store()
         was_stored = await asyncio.to_thread(store.delete, id)
         if known := self._stored_sessions.get(id):
@@ -309,6 +320,10 @@ class Toolbox:
             feature_problems=self._feature_problems,
             journal=self._journal,
         )
+
+    @property
+    def _question_seconds(self) -> float:
+        return self._config.question_ttl_minutes * 60
 
     def _check_entered(self) -> None:
         """Fail before the sources are listed, rather than look as if there were no tools."""
@@ -451,6 +466,7 @@ class SyncToolbox:
         messages: Iterable[object] | None = None,
         allow: AllowRule | None = None,
         approver: Approver | None = None,
+        asker: Asker | None = None,
         profile: Profile | None = None,
         principal: str = "",
         client: str = "",
@@ -461,6 +477,7 @@ class SyncToolbox:
             messages=messages,
             allow=allow,
             approver=approver,
+            asker=asker,
             profile=profile,
             principal=principal,
             client=client,

@@ -31,7 +31,7 @@ from .client_call import (
     strip_upstream_prefix,
     tag_result,
 )
-from .elicitation import SUSPENDED_PREFIX, DownstreamClient, StatelessClient, SuspendedCalls
+from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
 from .notifications import ToolListNotifier
 from .sessions import (
     LRUCache,
@@ -67,7 +67,7 @@ class ClientSide:
         self._operations = operations
         self._wait_until_ready = wait_until_ready
         self._fixed_session = fixed_session
-        self._suspended = SuspendedCalls()
+        self._suspended = ClientSuspensions()
         self.notifier = ToolListNotifier()
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
         self._views = ViewCache(box, operations.savings, get_original=self._original_definition)

@@ -24,6 +24,7 @@ from ..http_client import create_http_client
 from .client_channel import CURRENT_CHANNEL, ClientChannel, InputAnswer
 from .dispatcher import LenientDispatcher, record_response
 from .message_repair import is_disconnect
+from .question_channel import find_channel
 from .servers import Protocol, Server
 from .streams import MonitoredStream, StderrTail, wait_for_first
 
@@ -68,7 +69,7 @@ class Connection:
         self.status_code = 0
         self._server = server
         self._protocol: Protocol = protocol
-        self._forwards_requests = forwards_requests
+        self.forwards_requests = forwards_requests
         self._users = 0
         self._auth = auth
         self._stop = asyncio.Event()
@@ -158,8 +159,8 @@ class Connection:
                 session = await stack.enter_async_context(
                     UnvalidatedSession(
                         dispatcher=self.dispatcher,
-                        sampling_callback=self._sample if self._forwards_requests else None,
-                        elicitation_callback=self._elicit if self._forwards_requests else None,
+                        sampling_callback=self._sample if self.forwards_requests else None,
+                        elicitation_callback=self._elicit,
                         logging_callback=self._forward_log,
                         message_handler=self._handle_message,
                         client_info=types.Implementation(
@@ -239,11 +240,8 @@ class Connection:
     def _current_channel(self) -> ClientChannel | None:
         """The client that a server's message is meant for, if that is certain."""
         # Over Streamable HTTP a message arrives on the stream of its call, and so in its context.
-        # A pipe is one stream for all calls: only if a single call runs is it clear whose it is.
-        channel = CURRENT_CHANNEL.get()
-        if channel is None and len(self.channels) == 1:
-            channel = self.channels[0]
-        return channel
+        # A pipe is one stream for all calls.
+        return CURRENT_CHANNEL.get() or find_channel(self.channels)
 
     async def _forward_log(self, params: types.LoggingMessageNotificationParams) -> None:
         channel = self._current_channel()

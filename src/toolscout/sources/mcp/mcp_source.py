@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 import mcp_types as types
 from mcp import MCPError
 
+from ...catalog.questions import pause_while_asking
 from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ...errors import SourceError
 from ...events import Sink, ignore
 from . import server_calls, wire
+from .call_slot import CallSlot
 from .connection import Connection
 from .dispatcher import SessionExpired
 from .listing import Listing, ServerTools, fetch_listing
@@ -276,12 +278,12 @@ class MCPSource:
     async def _acquire_connection(self) -> AsyncGenerator[Connection]:
         """A live connection, once fewer calls run on it than its limit."""
         async with AsyncExitStack() as stack:
-            await self._acquire_lock(stack, self._slots)
+            await self._take_slot(stack, self._slots)
             connection = await self._supervisor.ensure_connection()
-            if connection.has_asked and self.server.transport == "stdio":
+            if self.server.transport == "stdio":
                 # On a pipe, a question does not say which call it belongs to. So once a server has
-                # asked something, its calls run one at a time.
-                await self._acquire_lock(stack, self._question_lock)
+                # asked something, its calls run one at a time, except while they wait for a user.
+                await self._take_slot(stack, self._question_lock, is_needed=connection.has_asked)
                 # The connection may have ended while this call waited.
                 connection = await self._supervisor.ensure_connection()
             self._supervisor.in_flight += 1
@@ -292,17 +294,26 @@ class MCPSource:
                 self._supervisor.in_flight -= 1
                 self._supervisor.touch()
 
-    async def _acquire_lock(
-        self, stack: AsyncExitStack, lock: asyncio.Semaphore | asyncio.Lock
+    async def _take_slot(
+        self,
+        stack: AsyncExitStack,
+        lock: asyncio.Semaphore | asyncio.Lock,
+        *,
+        is_needed: bool = True,
     ) -> None:
+        """Take a slot until the stack closes; if it is not needed yet, after the first question."""
+        slot = CallSlot(lock)
+        stack.callback(slot.leave)
         try:
             async with asyncio.timeout(self.server.limits.call_timeout_seconds or None):
-                await stack.enter_async_context(lock)
+                if is_needed:
+                    await slot.take()
         except TimeoutError as error:
             raise SourceError(
                 f"Server {self.name!r} is busy with {self._supervisor.in_flight} other calls.",
                 hint="Try again later.",
             ) from error
+        stack.enter_context(pause_while_asking(slot.pause))
 
     async def _update_listing(self, connection: Connection) -> None:
         async with asyncio.timeout(self.server.limits.connect_timeout_seconds):

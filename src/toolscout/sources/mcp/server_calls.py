@@ -12,6 +12,7 @@ import mcp_types as types
 from mcp import MCPError
 from pydantic import ValidationError
 
+from ...catalog.questions import CURRENT_USER, stop_while_asking
 from ...catalog.result import Result
 from ...errors import SourceError
 from . import wire
@@ -19,6 +20,7 @@ from .client_channel import CURRENT_CHANNEL, ClientChannel
 from .connection import Connection
 from .dispatcher import SessionExpired
 from .message_repair import is_disconnect, is_unreadable_reply
+from .question_channel import QuestionChannel
 from .servers import Server
 
 # A server that never stops asking would keep the call open forever.
@@ -59,8 +61,9 @@ async def enforce_call_timeout(
     """Raise CallTimeout if sending a request and receiving its reply takes too long."""
     limit = server.limits.call_timeout_seconds
     try:
-        async with asyncio.timeout(limit or None):
-            yield
+        async with asyncio.timeout(limit or None) as timeout:
+            with stop_while_asking(timeout):
+                yield
     except TimeoutError as error:
         raise CallTimeout(
             f"Server {server.name!r} did not answer {name!r} within {limit:g} seconds; the call"
@@ -72,6 +75,10 @@ async def enforce_call_timeout(
 async def run_call(connection: Connection, server: Server, call: ServerCall) -> Result:
     """Send one call and return its result; the server can reach the client while it runs."""
     channel = CURRENT_CHANNEL.get()
+    if channel is None and not connection.forwards_requests:
+        channel = QuestionChannel(CURRENT_USER.get())
+    # Set for the transport: over HTTP, a server's question arrives in the context of its call.
+    token = CURRENT_CHANNEL.set(channel)
     if channel is not None:
         connection.channels.append(channel)
     try:
@@ -84,6 +91,7 @@ async def run_call(connection: Connection, server: Server, call: ServerCall) -> 
             f" {server.redact(str(error.errors()[0]['msg']))}."
         ) from error
     finally:
+        CURRENT_CHANNEL.reset(token)
         if channel is not None:
             connection.channels.remove(channel)
     # Errors tend to quote keys and addresses. Results are passed on unchanged.
@@ -146,7 +154,7 @@ async def _send(
             return await session.call_tool(
                 call.name,
                 dict(call.arguments),
-                progress_callback=channel.report_progress if channel else None,
+                progress_callback=_progress_callback(connection, channel),
                 **common,
             )
         case "prompt":
@@ -155,6 +163,11 @@ async def _send(
             return await session.read_resource(call.name, **common)
         case _:
             assert_never(call.kind)
+
+
+def _progress_callback(connection: Connection, channel: ClientChannel | None) -> Any:
+    # With a callback the server is asked for progress, which the library has no use for.
+    return channel.report_progress if channel and connection.forwards_requests else None
 
 
 def _request_meta(connection: Connection, channel: ClientChannel | None) -> dict[str, Any] | None:
