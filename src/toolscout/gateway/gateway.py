@@ -25,7 +25,6 @@ from ..events import (
     ignore,
     stamp,
 )
-from ..offload.result_store import ResultStore
 from ..sources.mcp.client_channel import CURRENT_CHANNEL
 from ..sources.mcp.listing_cache import ListingCache
 from ..sources.mcp.oauth_tokens import GrantStore
@@ -47,6 +46,7 @@ from .client.call_record import (
     tag_result,
 )
 from .client.elicitation import SUSPENDED_PREFIX, DownstreamClient, StatelessClient, SuspendedCalls
+from .client.memory_notes import MemoryNotes
 from .client.notifications import ToolListNotifier
 from .client.sessions import (
     LRUCache,
@@ -97,7 +97,6 @@ class Gateway:
         self._sink = sink
         self._fixed_session = session
         options, config = setup.options, setup.config
-        outputs = ResultStore(config.state_folder / "outputs") if options.large_outputs else None
         self.upstreams = Upstreams(
             listings=ListingCache(config.cache_folder / "listings"),
             grants=GrantStore.of(config),
@@ -114,13 +113,12 @@ class Gateway:
             store=RoutingStore(open_store(config)),
             engine=self._engine,
             sink=self._on_event,
-            caution=_APPROVAL_POLICIES[options.confirm],
-            offload=outputs,
-            offers=(outputs,) if outputs else (),
+            approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
         self.metrics = PrometheusMetrics()
         self.savings = Savings(config.state_folder / "savings.json", default_counter())
         self.audit = AuditLog(audit_path(options, config.state_folder))
+        self._memory = MemoryNotes()
         self._suspended = SuspendedCalls()
         self.notifier = ToolListNotifier()
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
@@ -183,7 +181,7 @@ class Gateway:
         can_change_profile = setup.shows_everything == self._shows_everything
         self.box.reconfigure(
             profile=setup.profile if can_change_profile else self.box.profile,
-            caution=_APPROVAL_POLICIES[options.confirm],
+            approval_policy=_APPROVAL_POLICIES[options.confirm],
             call_timeout_seconds=setup.toolbox_config.call_timeout_seconds,
         )
         self.upstreams.update_trust_rules(
@@ -232,7 +230,9 @@ class Gateway:
         view = await self._views.get_view(
             caller, self._rule(caller), lambda: self._open_session(caller)
         )
-        return view.instructions
+        # Without a session there is nothing to remember, and none has to be opened.
+        session = await self._open_session(caller) if caller.keeps_session else None
+        return self._memory.add_to_instructions(view.instructions, session)
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
         """Set the lowest level of log messages that a client wants."""
@@ -304,6 +304,7 @@ class Gateway:
         outcome = (result.code or "error") if result.is_error else "ok"
         self.audit.write(**call.audit_row(profile, outcome))
         if is_search:
+            result = self._memory.add_to_result(result, session)
             self.upstreams.wake(*self.upstreams.servers_without_listing())
             missing = self.upstreams.absent_servers()
             held = 0 if call.has_results else self.upstreams.count_held_tools(rule)
