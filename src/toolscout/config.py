@@ -152,7 +152,7 @@ def settings_table() -> str:
     """All settings as a Markdown table, for the documentation and for `--help`."""
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, info in Config.model_fields.items():
-        default = "unset" if info.default is None else f"`{_format_default(info.default)}`"
+        default = "unset" if info.default in (None, ()) else f"`{_format_default(info.default)}`"
         description = _setting_descriptions().get(name, "")
         lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {description} |")
     return "\n".join(lines)
