@@ -283,6 +283,8 @@ async def test_a_feature_acts_with_the_session_of_its_caller(open_box: Any):
     assert (caller.id, caller.principal) == ("s", "ann")
     assert [t.name for t in caller.tools("get_weather", "send_email")] == ["get_weather"]
     assert caller.search("send an email").names == ()
+    assert session.search("send an email or tell the weather").names == ("get_weather",)
+    assert session.principal == "ann"
     inner, outer = [e for e in events if isinstance(e, ToolCallEvent)]
     assert (inner.tool, outer.tool) == ("get_weather", "run_for_me")
     assert {e.principal for e in events if e.session == "s"} == {"ann"}

@@ -140,7 +140,7 @@ class Rules(Feature):
         watchfiles = require("watchfiles", extra="watch")
         stop = asyncio.Event()
         changes = watchfiles.awatch(
-            *self._paths, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
+            *self._watched_folders, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
         )
         task = asyncio.create_task(self._reload_on_change(changes))
         # Let the task start, so that the watch is active, and then pick up what changed before it.
@@ -151,6 +151,12 @@ class Rules(Feature):
         finally:
             stop.set()
             await task
+
+    @property
+    def _watched_folders(self) -> tuple[Path, ...]:
+        # Many editors save a file by putting another in its place, which a watch of the file itself
+        # would lose.
+        return tuple(dict.fromkeys(p if p.is_dir() else p.parent for p in self._paths))
 
     async def start(self) -> None:
         """Watch the files from now on, if that was asked for."""

@@ -117,9 +117,10 @@ class Toolbox:
             )
         self._is_entered = True
         self._emit_failures(self._features.tool_failures)
-        self._emit_failures(await self._features.start())
         wait_seconds = self._config.start_timeout_seconds
         await self._live.start(self._initial_sources, wait_seconds=wait_seconds)
+        # Last: an `async with` that is cancelled before this line never closes them.
+        self._emit_failures(await self._features.start())
         return self
 
     async def __aexit__(
