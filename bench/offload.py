@@ -25,6 +25,7 @@ from pathlib import Path
 
 from toolscout.catalog.result import Content, Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.feature import DetachedSession
 from toolscout.offload.limits import OffloadLimits
 from toolscout.offload.result_store import ResultStore
 from toolscout.tokens import get_counter
@@ -94,7 +95,7 @@ def keep(folder: str, megabytes: int) -> dict[str, float]:
     shelf = ResultStore(folder, limits=LIMITS)
     get_counter().count("warm")
     before, started = reset_peak(), time.perf_counter()
-    kept = asyncio.run(shelf.keep("bench", TOOL, Result((Content(text=text),))))
+    kept = asyncio.run(shelf.keep(DetachedSession("bench"), TOOL, Result((Content(text=text),))))
     took = time.perf_counter() - started
     assert "kept aside" in kept.text
     assert "elements" in kept.text
@@ -112,7 +113,9 @@ def call(folder: str, arguments: dict[str, object], times: int = 5) -> dict[str,
     with children() as peaks:
         for _ in range(times):
             started = time.perf_counter()
-            answer = asyncio.run(shelf.call("bench", tool, {"filename": path.name, **arguments}))
+            answer = asyncio.run(
+                shelf.call(DetachedSession("bench"), tool, {"filename": path.name, **arguments})
+            )
             seconds.append(time.perf_counter() - started)
             assert not answer.is_error, answer.text
     growth = (resident("VmHWM") - before) / path.stat().st_size
@@ -127,7 +130,7 @@ def refused(folder: str, program: str) -> str:
     shelf = ResultStore(folder, limits=LIMITS)
     (tool,) = shelf.tools()
     arguments = {"filename": path.name, "operation": "query", "query": program}
-    return asyncio.run(shelf.call("bench", tool, arguments)).text
+    return asyncio.run(shelf.call(DetachedSession("bench"), tool, arguments)).text
 
 
 def apart(work: Callable[..., object], *arguments: object) -> object:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .catalog.source import Source
     from .catalog.tool import Tool
     from .config import Config
+    from .disclosure.feature import CallerSession, Feature
     from .disclosure.profile import Profile
     from .disclosure.session_state import SessionState
     from .disclosure.view import View
@@ -31,10 +32,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "CallRecord",
+    "CallerSession",
     "Catalog",
     "Config",
     "Engine",
     "Event",
+    "Feature",
     "Profile",
     "Result",
     "Session",
@@ -51,10 +54,12 @@ __all__ = [
 _HOMES = {
     "Agent": ".agent.agent",
     "CallRecord": ".toolbox.call_record",
+    "CallerSession": ".disclosure.feature",
     "Catalog": ".catalog.catalog",
     "Config": ".config",
     "Engine": ".search.engine",
     "Event": ".events",
+    "Feature": ".disclosure.feature",
     "Profile": ".disclosure.profile",
     "Result": ".catalog.result",
     "Session": ".toolbox.session",

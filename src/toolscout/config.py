@@ -13,13 +13,38 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .errors import ConfigError
 
 PREFIX = "TOOLSCOUT_"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 TABLE = "settings"
+
+
+def split_paths(value: object) -> object:
+    """Paths as a list, with `~` expanded; text may have several, as `PATH` has."""
+    if isinstance(value, str):
+        value = [part for part in value.split(os.pathsep) if part.strip()]
+    if not isinstance(value, list | tuple):
+        return value
+    items = cast("list[object] | tuple[object, ...]", value)
+    return [Path(item).expanduser() if isinstance(item, str | Path) else item for item in items]
+
+
+def _expand_paths(value: object) -> object:
+    try:
+        return split_paths(value)
+    except RuntimeError as error:
+        raise ValueError(f"{value!r} begins with the home folder of nobody here") from error
+
+
+PathList = Annotated[tuple[Path, ...], BeforeValidator(_expand_paths)]
+"""Paths of files and folders."""
+
+# Relative paths in a settings file are relative to that file: a program that starts Toolscout may
+# do so in any folder.
+_PATH_SETTINGS = ("rules", "skills")
 
 
 class Config(BaseModel):
@@ -81,6 +106,18 @@ class Config(BaseModel):
     question_ttl_minutes: float = Field(default=10.0, gt=0)
     """How long a call waits for the user's answer to a question of its tool."""
 
+    rules: PathList = ()
+    """Rules for using tools: folders, or Markdown files; several as `a:b` in the environment."""
+
+    skills: PathList = ()
+    """Folders of skills; several as `a:b` in the environment."""
+
+    memory: bool = False
+    """Whether conversations remember the entities in results, and the tools they used."""
+
+    large_outputs: bool = False
+    """Whether large results are stored in the state folder and read in parts."""
+
     @classmethod
     def read(
         cls,
@@ -127,7 +164,7 @@ def settings_table() -> str:
     """All settings as a Markdown table, for the documentation and for `--help`."""
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, info in Config.model_fields.items():
-        default = "unset" if info.default is None else f"`{_format_default(info.default)}`"
+        default = "unset" if info.default in (None, ()) else f"`{_format_default(info.default)}`"
         description = _setting_descriptions().get(name, "")
         lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {description} |")
     return "\n".join(lines)
@@ -184,7 +221,20 @@ def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
             f"In {path}, {TABLE!r} is not a table.", hint=f"Write settings under [{TABLE}]."
         )
     for name, value in cast("dict[str, Any]", table).items():
-        yield name, value, f"{path}, [{TABLE}] {name}"
+        known = resolve_paths(value, path.parent) if name in _PATH_SETTINGS else value
+        yield name, known, f"{path}, [{TABLE}] {name}"
+
+
+def resolve_paths(value: Any, folder: Path) -> Any:
+    """Paths with those that are relative taken as relative to a folder."""
+    try:
+        paths = split_paths(value)
+    except RuntimeError:  # validation words the error
+        return value
+    if not isinstance(paths, list):
+        return value
+    items = cast("list[object]", paths)
+    return [folder / item if isinstance(item, Path) else item for item in items]
 
 
 def _from_environment(

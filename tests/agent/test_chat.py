@@ -147,6 +147,21 @@ def test_an_answer_that_failed_is_told_and_shows_in_the_exit_code(
     assert code == 1
 
 
+def test_rules_skills_and_memory_are_options_of_the_chat(
+    place: Path, typed: Callable[..., tuple[int, str]]
+) -> None:
+    (place / "script.json").write_text('["Hello."]')
+    for name in ("rules", "skills"):
+        (place / name).mkdir()
+        (place / name / "manners.md").write_text("How to be polite.")
+    options = ("--rules", "rules", "--skills", "skills", "--memory")
+    code, output = typed("/tools\nHi\n", *options)
+    assert "read_skill" in output
+    assert "assistant: Hello." in output
+    assert code == 0
+    assert typed("", "--rules", "nowhere")[0] == 2
+
+
 def test_a_server_that_is_not_there_is_told_and_the_rest_works(
     place: Path, typed: Callable[..., tuple[int, str]]
 ) -> None:

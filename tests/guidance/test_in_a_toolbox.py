@@ -66,7 +66,7 @@ async def test_skills_stand_in_view_as_tools_and_answer_to_either_spelling(tmp_p
     folder.mkdir()
     (folder / "pictures.md").write_text("How to choose pictures that belong to the text.")
     async with Toolbox(
-        TOOLS, offers=[Skills(folder)], engine=Engine(), store=tmp_path / "s.db"
+        TOOLS, features=[Skills(folder)], engine=Engine(), store=tmp_path / "s.db"
     ) as box:
         session = await box.session("ann")
         names = [t["name"] for t in session.view("anthropic").tools]
@@ -93,7 +93,7 @@ async def test_every_skill_has_its_line_in_the_instructions_and_the_line_stays(t
     folder.mkdir()
     (folder / "pictures.md").write_text("How to choose pictures.")
     skills = Skills(folder)
-    async with Toolbox(TOOLS, offers=[skills], engine=Engine(), store=tmp_path / "s.db") as box:
+    async with Toolbox(TOOLS, features=[skills], engine=Engine(), store=tmp_path / "s.db") as box:
         session = await box.session("ann")
         before = session.view("anthropic")
         assert "- **pictures** (`pictures`): How to choose pictures." in before.instructions

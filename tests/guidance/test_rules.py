@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from toolscout.catalog.tool import Tool
 from toolscout.errors import ConfigError
 from toolscout.events import Event
+from toolscout.guidance.rulebook import RuleKey
 from toolscout.guidance.rules import Rules
+from toolscout.toolbox.toolbox import Toolbox
 
 FIND_IMAGE = Tool(name="find_image", category="images", server="cms")
 ADD_IMAGE = Tool(name="add_image", category="images", server="cms")
@@ -225,3 +228,32 @@ def test_the_lint_counts_with_the_real_counter_unless_another_is_given(folder: P
     (folder / "images.md").write_text("These are quite ordinary words. " * 100)
     (problem,) = Rules(folder).lint([FIND_IMAGE, GET_PAGE])
     assert problem.where == "category:images"
+
+
+@pytest.mark.parametrize("has_watchfiles", [True, False])
+async def test_watched_rules_follow_their_files_while_a_toolbox_is_open(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, has_watchfiles: bool
+):
+    if not has_watchfiles:
+        monkeypatch.setitem(sys.modules, "watchfiles", None)
+    changed = asyncio.Event()
+    rules = Rules(folder, is_watched=True, sink=lambda event: changed.set())
+    changed.clear()
+    async with Toolbox(rules=rules, store="memory"), asyncio.timeout(30):
+        (folder / "mail.md").write_text("Ask first.")
+        await changed.wait()
+    assert rules.book.texts[RuleKey("category", "mail")] == "Ask first."
+
+
+def test_single_files_are_rules_for_what_their_folder_and_name_say(tmp_path: Path):
+    for name in ("mail.md", "servers/github.md", "tools/send.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    rules = Rules(*(tmp_path / name for name in ("mail.md", "servers/github.md", "tools/send.md")))
+    assert [str(key) for key in rules.book.texts] == ["category:mail", "server:github", "tool:send"]
+    (tmp_path / "mail.md").unlink()
+    rules.reload()
+    assert "category:mail" in map(str, rules.book.texts)
+    assert "last good text stays" in str(rules.problems[0])
+    with pytest.raises(ConfigError, match="another folder or Markdown file"):
+        Rules(tmp_path / "none.md")

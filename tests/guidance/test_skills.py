@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.feature import DetachedSession
 from toolscout.guidance.skills import Skills
 from toolscout.guidance.text_files import UnsafePath, resolve_inside
 from toolscout.search.embedders.universal_encoder import UniversalEncoder
@@ -50,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def ask(skills: Skills, name: str, **arguments: Any) -> Result:
-    return await skills.call("ann", Tool(name=name), arguments)
+    return await skills.call(DetachedSession("ann"), Tool(name=name), arguments)
 
 
 @pytest.mark.behaviour("A31")
@@ -209,7 +210,8 @@ async def test_a_skill_names_its_tools_and_files_and_tools_point_to_it(folder: P
         ]
     )
     assert [p.where for p in problems] == ["fly"]
-    reply = await ask(skills, "read_skill", skillId="presentation")
+    slides = DetachedSession("ann", allowed=(Tool(name="show_slides"),))
+    reply = await skills.call(slides, Tool(name="read_skill"), {"skillId": "presentation"})
     assert reply.value == {
         "skillId": "presentation",
         "name": "Presentation",
@@ -217,6 +219,8 @@ async def test_a_skill_names_its_tools_and_files_and_tools_point_to_it(folder: P
         "files": ["logo.png", "references/colours.md"],
         "tools": ["render_deck", "Bash", "show_slides"],
     }
+    forbidden = await ask(skills, "read_skill", skillId="presentation")
+    assert forbidden.value["tools"] == ["render_deck", "Bash"]
 
 
 async def test_files_beside_a_skill_are_read_through_it(folder: Path):

@@ -9,6 +9,7 @@ from typing import Any
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.feature import DetachedSession
 from toolscout.events import Event
 from toolscout.offload.limits import OffloadLimits
 from toolscout.offload.result_store import ResultStore
@@ -60,14 +61,14 @@ def text(words: int) -> str:
 async def ask(
     store: ResultStore, session: str = "ann", name: str = "search_large_output", **arguments: Any
 ) -> Result:
-    return await store.call(session, Tool(name=name), arguments)
+    return await store.call(DetachedSession(session), Tool(name=name), arguments)
 
 
 async def store_result(
     store: ResultStore, body: object, *, session: str = "ann", name: str = "report"
 ) -> str:
     """Keep a result and give the name it was kept under, as a model would read it."""
-    replaced = await store.keep(session, Tool(name=name), Result.of(body))
+    replaced = await store.keep(DetachedSession(session), Tool(name=name), Result.of(body))
     found = re.search(r"kept aside as (tool_\S+)\.", replaced.text)
     assert found, "not kept aside"
     return found.group(1)

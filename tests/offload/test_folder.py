@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolscout.catalog.result import Result
+from toolscout.disclosure.feature import DetachedSession
 
 from .bench import Bench, ask, store_result, text, tool
 
@@ -108,10 +109,10 @@ async def test_results_go_after_seven_days_at_the_next_hourly_sweep(bench: Bench
     bench.now += 7 * _DAY - 60
     young = await store_result(store, text(21), session="bob")
     bench.now += 1_800
-    await store.keep("bob", tool(), Result.of(text(20)))
+    await store.keep(DetachedSession("bob"), tool(), Result.of(text(20)))
     assert (await read(store, old)).text == "w0 "  # half an hour after the last sweep
     bench.now += 1_801
-    await store.keep("bob", tool(), Result.of(text(20)))
+    await store.keep(DetachedSession("bob"), tool(), Result.of(text(20)))
     gone = await read(store, old)
     assert gone.is_error
     assert "7 days" in gone.text
@@ -148,7 +149,7 @@ async def test_a_session_keeps_the_newest_that_fit_and_leaves_others_alone(bench
     names = []
     for _ in range(3):
         bench.now += 1
-        await store.keep("ann", tool(), Result.of(text(20)))
+        await store.keep(DetachedSession("ann"), tool(), Result.of(text(20)))
         names.append(max(p.name for p in (bench.folder / "ann").iterdir()))
     assert (await read(store, names[0])).is_error
     assert names[1] in (await read(store, names[0])).text
@@ -161,7 +162,7 @@ async def test_all_together_never_take_more_than_the_disk_limit(bench: Bench):
     store = bench.store(threshold_tokens=10, max_total_bytes=3 * size)
     for session in ("ann", "bob", "cid", "dan", "eve"):
         bench.now += 1
-        await store.keep(session, tool(), Result.of(text(20)))
+        await store.keep(DetachedSession(session), tool(), Result.of(text(20)))
     assert [p.parent.name for p in bench.files()] == ["cid", "dan", "eve"]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolscout.catalog.result import Result
+from toolscout.disclosure.feature import DetachedSession
 
 from .bench import Bench, ask, store_result, tool
 
@@ -243,7 +244,7 @@ async def test_a_session_that_goes_on_is_not_held_up_by_a_query(bench: Bench):
         ask(store, filename=name, operation="query", query="last(repeat(1))")
     )
     small = Result.of("small")
-    assert await store.keep("ann", tool(), small) is small
+    assert await store.keep(DetachedSession("ann"), tool(), small) is small
     read = await ask(store, filename=name, operation="read", start=1, end=1)
     assert read.text == "{"
     assert not endless.done()

@@ -20,6 +20,7 @@ from tests.gateway.conftest import Serve, serve, small
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.feature import Feature
 from toolscout.events import (
     ENVELOPE,
     KINDS,
@@ -216,7 +217,7 @@ async def test_tasks_that_run_at_once_do_not_share_their_parents() -> None:
 # Calls and runs
 
 
-class Forgetful:
+class Forgetful(Feature):
     """A memory that breaks at every result."""
 
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:

@@ -11,6 +11,7 @@ from tests.agent.office import Agent, Office, calls, open_office, search
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.feature import Feature
 from toolscout.events import Event, combine_sinks
 from toolscout.models.scripted import ScriptedModel
 from toolscout.search.engine import Engine
@@ -55,7 +56,7 @@ def test_timed_rankers_keep_their_names_in_events() -> None:
     assert {e.facts["arm"] for e in events} == {"exact", "bm25f"}
 
 
-class Forgetful:
+class Forgetful(Feature):
     """A memory that breaks at every result."""
 
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
@@ -84,7 +85,7 @@ async def test_a_memory_that_breaks_costs_no_result_and_is_told() -> None:
     assert [e.facts["feature"] for e in events if e.kind == "feature_failed"] == ["memory"] * 2
 
 
-class House:
+class House(Feature):
     """Rules of the house, to be told once."""
 
     def deliver(self, section: str | None, tools: Any) -> tuple[str, str]:

@@ -402,9 +402,9 @@ async def test_nobody_is_asked_about_a_call_that_cannot_run_anyway(open_box: Any
 
 
 async def test_how_careful_a_box_is_is_one_policy(open_box: Any):
-    free = await (await open_box(caution=never_ask)).session("s")
+    free = await (await open_box(approval_policy=never_ask)).session("s")
     assert not (await free.call("delete_page", {"page": 3})).is_error
-    strict = await (await open_box(caution=ask_unless_safe)).session("s")
+    strict = await (await open_box(approval_policy=ask_unless_safe)).session("s")
     assert (await strict.call("send_email", {"to": "a", "subject": "b"})).code == "refused"
 
 

@@ -11,18 +11,23 @@ import pytest
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
-from toolscout.events import Event
+from toolscout.disclosure.feature import CallerSession, Feature
+from toolscout.errors import ConfigError
+from toolscout.events import Event, FeatureFailureEvent, ToolCallEvent
 from toolscout.guidance.rules import Rules
 from toolscout.memory.memory import Memory as RealMemory
 from toolscout.offload.limits import OffloadLimits
 from toolscout.offload.result_store import ResultStore
+from toolscout.toolbox.toolbox import Toolbox
+
+from .conftest import OFFICE
 
 
 def names(view: Any) -> list[str]:
     return [t["name"] for t in view.tools]
 
 
-class Memory:
+class Memory(Feature):
     """Counts successes and failures by tool."""
 
     def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
@@ -36,7 +41,7 @@ class Memory:
         return f"{used}; loaded {', '.join(discovered)}"
 
 
-class Broken:
+class Broken(Feature):
     """Fails at everything it is asked."""
 
     def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
@@ -46,15 +51,42 @@ class Broken:
         raise RuntimeError("no memory")
 
     def render(self, section: str | None, *, discovered: Sequence[str] = ()) -> str:
-        return ""
+        raise RuntimeError("no recall")
 
     def update_tools(self, tools: object) -> Sequence[Any]:
         raise RuntimeError("no wish to know")
 
-    async def keep(self, session: str, tool: Tool, result: Result) -> Result:
+    async def keep(self, session: CallerSession, tool: Tool, result: Result) -> Result:
         raise RuntimeError("no shelf")
 
-    def health(self) -> tuple[str, Mapping[str, Any]]:
+    async def keep_turn(self, session: CallerSession, results: object) -> Sequence[Result]:
+        raise RuntimeError("no budget")
+
+    def tools(self) -> Sequence[Tool]:
+        raise RuntimeError("no tools")
+
+    def alias_tools(self) -> Sequence[Tool]:
+        raise RuntimeError("no aliases")
+
+    def introduction(self) -> str:
+        raise RuntimeError("no words")
+
+    def finish(self, section: str | None) -> str | None:
+        raise RuntimeError("no end")
+
+    def mark_compacted(self, section: str | None) -> str | None:
+        raise RuntimeError("no shortening")
+
+    async def start(self) -> None:
+        raise RuntimeError("no start")
+
+    async def close(self) -> None:
+        raise RuntimeError("no close")
+
+    async def forget(self, session_id: str) -> int:
+        raise RuntimeError("no forgetting")
+
+    def health(self) -> Any:
         raise RuntimeError("no idea")
 
 
@@ -151,23 +183,159 @@ async def test_tools_of_features_are_never_filtered(open_box: Any, tmp_path: Pat
     assert result.code != "unknown_tool"
 
 
-async def test_features_that_fail_are_told_of_and_cost_nothing(open_box: Any):
+async def test_a_feature_that_raises_in_every_method_is_reported_and_costs_nothing(open_box: Any):
     events: list[Event] = []
-    broken = Broken()
-    box = await open_box(rules=broken, memory=broken, offload=broken, sink=events.append)
-    session = await box.session("s")
-    assert not (await session.call("tool_search", {"query": "send_email"})).is_error
-    assert (await session.call("get_weather", {"city": "Oslo"})).value["sky"] == "clear"
-    failed = [(e.facts["feature"], e.facts["why"]) for e in events if e.kind == "feature_failed"]
-    assert failed == [
-        ("rules", "RuntimeError('no rules')"),
-        ("offload", "RuntimeError('no shelf')"),
-        ("memory", "RuntimeError('no memory')"),
+    async with Toolbox(OFFICE, store="memory", features=[Broken()], sink=events.append) as box:
+        session = await box.session("s")
+        session.view()
+        session.view()
+        assert not (await session.call("tool_search", {"query": "send_email"})).is_error
+        weather = await session.call("get_weather", {"city": "Oslo"})
+        assert weather.value["sky"] == "clear"
+        assert await session.fit(("get_weather", weather)) == (weather,)
+        assert session.recall() == ""
+        await session.finish()
+        await session.mark_compacted()
+        health = await box.health()
+        await session.forget()
+        await box.forget("s")
+    failed = [e for e in events if isinstance(e, FeatureFailureEvent)]
+    assert {e.feature for e in failed} == {"broken"}
+    assert [e.why.split("'")[1] for e in failed] == [
+        *("no tools", "no start", "no words", "no rules", "no shelf", "no memory", "no budget"),
+        *("no recall", "no end", "no shortening", "no forgetting", "no forgetting", "no close"),
     ]
-    health = await box.health()
+    assert [e.tool for e in failed][3:6] == ["tool_search", "get_weather", "get_weather"]
     assert health.status == "error"
-    assert "no idea" in health.parts["memory"].facts["why"]
-    assert "no wish to know" in health.parts["memory"].facts["problems"][0]
+    assert "no idea" in health.parts["broken"].facts["why"]
+    problems = " ".join(health.parts["broken"].facts["problems"])
+    assert "no tools" in problems
+    assert "no wish to know" in problems
+
+
+async def test_what_a_feature_returns_by_mistake_never_replaces_a_result(open_box: Any):
+    class Forgetful(Feature):
+        """Forgets every `return`."""
+
+        async def keep(self, *_: Any) -> Any: ...
+        async def keep_turn(self, *_: Any) -> Any: ...
+        def observe(self, *_: Any, **__: Any) -> Any:
+            return 7
+
+        def deliver(self, *_: Any) -> Any: ...
+        def render(self, *_: Any, **__: Any) -> Any: ...
+
+    events: list[Event] = []
+    session = await (await open_box(features=[Forgetful()], sink=events.append)).session("s")
+    assert not (await session.call("tool_search", {"query": "send_email"})).is_error
+    weather = await session.call("get_weather", {"city": "Oslo"})
+    assert weather.value["sky"] == "clear"
+    assert await session.fit(("get_weather", weather)) == (weather,)
+    assert session.recall() == ""
+    assert [e.kind for e in events].count("feature_failed") == 5
+
+
+async def test_one_method_is_enough_for_a_feature_and_its_section_is_saved(
+    open_box: Any, file: Path
+):
+    class Counter(Feature):
+        """Counts results."""
+
+        def observe(self, section: str | None, tool: Tool, result: Result, *, now: float) -> str:
+            return str(int(section or 0) + 1)
+
+    for count in ("1", "2"):
+        session = await (await open_box(features=[Counter()], store=file)).session("s")
+        await session.call("get_weather", {"city": "Oslo"})
+        assert session.state.sections["feature:counter"] == count
+
+
+@pytest.mark.parametrize("feature", [object(), Feature, "rules"])
+def test_what_is_not_a_feature_is_refused_with_what_to_do(feature: Any):
+    with pytest.raises(ConfigError, match=r"Derive its class from toolscout\.Feature"):
+        Toolbox(features=[feature])
+
+
+class Assistant(Feature):
+    """Runs another tool for the model, by the name that it is given."""
+
+    def __init__(self) -> None:
+        self.seen: list[CallerSession] = []
+
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name="run_for_me")]
+
+    async def call(
+        self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Result:
+        self.seen.append(session)
+        return await session.call(arguments["name"], arguments.get("arguments"))
+
+
+async def test_a_feature_acts_with_the_session_of_its_caller(open_box: Any):
+    events: list[Event] = []
+    assistant = Assistant()
+    box = await open_box(features=[assistant], sink=events.append)
+    session = await box.session("s", allow={"get_weather"}, principal="ann")
+    asked = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    assert (await session.call("run_for_me", asked)).value["sky"] == "clear"
+    [caller] = assistant.seen
+    assert (caller.id, caller.principal) == ("s", "ann")
+    assert [t.name for t in caller.tools("get_weather", "send_email")] == ["get_weather"]
+    assert caller.search("send an email").names == ()
+    assert session.search("send an email or tell the weather").names == ("get_weather",)
+    assert session.principal == "ann"
+    inner, outer = [e for e in events if isinstance(e, ToolCallEvent)]
+    assert (inner.tool, outer.tool) == ("get_weather", "run_for_me")
+    assert {e.principal for e in events if e.session == "s"} == {"ann"}
+    email = {"name": "send_email", "arguments": {"to": "bob", "subject": "x"}}
+    assert (await session.call("run_for_me", email)).code == "unknown_tool"
+
+
+async def test_a_feature_needs_the_approvals_of_its_caller(open_box: Any):
+    box = await open_box(features=[Assistant()])
+    asked = {"name": "delete_page", "arguments": {"page": 1}}
+    refused = await (await box.session("s")).call("run_for_me", asked)
+    assert refused.code == "refused"
+    yes = await box.session("s", approver=lambda _: True)
+    assert (await yes.call("run_for_me", asked)).text == "page 1 is gone"
+    step = (await box.session("s")).step()
+    record = await step.call("run_for_me", asked)
+    assert record.needs is not None
+    assert record.needs.tool == "delete_page"
+    approved = await (await box.session("s")).approve(record.needs)
+    assert approved.result.text == "page 1 is gone"
+
+
+async def test_a_feature_that_calls_itself_is_stopped(open_box: Any):
+    class Mirror(Assistant):
+        """Calls itself."""
+
+        async def call(
+            self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
+        ) -> Result:
+            self.seen.append(session)
+            return await session.call(tool.name)
+
+    mirror = Mirror()
+    result = await (await (await open_box(features=[mirror])).session("s")).call("run_for_me")
+    assert result.code == "refused"
+    assert "features have called one another 5 times in a row" in result.text
+    assert len(mirror.seen) == 5
+
+
+async def test_a_result_is_read_again_at_most_a_few_times_by_a_feature_that_keeps_results(
+    open_box: Any,
+):
+    class Curious(Feature):
+        """Calls the tool again for every result of it."""
+
+        async def keep(self, session: CallerSession, tool: Tool, result: Result) -> Result:
+            again = await session.call(tool.name, {"city": "Oslo"})
+            return result if again.is_error else again
+
+    session = await (await open_box(features=[Curious()])).session("s")
+    assert (await session.call("get_weather", {"city": "Oslo"})).value["sky"] == "clear"
 
 
 @pytest.mark.timeout(30)
@@ -183,7 +351,7 @@ async def test_a_sink_that_hears_of_a_failing_feature_may_look_at_the_conversati
     session = await box.session("s")
     await session.call("tool_search", {"query": "send_email"})
     await session.call("get_weather", {"city": "Oslo"})
-    assert seen == ["rules", "memory"]
+    assert seen.count("rules") == seen.count("memory") > 0
 
 
 async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(open_box: Any):
@@ -198,22 +366,24 @@ async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(op
     assert "get_weather (1x)" in session.recall()
 
 
-class Oven:
+class Oven(Feature):
     """A feature with a tool of its own."""
 
     def tools(self) -> Sequence[Tool]:
         return [Tool(name="bake")]
 
-    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+    async def call(
+        self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Result:
         return Result.of("baked")
 
 
 async def test_health_keys_of_features_do_not_depend_on_the_names_of_our_classes(
     open_box: Any, tmp_path: Path
 ):
-    """`shelf` is what version 0.1 reports for a store of results that is only one of `offers`."""
+    """`shelf` is what version 0.1 reports for a store of results that is only one of `features`."""
     store = ResultStore(tmp_path / "outputs")
-    parts = (await (await open_box(offers=[store, Oven(), Oven()])).health()).parts
+    parts = (await (await open_box(features=[store, Oven(), Oven()])).health()).parts
     assert [*parts][3:] == ["offload", "shelf", "oven", "oven 2"]
-    both = (await (await open_box(offload=store, offers=[store])).health()).parts
+    both = (await (await open_box(offload=store, features=[store])).health()).parts
     assert [*both][3:] == ["offload"]

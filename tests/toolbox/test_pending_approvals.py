@@ -394,7 +394,7 @@ async def test_a_policy_that_refuses_is_not_overruled_by_an_approval(
         return "refuse"
 
     needs = await ask(await open_session())
-    session = await open_session(caution=refuse_everything)
+    session = await open_session(approval_policy=refuse_everything)
     assert_refused(await session.approve(needs), "not allowed here")
     assert runs(effects) == []
 

@@ -7,6 +7,7 @@ import json
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import uuid4
 
 import click
@@ -25,6 +26,7 @@ from ..agent.stream_events import (
     TextEvent,
     ThoughtEvent,
 )
+from ..config import Config
 from ..disclosure.profiles import get_profile
 from ..disclosure.session_state import SessionState
 from ..disclosure.view import view
@@ -40,6 +42,7 @@ from ..toolbox.call_record import CallRecord
 from ..toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..toolbox.session import Session
 from ..toolbox.toolbox import Toolbox
+from .config_options import feature_options
 from .screen import Screen, open_screen
 
 _MAX_CHARACTERS = 300
@@ -62,6 +65,7 @@ _HELP = "/tools · /why NAME · /tokens · /quit"
 )
 @click.option("--session", default="", metavar="ID", help="Go on with this conversation.")
 @click.option("--profile", default=None, metavar="NAME", help="How tools are disclosed.")
+@feature_options
 @click.option(
     "--base-url",
     default=None,
@@ -69,7 +73,13 @@ _HELP = "/tools · /why NAME · /tokens · /quit"
     help="Where the model service is, if not where it usually is.",
 )
 def command(
-    configs: tuple[str, ...], model: str, session: str, profile: str | None, base_url: str | None
+    *,
+    configs: tuple[str, ...],
+    model: str,
+    session: str,
+    profile: str | None,
+    base_url: str | None,
+    **features: Any,
 ) -> int:
     """Talk with a model that finds its tools.
 
@@ -79,11 +89,12 @@ def command(
     """
     opened = open_model(model, base_url=base_url, count=default_counter().count)
     name = session or uuid4().hex[:12]  # short enough to type after --session
-    return int(asyncio.run(_run_chat(configs, opened, name, profile, open_screen())))
+    config = Config.read(profile=profile, **features)
+    return int(asyncio.run(_run_chat(configs, opened, name, config, open_screen())))
 
 
 async def _run_chat(
-    configs: tuple[str, ...], model: Model, session: str, profile: str | None, screen: Screen
+    configs: tuple[str, ...], model: Model, session: str, config: Config, screen: Screen
 ) -> bool:
     approver = ConsoleApprover(screen)
 
@@ -95,7 +106,7 @@ async def _run_chat(
     sinks = (report_failed_source, *([telemetry] if telemetry else []))
     try:
         async with (
-            Toolbox(configs, profile=profile, sink=combine_sinks(*sinks)) as box,
+            Toolbox(configs, config=config, sink=combine_sinks(*sinks)) as box,
             Agent(box, model=model, approver=approver.approve) as agent,
         ):
             chat = Chat(box=box, agent=agent, model=model, session=session, screen=screen)

@@ -1,4 +1,4 @@
-"""The `--config` option of all commands that read a gateway's configuration."""
+"""Options that several commands share: `--config`, and the features."""
 
 from __future__ import annotations
 
@@ -19,4 +19,41 @@ def servers_option(*, is_required: bool) -> Callable[[Decorated], Decorated]:
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="The servers: an mcpServers JSON file, or TOML.",
+    )
+
+
+def feature_options(command: Decorated) -> Decorated:
+    """`--rules`, `--skills` and `--memory`; each is None if it is not given."""
+    for option in reversed(
+        (
+            _paths_option(
+                "--rules", "PATH", "Rules for using tools: a folder, or a Markdown file."
+            ),
+            _paths_option("--skills", "FOLDER", "A folder of skills."),
+            click.option(
+                "--memory/--no-memory", default=None, help="Remember entities and tools used."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _none_if_empty(
+    context: click.Context,  # noqa: ARG001 - as click calls it
+    option: click.Parameter,  # noqa: ARG001
+    paths: tuple[Path, ...],
+) -> tuple[Path, ...] | None:
+    return paths or None
+
+
+def _paths_option(name: str, metavar: str, help_text: str) -> Callable[[Decorated], Decorated]:
+    return click.option(
+        name,
+        multiple=True,
+        metavar=metavar,
+        # Absolute, because paths in a configuration are relative to its file.
+        type=click.Path(exists=True, resolve_path=True, path_type=Path),
+        callback=_none_if_empty,
+        help=f"{help_text} May be repeated.",
     )

@@ -15,7 +15,7 @@ import click
 
 from ..config import Config
 from ..events import combine_sinks, guard_sink
-from .config_options import servers_option
+from .config_options import feature_options, servers_option
 from .output import warn
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ class Address(click.ParamType[tuple[str, int]]):
     metavar="SECONDS",
     help="How long the first searches wait for servers never seen before.",
 )
+@feature_options
 @click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
 @click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
 def command(

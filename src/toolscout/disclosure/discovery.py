@@ -249,7 +249,9 @@ def _describe(call: DiscoveryCall) -> Outcome:
             missing.append(unknown_tool_message(call.profile, name, call.scope, call.engine))
     # The model has the schemas now, so the tools count as loaded and calls are not refused.
     session = call.session.load(*tools, at_most=call.profile.limits.loaded)
-    text = "\n\n".join([*([call.profile.describe([*tools.values()])] if tools else []), *missing])
+    rules = call.rules([*tools.values()]) if tools else ""
+    described = [call.profile.describe([*tools.values()]), rules] if tools else []
+    text = "\n\n".join(part for part in (*described, *missing) if part)
     result = Result.of(text) if tools else Result.error(text, code=UnknownTool.code)
     return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
 

@@ -7,7 +7,6 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ..events import CatalogChangeEvent, ConfigAppliedEvent, Event, Sink, ignore, stamp
-from ..offload.result_store import ResultStore
 from ..store.factory import open_store
 from ..toolbox.live_catalog import close_engine
 from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless_safe, never_ask
@@ -59,7 +58,6 @@ class Gateway:
 
     def _build_toolbox(self, setup: Setup) -> Toolbox:
         options, config = setup.options, setup.config
-        outputs = ResultStore(config.state_folder / "outputs") if options.large_outputs else None
         return Toolbox(
             self.upstream.create_sources(setup),
             profile=setup.profile,
@@ -68,9 +66,7 @@ class Gateway:
             engine=self._engine,
             sink=self._on_event,
             explain_missing=self.upstream.explain_held,
-            caution=_APPROVAL_POLICIES[options.confirm],
-            offload=outputs,
-            offers=(outputs,) if outputs else (),
+            approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
 
     @property
@@ -129,7 +125,7 @@ class Gateway:
         can_change_profile = setup.shows_everything == self._shows_everything
         self.box.reconfigure(
             profile=setup.profile if can_change_profile else self.box.profile,
-            caution=_APPROVAL_POLICIES[setup.options.confirm],
+            approval_policy=_APPROVAL_POLICIES[setup.options.confirm],
             call_timeout_seconds=setup.toolbox_config.call_timeout_seconds,
         )
         self.upstream.apply_rules(setup, can_change_profile=can_change_profile)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..config import TABLE
+from ..config import TABLE, PathList
 from ..errors import ConfigError
 from ..sources.mcp.config import expand_variables
 from ..sources.mcp.server_config import ConfigDocument
@@ -52,6 +52,15 @@ class GatewayOptions(_SettingsTable):
 
     large_outputs: bool = True
     """Whether large results are stored and read in parts."""
+
+    rules: PathList | None = None
+    """Rules for using tools: folders, or Markdown files; unset means as in the settings."""
+
+    skills: PathList | None = None
+    """Folders of skills; unset means as in the settings."""
+
+    memory: bool | None = None
+    """Whether conversations remember entities and tools; unset means as in the settings."""
 
     audit: str = ""
     """The file of the audit log; empty means in the state folder, `off` none."""

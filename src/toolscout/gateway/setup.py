@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..config import FILE_VARIABLE, TABLE, Config
+from ..config import FILE_VARIABLE, TABLE, Config, resolve_paths
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile
 from ..errors import ConfigError
+from ..guidance.skill_tools import SKILL_TOOLS
 from ..offload.output_tools import OUTPUT_TOOLS
 from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
 from ..sources.openapi.api_source import API
@@ -176,11 +177,14 @@ class Setup:
     def own_tool_names(self) -> tuple[str, ...]:
         """Names of the gateway's own tools, which no server may use."""
         own = (*(m.name for m in self.profile.metatools), "get_prompt", "get_resource")
-        return (*own, *OUTPUT_TOOLS) if self.options.large_outputs else own
+        config = self.toolbox_config
+        outputs = OUTPUT_TOOLS if config.large_outputs else ()
+        return (*own, *outputs, *(SKILL_TOOLS if config.skills else ()))
 
     @property
     def toolbox_config(self) -> Config:
-        """The toolbox's settings, with limits that leave timeouts to the servers and APIs."""
+        """The toolbox's settings, with the features of `[gateway]` and limits for its servers."""
+        # The limits leave timeouts to the servers and APIs.
         limits = [s.limits.call_timeout_seconds or _FOREVER_SECONDS for s in self.document.servers]
         limits += [api.timeout_seconds for api in self.settings.openapi.values()]
         longest = max([self.config.call_timeout_seconds, *limits]) + _MARGIN_SECONDS
@@ -188,8 +192,22 @@ class Setup:
             update={
                 "call_timeout_seconds": longest,
                 "start_timeout_seconds": self.options.start_wait_seconds,
+                "large_outputs": self.options.large_outputs,
+                **self._feature_settings,
             }
         )
+
+    @property
+    def _feature_settings(self) -> Mapping[str, Any]:
+        """The features that `[gateway]` sets; the other ones are as `[settings]` has them."""
+        options = self.options.model_dump(include={"rules", "skills", "memory"}, exclude_none=True)
+        # The client that starts the gateway may do so in any folder, so paths are relative to the
+        # configuration.
+        folder = self.path.parent
+        return {
+            name: value if name == "memory" else tuple(resolve_paths(value, folder))
+            for name, value in options.items()
+        }
 
 
 def _check_names(document: ConfigDocument, settings: GatewaySettings) -> None:

@@ -1,16 +1,17 @@
-"""Rules from a folder of Markdown files, reloaded when the files change."""
+"""Rules from folders of Markdown files, reloaded when the files change."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool
-from ..errors import ConfigError, require
+from ..disclosure.feature import Feature
+from ..errors import ConfigError, MissingExtra, require
 from ..events import RulesChangeEvent, RulesFailureEvent, Sink, ignore, stamp_sink
 from ..tokens import TokenCounter
 from .rulebook import RULE_BUDGET_TOKENS, Rulebook, RuleKey, RuleKind, lint_rules
@@ -21,29 +22,33 @@ _FOLDERS: Mapping[str, RuleKind] = {"": "category", "servers": "server", "tools"
 # for the second: an editor saves a file in several steps.
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
+# Without watchfiles the files are looked at so often.
+_POLL_SECONDS = 1.0
 
 
-class Rules:
+class Rules(Feature):
     """Rules for using categories, servers and single tools.
 
     In a folder, `images.md` is for the category `images`, `servers/github.md` for a server, and
-    `tools/send_email.md` for one tool. Rules passed as arguments are added to them. A file that
-    becomes unreadable keeps its last good text and is reported in `problems`.
+    `tools/send_email.md` for one tool; a path to such a file alone works as well. Of two rules for
+    the same name the later path counts. Rules passed as arguments are added to them. A file that
+    becomes unreadable keeps its last good text and is reported in `problems`. With `is_watched`
+    edits take effect while the toolbox is open.
     """
 
     health_key = "rules"
 
     def __init__(
         self,
-        folder: Path | str | None = None,
-        *,
+        *paths: Path | str,
         categories: Mapping[str, str] | None = None,
         servers: Mapping[str, str] | None = None,
         tools: Mapping[str, str] | None = None,
         max_bytes: int = MAX_BYTES,
         sink: Sink = ignore,
+        is_watched: bool = False,
     ) -> None:
-        self._folder = None if folder is None else Path(folder)
+        self._paths = tuple(Path(path) for path in paths)
         self._inline = {
             **{RuleKey("category", name): text for name, text in (categories or {}).items()},
             **{RuleKey("server", name): text for name, text in (servers or {}).items()},
@@ -53,10 +58,14 @@ class Rules:
         self._sink = stamp_sink(sink)
         self._book = Rulebook(self._inline)
         self._problems: tuple[Problem, ...] = ()
-        if self._folder is not None and not self._folder.is_dir():
-            raise ConfigError(
-                f"There is no folder of rules at {self._folder}.", hint="Make it, or name another."
-            )
+        self._is_watched = is_watched
+        self._watching = AsyncExitStack()
+        for path in self._paths:
+            if not path.is_dir() and not (path.suffix == ".md" and path.is_file()):
+                raise ConfigError(
+                    f"There is no folder of rules at {path}.",
+                    hint="Make it, or name another folder or Markdown file.",
+                )
         self.reload()
 
     @property
@@ -76,6 +85,10 @@ class Rules:
     def deliver(self, section: str | None, tools: Sequence[Tool]) -> tuple[str, str]:
         """The rules not delivered yet for some tools, and the section that records them."""
         return self._book.deliver(section, tools)
+
+    def mark_compacted(self, section: str | None) -> str | None:  # noqa: ARG002 - whatever it was
+        """No rule counts as delivered: the messages that had them are gone."""
+        return None
 
     def lint(
         self,
@@ -100,8 +113,8 @@ class Rules:
         return "degraded" if self._problems else "ok", facts
 
     def reload(self) -> tuple[str, ...]:
-        """Read the folder again; return the rules that were added, changed or removed."""
-        return self._apply(*self._read_folder())
+        """Read the files again; return the rules that were added, changed or removed."""
+        return self._apply(*self._read_files())
 
     def _apply(self, book: Rulebook, problems: tuple[Problem, ...]) -> tuple[str, ...]:
         before, old_problems = self._book, self._problems
@@ -121,13 +134,13 @@ class Rules:
 
     @asynccontextmanager
     async def watch(self) -> AsyncGenerator[None, None]:
-        """Reload the folder on every change, while this context is open."""
-        if self._folder is None:
+        """Reload the files on every change, while this context is open."""
+        if not self._paths:
             raise ConfigError("There is no folder of rules to watch.", hint="Give Rules a folder.")
         watchfiles = require("watchfiles", extra="watch")
         stop = asyncio.Event()
         changes = watchfiles.awatch(
-            self._folder, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
+            *self._watched_folders, stop_event=stop, debounce=_DEBOUNCE_MS, step=_STEP_MS
         )
         task = asyncio.create_task(self._reload_on_change(changes))
         # Let the task start, so that the watch is active, and then pick up what changed before it.
@@ -139,21 +152,59 @@ class Rules:
             stop.set()
             await task
 
+    @property
+    def _watched_folders(self) -> tuple[Path, ...]:
+        # Many editors save a file by putting another in its place, which a watch of the file itself
+        # would lose.
+        return tuple(dict.fromkeys(p if p.is_dir() else p.parent for p in self._paths))
+
+    async def start(self) -> None:
+        """Watch the files from now on, if that was asked for."""
+        if not self._is_watched or not self._paths:
+            return
+        try:
+            await self._watching.enter_async_context(self.watch())
+        except MissingExtra:
+            await self._watching.enter_async_context(self._poll())
+
+    async def close(self) -> None:
+        """Stop watching the files."""
+        await self._watching.aclose()
+
+    @asynccontextmanager
+    async def _poll(self) -> AsyncGenerator[None, None]:
+        """Reload the files regularly, for installations without watchfiles."""
+        task = asyncio.create_task(self._reload_regularly())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _reload_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(_POLL_SECONDS)
+            self._apply(*await asyncio.to_thread(self._read_files))
+
     async def _reload_on_change(self, changes: AsyncIterator[object]) -> None:
         async for _ in changes:
-            self._apply(*await asyncio.to_thread(self._read_folder))
+            self._apply(*await asyncio.to_thread(self._read_files))
 
-    def _read_folder(self) -> tuple[Rulebook, tuple[Problem, ...]]:
+    def _read_files(self) -> tuple[Rulebook, tuple[Problem, ...]]:
         texts = dict(self._inline)
         problems: list[Problem] = []
-        if self._folder is not None and not self._folder.is_dir():
-            missing = Problem(str(self._folder), "is not there any more.", "Its last rules stay.")
-            return self._book, (missing,)
+        missing = [path for path in self._paths if path.suffix != ".md" and not path.is_dir()]
+        if missing:
+            message = "is not there any more."
+            return self._book, tuple(
+                Problem(str(path), message, "Its last rules stay.") for path in missing
+            )
         for key, path in self._rule_files():
             try:
                 text = read_text(path, max_bytes=self._max_bytes).strip()
             except TextFileError as error:
-                remedy = "Its last good text stays." if key in self._book.texts else "Mend it."
+                remedy = "Its last good text stays." if key in self._book.texts else "Fix it."
                 problems.append(Problem(path.name, f"cannot be read: {error}.", remedy))
                 text = self._book.texts.get(key, "")
             if text:
@@ -161,8 +212,10 @@ class Rules:
         return Rulebook(texts), tuple(problems)
 
     def _rule_files(self) -> Iterator[tuple[RuleKey, Path]]:
-        if self._folder is None:
-            return
-        for name, kind in _FOLDERS.items():
-            for path in sorted((self._folder / name).glob("*.md")):
-                yield RuleKey(kind, path.stem), path
+        for path in self._paths:
+            if path.suffix == ".md" and not path.is_dir():
+                yield RuleKey(_FOLDERS.get(path.parent.name, "category"), path.stem), path
+                continue
+            for name, kind in _FOLDERS.items():
+                for file in sorted((path / name).glob("*.md")):
+                    yield RuleKey(kind, file.stem), file

@@ -39,6 +39,10 @@ _DEFINITIONS = (
 )
 
 
+SKILL_TOOLS = (*_CAMEL, *_CAMEL.values())
+"""Every name of a skill tool."""
+
+
 def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
     """Both tools in a naming style."""
     return tuple(

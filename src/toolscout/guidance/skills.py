@@ -13,6 +13,7 @@ from ..catalog.catalog import Catalog
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool, normalise_name
+from ..disclosure.feature import CallerSession, Feature
 from ..search.engine import Engine
 from ..search.hit import Hit, Results
 from ..tokens import TokenCounter, default_counter
@@ -27,7 +28,7 @@ _LIMIT = 5
 _MIN_CONFIDENCE = 0.3
 
 
-class Skills:
+class Skills(Feature):
     """The skills in some folders, searched with the engine that searches tools.
 
     `style` names the tools `search_skills` or `searchSkills`. `literal` matching only looks for
@@ -56,6 +57,7 @@ class Skills:
         self._counter = counter or default_counter()
         self._library = SkillLibrary()
         self._tools_by_skill: dict[str, tuple[str, ...]] = {}
+        self._tool_names: frozenset[str] = frozenset()
         self.reload()
 
     @property
@@ -78,7 +80,9 @@ class Skills:
         """Record which tools point to which skill; report those that point to none."""
         tools_by_skill: dict[str, list[str]] = {}
         problems: list[Problem] = []
+        names: list[str] = []
         for tool in tools:
+            names.append(tool.name)
             if not tool.skill:
                 continue
             skill = self._library.find(tool.skill)
@@ -87,7 +91,8 @@ class Skills:
                 problems.append(Problem(tool.name, message, "Mend the id.", "warning"))
             else:
                 tools_by_skill.setdefault(skill.id, []).append(tool.name)
-        self._tools_by_skill = {key: tuple(names) for key, names in tools_by_skill.items()}
+        self._tool_names = frozenset(names)
+        self._tools_by_skill = {key: tuple(found) for key, found in tools_by_skill.items()}
         return tuple(problems)
 
     def health(self) -> tuple[Literal["ok", "degraded"], dict[str, Any]]:
@@ -122,15 +127,19 @@ class Skills:
         """The same tools in the other style, for models that guess the name."""
         return skill_tool_definitions(other_style(self._style)) if self._library.skills else ()
 
-    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - skills are the same for every session
-        """Run one of the tools."""
+    async def call(
+        self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Result:
+        """Run one of the tools; a skill names no tool that the caller may not use."""
         match normalise_name(tool.name):
             case "search_skills":
                 return await asyncio.to_thread(self.search, str(arguments.get("query", "")))
             case "read_skill":
                 file = arguments.get("file")
                 skill_id = str(arguments.get("skillId", ""))
-                return await asyncio.to_thread(self.read, skill_id, str(file) if file else None)
+                return await asyncio.to_thread(
+                    self.read, skill_id, str(file) if file else None, session=session
+                )
             case _:
                 return _error_result(f"There is no skill tool {tool.name!r}.")
 
@@ -152,13 +161,21 @@ class Skills:
             }
         )
 
-    def read(self, skill_id: str, file: str | None = None) -> Result:
-        """The text of a skill or of a file in its folder; an error result if it cannot be read."""
+    def read(
+        self, skill_id: str, file: str | None = None, *, session: CallerSession | None = None
+    ) -> Result:
+        """The text of a skill or of a file in its folder; an error result if it cannot be read.
+
+        With a session, of the tools that belong to the skill only those are named that its caller
+        may use.
+        """
         skill = self._library.find(skill_id)
         if skill is None:
             known = ", ".join(self._library.skills) or "none"
             return _error_result(f"There is no skill {skill_id!r}. Available: {known}.")
-        return self._read_manifest(skill) if file is None else self._read_skill_file(skill, file)
+        if file is not None:
+            return self._read_skill_file(skill, file)
+        return self._read_manifest(skill, session)
 
     # Internals
 
@@ -176,7 +193,7 @@ class Skills:
         others = [skills[h.name] for h in results.hits if _is_relevant(h, results)]
         return list(dict.fromkeys((*literal, *others)))
 
-    def _read_manifest(self, skill: Skill) -> Result:
+    def _read_manifest(self, skill: Skill, session: CallerSession | None) -> Result:
         # Read again on each call: only the front matter is kept in memory.
         try:
             text = read_text(skill.path, max_bytes=self._max_bytes, follow=False)
@@ -187,9 +204,17 @@ class Skills:
         files = [f for f in list_files(skill.folder) if f != MANIFEST] if skill.folder else []
         if files:
             reply["files"] = files
-        if tools := list(dict.fromkeys((*skill.tools, *self._tools_by_skill.get(skill.id, ())))):
+        if tools := self._tools_of(skill, session):
             reply["tools"] = tools
         return Result.of(reply)
+
+    def _tools_of(self, skill: Skill, session: CallerSession | None) -> list[str]:
+        names = list(dict.fromkeys((*skill.tools, *self._tools_by_skill.get(skill.id, ()))))
+        if session is None:
+            return names
+        # A skill may also name tools of its client, such as `Bash(git:*)`, which are not filtered.
+        allowed = {tool.name for tool in session.tools(*names)}
+        return [name for name in names if name in allowed or name not in self._tool_names]
 
     def _read_skill_file(self, skill: Skill, file: str) -> Result:
         if skill.folder is None:

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.sanitization import clean
 from ..catalog.tool import Tool
 from ..catalog.validation import Expectations, validate
+from ..disclosure.feature import Feature, HealthStatus
 from .entities import WINDOW, Entity, format_timestamp, merge_entities
 from .extraction import ExtractionError, ExtractionResult, Extractor, extract, extract_or_raise
 from .state import InvalidMemoryState, MemoryState, parse_state, record_use, render_state
@@ -21,8 +22,6 @@ _log = logging.getLogger(__name__)
 _SUMMARY_CAP = 4_000
 # So many results without one success are a warning before the end of the turn.
 _SILENT_AFTER = 5
-
-Status = Literal["ok", "degraded", "error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class Probe:
     id: str
 
 
-class Memory:
+class Memory(Feature):
     """The memory of conversations, whose state is passed in and returned as text.
 
     `extractors` are functions for tools whose results no schema describes; `ignored` are names
@@ -85,8 +84,10 @@ class Memory:
             processed=state.processed + (not extracted.problem),
         ).to_json()
 
-    def finish(self, section: str | None) -> str:
+    def finish(self, section: str | None) -> str | None:
         """The memory at the end of a turn; logs a warning if no result was processed."""
+        if section is None:
+            return None
         state = self._read_state(section)
         _log.debug("Processed %d of %d tool results.", state.processed, state.results)
         if state.results and not state.processed:
@@ -116,13 +117,13 @@ class Memory:
         report = validate(affected, Expectations(extractors=[*self._extractors]))
         return tuple(p for p in report.errors if p.code.startswith("extract"))
 
-    def health(self) -> tuple[Status, dict[str, Any]]:
+    def health(self) -> tuple[HealthStatus, dict[str, Any]]:
         """The status of extraction, by the probes and by the calls so far."""
         with self._lock:
             failing = dict(self._failing)
             results, processed = self._results, self._processed
         is_silent = results > 0 and processed == 0
-        status: Status = "degraded" if failing or is_silent else "ok"
+        status: HealthStatus = "degraded" if failing or is_silent else "ok"
         probed: dict[str, str] = {}
         for probe in self._probes:
             verdict, message = self._run_probe(probe)
@@ -185,7 +186,7 @@ class Memory:
         if is_new:
             _log.warning("No entities from %s: %s.", name or "a session", problem)
 
-    def _run_probe(self, probe: Probe) -> tuple[Status, str]:
+    def _run_probe(self, probe: Probe) -> tuple[HealthStatus, str]:
         tool = self._tools.get(probe.tool)
         if tool is None:
             return "degraded", "no such tool is known"

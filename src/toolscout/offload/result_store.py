@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..disclosure.feature import CallerSession, Feature
 from ..events import LargeOutputFailureEvent, Sink, current_parent, ignore, stamp
 from ..tokens import TokenCounter, default_counter
 from .folder import ResultFolder
@@ -19,7 +20,7 @@ from .output_tools import OUTPUT_TOOLS, BadArguments, output_tool_definitions, p
 from .result_reader import ResultReader
 
 
-class ResultStore:
+class ResultStore(Feature):
     """Stores large results outside the context; without a folder it only enforces the cap.
 
     Nothing here raises into a call: a result that cannot be stored stays as it is or, above the
@@ -70,7 +71,9 @@ class ResultStore:
             if visible and t.name not in visible
         )
 
-    async def call(self, session: str, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+    async def call(
+        self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
+    ) -> Result:
         """Run one of the tools; failures become error results."""
         if self._reader is None:
             return Result.error("No results are kept aside here.")
@@ -78,16 +81,18 @@ class ResultStore:
             request = parse_operation(tool.name, arguments)
         except BadArguments as error:
             return Result.error(str(error))
-        return await self._reader.answer(session, request)
+        return await self._reader.answer(session.id, request)
 
-    async def keep(self, session: str, tool: Tool, result: Result, *, age_turns: int = 0) -> Result:
+    async def keep(
+        self, session: CallerSession, tool: Tool, result: Result, *, age_turns: int = 0
+    ) -> Result:
         """Store a result that is too large for the context and return a notice, else return it."""
         limits = self._limits
         threshold = limits.threshold(tool.name, age_turns=age_turns) if self.is_enabled else None
-        return await self._offload(result, OffloadJob(session, tool.name, threshold))
+        return await self._offload(result, OffloadJob(session.id, tool.name, threshold))
 
     async def keep_turn(
-        self, session: str, results: Sequence[tuple[Tool, Result]]
+        self, session: CallerSession, results: Sequence[tuple[Tool, Result]]
     ) -> tuple[Result, ...]:
         """Do the same for all results of one turn, and store more until their total fits."""
         fitting = [await self.keep(session, tool, result) for tool, result in results]
@@ -105,7 +110,7 @@ class ResultStore:
             # A number of characters serves as a threshold in tokens: a notice shows so many
             # characters, so storing a result of fewer tokens would hardly save anything.
             threshold = self._limits.preview_characters
-            job = OffloadJob(session, results[index][0].name, threshold)
+            job = OffloadJob(session.id, results[index][0].name, threshold)
             fitting[index] = await self._offload(fitting[index], job)
             costs[index] = self._counter.count(fitting[index].text)
         return tuple(fitting)
@@ -115,9 +120,9 @@ class ResultStore:
         facts = {"is_enabled": self.is_enabled, "failure": self._failure}
         return "degraded" if self._failure else "ok", facts
 
-    async def forget(self, session: str) -> int:
+    async def forget(self, session_id: str) -> int:
         """Delete the stored results of a session; return how many."""
-        return await asyncio.to_thread(self._folder.forget, session) if self._folder else 0
+        return await asyncio.to_thread(self._folder.forget, session_id) if self._folder else 0
 
     async def sweep(self) -> int:
         """Delete results that are too old or exceed the size limit; return how many."""

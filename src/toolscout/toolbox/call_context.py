@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..catalog.tool import Tool
@@ -13,7 +13,7 @@ from ..errors import ToolscoutError
 from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
 from ..search.engine import Allow
 from .approvals import Approvals
-from .features import Features
+from .features import FeatureFailure, Features
 from .live_catalog import LiveCatalog
 from .pending_questions import Asker, QuestionOwner, Questions, WaitingCalls
 from .permissions import ApprovalGate
@@ -72,6 +72,11 @@ class CallContext:
         tools = (self.live.catalog.get(name) for name in names)
         return tuple(t for t in tools if t is not None and is_allowed(t, self.allow))
 
+    def is_forbidden(self, name: str) -> bool:
+        """Whether a tool of this name exists that the caller may not use."""
+        tool = self.live.catalog.get(name)
+        return tool is not None and not is_allowed(tool, self.allow)
+
     def emit(self, event: Event) -> None:
         """Send an event of this conversation to the sink, with its envelope filled in."""
         if self.sink is not ignore:  # where nobody listens, nothing is spent
@@ -88,9 +93,10 @@ class CallContext:
             clock=self.clock,
         )
 
-    def emit_feature_failure(self, feature: str, tool: str, error: Exception) -> None:
-        """Report a feature that failed during a call of a tool; the call goes on."""
-        self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
+    def emit_failures(self, failures: Iterable[FeatureFailure], *, tool: str = "") -> None:
+        """Report features that failed, perhaps during a call of a tool; the call goes on."""
+        for feature, error in failures:
+            self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
 
     async def apply_move(self, move: Move[T], *, is_quick: bool) -> T:
         """Apply a move in a thread, or right here if it is quick and changes nothing."""

@@ -78,12 +78,14 @@ class CallOptions:
 
     With `defers`, a missing approval or answer is returned in the record instead of asking inline.
     `approval` is the id of one that was given; with `is_resumed` the call is the stored one.
+    `feature_depth` counts the features that the call came through; 0 means from the model.
     """
 
     passes: tuple[type[BaseException], ...] = ()
     defers: bool = False
     approval: str = ""
     is_resumed: bool = False
+    feature_depth: int = 0
 
 
 INLINE = CallOptions()

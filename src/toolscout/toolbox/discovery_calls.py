@@ -20,7 +20,7 @@ from ..events import (
 )
 from ..tokens import default_counter
 from .call_context import CallContext
-from .features import RULES
+from .features import FeatureFailure
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class DiscoveryReply:
     outcome: Outcome
     enabled: tuple[str, ...]
     rules: str = ""
-    rules_failure: Exception | None = None
+    failures: tuple[FeatureFailure, ...] = ()
 
 
 async def run_discovery(
@@ -43,8 +43,7 @@ async def run_discovery(
     reply = await context.apply_move(
         lambda session: _apply_discovery(context, session, name, arguments), is_quick=is_call
     )
-    if reply.rules_failure is not None:
-        context.emit_feature_failure("rules", name, reply.rules_failure)
+    context.emit_failures(reply.failures, tool=name)
     if is_call:
         if reply.outcome.call is None:  # without a tool that can be run: a refusal, not a search
             refusal = reply.outcome.result
@@ -57,19 +56,13 @@ async def run_discovery(
 def _apply_discovery(
     context: CallContext, session: SessionState, name: str, arguments: Mapping[str, Any]
 ) -> tuple[SessionState, DiscoveryReply]:
-    rules = context.features.rules
     # Local to the move: it runs again on newer state if another writer saved first.
-    section, delivered = session.sections.get(RULES), ""
-    failure: Exception | None = None
+    sections, delivered = session, ""
+    failures: tuple[FeatureFailure, ...] = ()
 
     def deliver_rules(tools: Sequence[Tool]) -> str:
-        nonlocal section, delivered, failure
-        if rules is None:
-            return ""
-        try:
-            delivered, section = rules.deliver(section, tools)
-        except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-            failure = error
+        nonlocal sections, delivered, failures
+        sections, delivered, failures = context.features.deliver(sections, tools)
         return delivered
 
     outcome = discover(
@@ -83,9 +76,21 @@ def _apply_discovery(
         rules=deliver_rules,
     )
     after = outcome.session
-    if section is not None:
-        after = after.with_section(RULES, section)
-    return after, DiscoveryReply(outcome, newly_loaded(session, after), delivered, failure)
+    after = _copy_changed_sections(session, sections, after)
+    return after, DiscoveryReply(outcome, newly_loaded(session, after), delivered, failures)
+
+
+def _copy_changed_sections(
+    before: SessionState, delivered: SessionState, after: SessionState
+) -> SessionState:
+    """The state after discovery, with the sections that features changed meanwhile."""
+    for name in {**before.sections, **delivered.sections}:
+        text = delivered.sections.get(name)
+        if text is None:
+            after = after.without_section(name)
+        elif text != before.sections.get(name):
+            after = after.with_section(name, text)
+    return after
 
 
 def newly_loaded(before: SessionState, after: SessionState) -> tuple[str, ...]:

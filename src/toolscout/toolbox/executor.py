@@ -15,10 +15,11 @@ from ..catalog.questions import bind_user
 from ..catalog.result import Result
 from ..catalog.tool import Tool
 from ..disclosure.discovery import InnerCall, role_of
+from ..disclosure.feature import Feature
 from ..disclosure.resolution import Resolution, resolve_call
 from ..disclosure.scope import is_allowed
 from ..disclosure.session_state import SessionState
-from ..errors import InvalidArguments, SchemaError, ToolscoutError, UnknownTool
+from ..errors import CallRefused, InvalidArguments, SchemaError, ToolscoutError, UnknownTool
 from ..events import (
     ApprovalEvent,
     OffloadEvent,
@@ -39,7 +40,8 @@ from .arguments import (
 from .call_context import CallContext
 from .call_record import INLINE, CallAttempt, CallOptions, CallQueue, CallRecord
 from .discovery_calls import newly_loaded, run_discovery
-from .features import MEMORY, ToolFeature
+from .feature_session import FeatureSession
+from .features import FeatureFailure
 from .pending_approvals import PendingApproval, pending_result, unknown_approval
 from .permissions import (
     ApprovalDecision,
@@ -53,6 +55,8 @@ _log = logging.getLogger(__name__)
 # `call_tool` may name a search tool or `call_tool` itself, as models sometimes do. One level of
 # that is answered; below it the name is resolved in the catalog, which ends the recursion.
 _MAX_DEPTH = 2
+# A feature may call tools, also those of features, and so itself again and again.
+_MAX_FEATURE_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +101,19 @@ class CallExecutor(CallContext):
         refusal = approval_refusal(found.tool, ApprovalDecision(is_approved=False, reason=reason))
         return attempt.record(Result.error(str(refusal), code=refusal.code), tool=found.tool)
 
+    def feature_session(self, options: CallOptions = INLINE) -> FeatureSession:
+        """This conversation for a feature, with the permissions of its caller and no others."""
+        depth = options.feature_depth + 1
+        # An approval is for one call, and that is the one the feature was called by.
+        inner = replace(options, approval="", is_resumed=False, feature_depth=depth)
+        return FeatureSession(
+            self, lambda name, arguments: self.call(name, arguments, options=inner)
+        )
+
     async def _run_call(self, attempt: CallAttempt) -> CallRecord:
         try:
             self.live.check_open()
+            _check_depth(attempt)
             return await self._dispatch(replace(attempt, name=read_tool_name(attempt.name)))
         except ToolscoutError as error:
             if is_passed(error):
@@ -125,7 +139,10 @@ class CallExecutor(CallContext):
             feature, tool = self.features.callable_tools[name]
             arguments = read_arguments(tool, attempt.arguments)
             return await self._run_feature_tool(attempt, feature, tool, arguments)
-        resolution, enabled = await self._resolve(name, is_inner=depth > 0)
+        is_from_feature = attempt.options.feature_depth > 0
+        resolution, enabled = await self._resolve(
+            name, is_inner=depth > 0, is_from_feature=is_from_feature
+        )
         if resolution.tool is None:
             record = self._emit_not_found(attempt, resolution)
         else:
@@ -174,12 +191,14 @@ class CallExecutor(CallContext):
 
     # Running
 
-    async def _resolve(self, name: str, *, is_inner: bool) -> tuple[Resolution, tuple[str, ...]]:
+    async def _resolve(
+        self, name: str, *, is_inner: bool, is_from_feature: bool
+    ) -> tuple[Resolution, tuple[str, ...]]:
         """The tool that a name means, and the tools that looking it up has loaded."""
         # A profile with `call_tool` never puts the tools it runs into view, so they do not count as
-        # unloaded when they are called that way.
+        # unloaded when they are called that way. A feature reads no view at all.
         profile = self.profile
-        if is_inner and profile.tool_for("call"):
+        if is_from_feature or (is_inner and profile.tool_for("call")):
             profile = replace(profile, on_unloaded="execute")
 
         def move(
@@ -217,14 +236,14 @@ class CallExecutor(CallContext):
             self._emit_call(tool, _ms_since(started), is_error=True, code=code)
             raise
         took = _ms_since(started, without=user.waited_seconds if user else 0.0)
-        fitting = await self._offload(tool, result)
+        fitting = await self._offload(attempt.options, tool, result)
         # Memory gets the full result: the preview of a large one lacks most of its data.
         await self._remember(tool, result)
         self._emit_call(tool, took, is_error=result.is_error, code=result.code)
         return attempt.record(fitting, full=result, tool=tool, is_run=True)
 
     async def _run_feature_tool(
-        self, attempt: CallAttempt, feature: ToolFeature, tool: Tool, arguments: Mapping[str, Any]
+        self, attempt: CallAttempt, feature: Feature, tool: Tool, arguments: Mapping[str, Any]
     ) -> CallRecord:
         started = time.perf_counter()
         valid = arguments
@@ -232,10 +251,12 @@ class CallExecutor(CallContext):
             # Invalid arguments are passed on: the feature words the better error message.
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
-        work = feature.call(self.stored.session.id, tool, valid)
+        session = self.feature_session(attempt.options)
+        work = feature.call(session, tool, valid)
         result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
-        return attempt.record(result, tool=tool, is_run=True)
+        record = attempt.record(result, tool=tool, is_run=True)
+        return replace(record, enabled=session.enabled, needs=session.needs)
 
     def _validate(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
@@ -254,7 +275,7 @@ class CallExecutor(CallContext):
         self, options: CallOptions, tool: Tool, arguments: Mapping[str, Any]
     ) -> PendingApproval | None:
         """What is missing before the call may run; None if nothing is. Raises if it may not."""
-        verdict = self.approval_gate.caution(tool)
+        verdict = self.approval_gate.approval_policy(tool)
         # The policy comes first: it may have become stricter since the approval was asked for.
         if options.approval and verdict != "refuse":
             await self.approvals.use(options.approval, tool, arguments)
@@ -272,37 +293,22 @@ class CallExecutor(CallContext):
             raise approval_refusal(tool.name, answer)
         return None
 
-    async def _offload(self, tool: Tool, result: Result) -> Result:
-        offload = self.features.offload
-        if offload is None:
-            return result
-        try:
-            fitting = await offload.keep(self.stored.session.id, tool, result)
-        except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-            self.emit_feature_failure("offload", tool.name, error)
-            return result
+    async def _offload(self, options: CallOptions, tool: Tool, result: Result) -> Result:
+        session = self.feature_session(options)
+        fitting, failures = await self.features.keep(session, tool, result)
+        self.emit_failures(failures, tool=tool.name)
         if fitting is not result:
             before, after = len(result.text), len(fitting.text)
             self.emit(OffloadEvent(tool=tool.name, before=before, after=after))
         return fitting
 
     async def _remember(self, tool: Tool, result: Result) -> None:
-        memory = self.features.memory
+        def move(state: SessionState) -> tuple[SessionState, tuple[FeatureFailure, ...]]:
+            state = state.record_uses(tool.name)
+            return self.features.observe(state, tool, result, now=self.clock())
 
-        def move(session: SessionState) -> tuple[SessionState, Exception | None]:
-            session = session.record_uses(tool.name)
-            if memory is None:
-                return session, None
-            before = session.sections.get(MEMORY)
-            try:
-                section = memory.observe(before, tool, result, now=self.clock())
-            except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-                return session, error
-            return session.with_section(MEMORY, section), None
-
-        failure = await asyncio.to_thread(self.stored.apply, move)
-        if failure is not None:
-            self.emit_feature_failure("memory", tool.name, failure)
+        failures = await asyncio.to_thread(self.stored.apply, move)
+        self.emit_failures(failures, tool=tool.name)
 
     # Events
 
@@ -341,6 +347,16 @@ class CallExecutor(CallContext):
                 code=code,
                 took_ms=took_ms,
             )
+        )
+
+
+def _check_depth(attempt: CallAttempt) -> None:
+    depth = attempt.options.feature_depth
+    if depth > _MAX_FEATURE_DEPTH:
+        raise CallRefused(
+            f"{attempt.name} was not run: features have called one another {depth} times in a row,"
+            f" and at most {_MAX_FEATURE_DEPTH} are allowed.",
+            hint="Answer with the results so far, or call the tool directly.",
         )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any
 
+from ..disclosure.feature import Feature, HealthStatus
 from ..errors import ToolscoutError
 from ..journal.journal import Journal
 from ..search.engine import Engine
@@ -14,14 +15,12 @@ from ..store.contract import Store
 from .features import Features
 from .live_catalog import LiveCatalog
 
-Status = Literal["ok", "degraded", "error"]
-
 
 @dataclass(frozen=True, slots=True)
 class ComponentHealth:
     """The status of one component, and the facts behind it."""
 
-    status: Status = "ok"
+    status: HealthStatus = "ok"
     facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -32,7 +31,7 @@ class Health:
     parts: Mapping[str, ComponentHealth]
 
     @property
-    def status(self) -> Status:
+    def status(self) -> HealthStatus:
         """The worst status of all components."""
         statuses = {part.status for part in self.parts.values()}
         return "error" if "error" in statuses else "degraded" if "degraded" in statuses else "ok"
@@ -41,15 +40,6 @@ class Health:
         """The report as plain JSON."""
         parts = {n: {"status": p.status, **p.facts} for n, p in self.parts.items()}
         return {"status": self.status, "parts": parts}
-
-
-@runtime_checkable
-class HealthReporter(Protocol):
-    """A feature that reports its own status."""
-
-    def health(self) -> tuple[Status, Mapping[str, Any]]:
-        """Its status and the facts behind it."""
-        ...
 
 
 async def check_health(
@@ -69,7 +59,7 @@ async def check_health(
     }
     if journal is not None:
         parts["journal"] = _journal_health(journal)
-    for name, feature in features.by_report_name.items():
+    for name, feature in features.by_name.items():
         parts[name] = _add_problems(_feature_health(feature), feature_problems.get(name, ()))
     return Health(parts)
 
@@ -78,7 +68,7 @@ def _add_problems(part: ComponentHealth, problems: Sequence[str]) -> ComponentHe
     """Add what a feature reported about the catalog."""
     if not problems:
         return part
-    worst: Status = "error" if part.status == "error" else "degraded"
+    worst: HealthStatus = "error" if part.status == "error" else "degraded"
     return ComponentHealth(worst, {**part.facts, "problems": [*problems]})
 
 
@@ -116,9 +106,7 @@ def _journal_health(journal: Journal) -> ComponentHealth:
     return ComponentHealth("degraded", {"why": state.reason, "missed": state.missed})
 
 
-def _feature_health(feature: object) -> ComponentHealth:
-    if not isinstance(feature, HealthReporter):
-        return ComponentHealth()
+def _feature_health(feature: Feature) -> ComponentHealth:
     try:
         status, facts = feature.health()
     except Exception as error:  # noqa: BLE001 - one failing feature must not end the report

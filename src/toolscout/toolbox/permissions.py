@@ -119,7 +119,7 @@ def approval_reason(tool: Tool) -> str:
 class ApprovalGate:
     """How a conversation gets approvals: a policy, and an approver to ask."""
 
-    caution: ApprovalPolicy = ask_if_destructive
+    approval_policy: ApprovalPolicy = ask_if_destructive
     approver: Approver | None = None
 
     async def decide(self, approval: ApprovalRequest, verdict: Verdict) -> ApprovalDecision:

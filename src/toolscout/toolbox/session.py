@@ -16,11 +16,12 @@ from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
-from ..events import E, Event, FeatureFailureEvent, ToolsDisabledEvent, ToolsEnabledEvent
+from ..events import E, Event, ToolsDisabledEvent, ToolsEnabledEvent
+from ..search.hit import Results
 from .argument_checks import check_tool_names
 from .call_record import CallOptions, CallRecord, PendingQuestion
 from .executor import CallExecutor
-from .features import INTRODUCTIONS, MEMORY, RULES, TurnBudgetFeature, TurnListener
+from .features import INTRODUCTIONS, FeatureFailure
 from .pending_approvals import PendingApproval
 from .pending_questions import is_owned_by
 from .repeats import STOPPED_AT, StepRecords
@@ -47,11 +48,17 @@ class Session:
         self._last_view: View | None = None
         # The calls of the newest steps, to notice a model that repeats itself.
         self._history: deque[StepRecords] = deque(maxlen=STOPPED_AT)
+        self._has_reported_introduction = False
 
     @property
     def id(self) -> str:
         """The key under which the session is stored."""
         return self._stored.session.id
+
+    @property
+    def principal(self) -> str:
+        """Who calls; empty if the program does not say."""
+        return self._executor.principal
 
     @property
     def state(self) -> SessionState:
@@ -65,6 +72,7 @@ class Session:
         model id, or a Target. The next call saves what was shown, so that later views only append.
         """
         executor = self._executor
+        introduction = self._introduction()
 
         def move(session: SessionState) -> tuple[SessionState, View]:
             new_view = view(
@@ -75,24 +83,23 @@ class Session:
                 allow=executor.allow,
                 extras=[tool for _, tool in executor.features.visible_tools.values()],
             )
-            new_view = self._add_introduction(new_view)
+            new_view = _add_introduction(new_view, introduction)
             return new_view.session, new_view
 
         # Locally, because this method is synchronous and writing to the store may block.
         self._last_view = self._stored.apply_locally(move)
         return self._last_view
 
-    def _add_introduction(self, current: View) -> View:
-        """Add the introductions of the features, worded as in the first view of the session."""
-        # A provider caches the prompt by its prefix, so a feature that changes must not change it.
-        stored = current.session.sections.get(INTRODUCTIONS)
-        introduction = stored or self._executor.features.introduction
-        if not introduction:
-            return current
-        session = current.session.with_section(INTRODUCTIONS, introduction)
-        # In front, because the profile's instructions may grow when the catalog does.
-        parts = (part for part in (introduction, current.instructions) if part)
-        return replace(current, instructions="\n\n".join(parts), session=session)
+    def _introduction(self) -> str:
+        """The introductions of the features; empty if the session has stored them already."""
+        if INTRODUCTIONS in self.state.sections:
+            return ""
+        introduction, failures = self._executor.features.introduction()
+        # Once: a view is built for every request.
+        if failures and not self._has_reported_introduction:
+            self._has_reported_introduction = True
+            self._executor.emit_failures(failures)
+        return introduction
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool: a discovery tool, a tool of the catalog, or one that a feature adds.
@@ -244,37 +251,37 @@ class Session:
 
     def recall(self) -> str:
         """The memory of this conversation as text for the model."""
-        memory, state = self._executor.features.memory, self.state
-        if memory is None:
-            return ""
-        return memory.render(state.sections.get(MEMORY), discovered=state.loaded)
+        executor, state = self._executor, self.state
+        # A caller with a narrower rule may go on with a conversation that has loaded more.
+        discovered = [name for name in state.loaded if not executor.is_forbidden(name)]
+        text, failures = executor.features.render(state, discovered=discovered)
+        executor.emit_failures(failures)
+        return text
 
     async def fit(self, *results: tuple[str, Result]) -> tuple[Result, ...]:
         """Shrink the results of one turn, each with its tool's name, to the budget of a turn.
 
         Each result is within the limit for one call, but many together may still be too much.
         """
-        offload = self._executor.features.offload
-        if not isinstance(offload, TurnBudgetFeature):
-            return tuple(result for _, result in results)
-        catalog = self._executor.live.catalog
+        executor = self._executor
+        catalog = executor.live.catalog
         pairs = [(catalog.get(name) or Tool(name=name), result) for name, result in results]
-        try:
-            return tuple(await offload.keep_turn(self.id, pairs))
-        except Exception as error:  # noqa: BLE001 - a failing feature must not lose the result
-            self.emit(FeatureFailureEvent(feature="offload", why=repr(error)))
-            return tuple(result for _, result in results)
+        fitted, failures = await executor.features.keep_turn(executor.feature_session(), pairs)
+        executor.emit_failures(failures)
+        return fitted
 
     async def finish(self) -> None:
         """Mark the end of a turn, so that memory can process the whole turn."""
         self._history.clear()
-        memory = self._executor.features.memory
-        if isinstance(memory, TurnListener) and MEMORY in self.state.sections:
-            await self.update_section(MEMORY, memory.finish)
+        await self._update_features(self._executor.features.finish)
 
     def tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that this conversation may use."""
         return self._executor.allowed_tools(*names)
+
+    def search(self, query: str | Sequence[str], *, limit: int = 5) -> Results:
+        """The best tools for a query among those that this conversation may use."""
+        return self._executor.feature_session().search(query, limit=limit)
 
     def emit(self, event: Event) -> None:
         """Send an event to the sink of the toolbox, as one of this conversation.
@@ -314,9 +321,13 @@ class Session:
         references in the messages. Rules are delivered again, since they were in lost messages.
         """
         clear = self._executor.profile.clears_on_compaction
-        await self._apply_move(
-            lambda s: carry_loaded_tools(s.mark_compacted(clear=clear).without_section(RULES))
-        )
+        features = self._executor.features
+
+        def move(state: SessionState) -> tuple[SessionState, tuple[FeatureFailure, ...]]:
+            state, failures = features.mark_compacted(state.mark_compacted(clear=clear))
+            return carry_loaded_tools(state), failures
+
+        await self._update_features(move)
 
     async def save(self) -> None:
         """Write pending changes, such as a view that no call followed."""
@@ -327,7 +338,24 @@ class Session:
         """End the conversation, and delete everything stored for it."""
         await self._executor.waiting.cancel(is_owned_by(self.id))
         await asyncio.to_thread(self._stored.forget)
-        await self._executor.features.forget(self.id)
+        self._executor.emit_failures(await self._executor.features.forget(self.id))
 
     async def _apply_move(self, move: Callable[[SessionState], SessionState]) -> None:
         await asyncio.to_thread(self._stored.apply, lambda s: (move(s), None))
+
+    async def _update_features(
+        self, move: Callable[[SessionState], tuple[SessionState, tuple[FeatureFailure, ...]]]
+    ) -> None:
+        self._executor.emit_failures(await self._executor.apply_move(move, is_quick=False))
+
+
+def _add_introduction(current: View, introduction: str) -> View:
+    """Add the introductions of the features, worded as in the first view of the session."""
+    # A provider caches the prompt by its prefix, so a feature that changes must not change it.
+    introduction = current.session.sections.get(INTRODUCTIONS) or introduction
+    if not introduction:
+        return current
+    session = current.session.with_section(INTRODUCTIONS, introduction)
+    # In front, because the profile's instructions may grow when the catalog does.
+    parts = (part for part in (introduction, current.instructions) if part)
+    return replace(current, instructions="\n\n".join(parts), session=session)

@@ -14,6 +14,7 @@ from ..disclosure.target import Target
 from ..disclosure.view import View
 from ..events import E, Event
 from ..models.messages import Call
+from ..search.hit import Results
 from .call_record import CallRecord, PendingQuestion
 from .loop_thread import LoopThread
 from .pending_approvals import PendingApproval
@@ -96,6 +97,11 @@ class SyncSession:
         return self._session.id
 
     @property
+    def principal(self) -> str:
+        """Who calls; empty if the program does not say."""
+        return self._session.principal
+
+    @property
     def state(self) -> SessionState:
         """What the conversation has loaded, searched and used, as a frozen value."""
         return self._session.state
@@ -173,6 +179,10 @@ class SyncSession:
     def emit(self, event: Event) -> None:
         """Send an event to the sink of the toolbox, as one of this conversation."""
         self._session.emit(event)
+
+    def search(self, query: str | Sequence[str], *, limit: int = 5) -> Results:
+        """The best tools for a query among those that this conversation may use."""
+        return self._session.search(query, limit=limit)
 
     def stamp(self, event: E) -> E:
         """An event as one of this conversation: what is empty in its envelope is filled in."""

@@ -14,12 +14,14 @@ from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
 from ..config import Config
+from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
 from ..errors import StoreError, ToolscoutError
 from ..events import (
     Event,
+    FeatureFailureEvent,
     Sink,
     StoreFailureEvent,
     combine_sinks,
@@ -29,7 +31,6 @@ from ..events import (
     stamp_sink,
 )
 from ..journal.journal import Journal
-from ..offload.result_store import ResultStore
 from ..search.embedders import load_embedders
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
@@ -40,15 +41,8 @@ from ..store.factory import log_path, open_store
 from .argument_checks import check_messages, check_search, check_store
 from .call_context import MissingToolExplainer
 from .executor import CallExecutor
-from .features import (
-    CatalogListener,
-    Features,
-    MemoryFeature,
-    OffloadFeature,
-    RulesFeature,
-    ToolFeature,
-    find_shadowed_tools,
-)
+from .feature_settings import build_features
+from .features import FeatureFailure, Features, find_shadowed_tools
 from .health import Health, check_health
 from .live_catalog import LiveCatalog, close_engine
 from .loop_thread import LoopThread
@@ -74,7 +68,8 @@ class Toolbox:
 
     `sources` are functions, paths (a catalog file, an `mcp.json`), tools, or Source objects. Use
     it as an async context manager: sources are listed on entering, and a slow source is added
-    when its list arrives.
+    when its list arrives. `features` stand beside the calls; `rules`, `memory` and `offload` are
+    those with a role, and come from the settings if they are not given.
     """
 
     def __init__(
@@ -90,11 +85,11 @@ class Toolbox:
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         asker: Asker | None = None,
-        caution: ApprovalPolicy = ask_if_destructive,
-        rules: RulesFeature | None = None,
-        memory: MemoryFeature | None = None,
-        offload: OffloadFeature | None = None,
-        offers: Sequence[ToolFeature] = (),
+        approval_policy: ApprovalPolicy = ask_if_destructive,
+        rules: Feature | None = None,
+        memory: Feature | None = None,
+        offload: Feature | None = None,
+        features: Sequence[Feature] = (),
         clock: Callable[[], float] = time.time,
         explain_missing: MissingToolExplainer | None = None,
     ) -> None:
@@ -113,11 +108,11 @@ class Toolbox:
         self._source_context = SourceContext(self._live.schedule_refresh, self._config)
         self._initial_sources = build_sources(sources, context=self._source_context)
         self._allow = normalize_rule(allow)
-        self._approval_gate = ApprovalGate(caution=caution, approver=approver)
+        self._approval_gate = ApprovalGate(approval_policy=approval_policy, approver=approver)
         self._asker = asker
         self._waiting: WaitingCalls = SuspendedCalls(ttl_seconds=self._question_seconds)
-        # A ResultStore without a folder stores nothing, but it still caps the size of results.
-        self._features = Features(rules, memory, offload or ResultStore(None), tuple(offers))
+        given = Features(rules, memory, offload, tuple(features))
+        self._features = build_features(self._config, given, sink=self._sink)
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_option = store
@@ -137,8 +132,11 @@ class Toolbox:
                 hint="Make another Toolbox of the same sources.",
             )
         self._is_entered = True
+        self._emit_failures(self._features.tool_failures)
         wait_seconds = self._config.start_timeout_seconds
         await self._live.start(self._initial_sources, wait_seconds=wait_seconds)
+        # Last: an `async with` that is cancelled before this line never closes them.
+        self._emit_failures(await self._features.start())
         return self
 
     async def __aexit__(
@@ -155,6 +153,7 @@ class Toolbox:
         for stored in list(self._unsaved_sessions):
             await asyncio.to_thread(stored.save)
         await self._live.close()
+        self._emit_failures(await self._features.close())
         if self._owns_engine:
             await close_engine(self._live.engine)
         # A store or an engine that the user passed in is the user's to close.
@@ -268,7 +267,7 @@ class Toolbox:
         self,
         *,
         profile: Profile,
-        caution: ApprovalPolicy,
+        approval_policy: ApprovalPolicy,
         call_timeout_seconds: float | None = None,
     ) -> None:
         """Change settings for the sessions that are opened from now on."""
@@ -276,7 +275,7 @@ class Toolbox:
             limit = {"call_timeout_seconds": call_timeout_seconds}
             self._config = self._config.model_copy(update=limit)
         self._profile = _configure_profile(profile, self._config)
-        self._approval_gate = replace(self._approval_gate, caution=caution)
+        self._approval_gate = replace(self._approval_gate, approval_policy=approval_policy)
 
     async def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
         """The stored conversations, most recently used first."""
@@ -290,7 +289,7 @@ class Toolbox:
         was_stored = await asyncio.to_thread(store.delete, id)
         if known := self._stored_sessions.get(id):
             await asyncio.to_thread(known.forget)
-        await self._features.forget(id)
+        self._emit_failures(await self._features.forget(id), session=id)
         return was_stored
 
     async def add(self, *sources: SourceLike) -> None:
@@ -374,12 +373,14 @@ class Toolbox:
     def _notify_features(self, catalog: Catalog) -> None:
         """Pass the new catalog to the features, and collect their problems for `health`."""
         problems: dict[str, Sequence[str]] = {}
-        for name, feature in self._features.by_report_name.items():
-            if isinstance(feature, CatalogListener):
-                try:
-                    problems[name] = [str(problem) for problem in feature.update_tools(catalog)]
-                except Exception as error:  # noqa: BLE001 - a feature must not block the catalog
-                    problems[name] = [repr(error)]
+        for name, error in self._features.tool_failures:
+            problems[name] = [f"its tools are missing: {error!r}"]
+        for name, feature in self._features.by_name.items():
+            found = problems.get(name, ())
+            try:
+                problems[name] = (*found, *map(str, feature.update_tools(catalog)))
+            except Exception as error:  # noqa: BLE001 - a feature must not block the catalog
+                problems[name] = (*found, repr(error))
         self._feature_problems = problems
 
     def _record(self, event: Event) -> None:
@@ -387,6 +388,10 @@ class Toolbox:
         # A toolbox that is only searched writes nothing to disk.
         if self._journal is not None and self._store is not None:
             self._journal(event)
+
+    def _emit_failures(self, failures: Iterable[FeatureFailure], *, session: str = "") -> None:
+        for feature, error in failures:
+            self._sink(FeatureFailureEvent(session=session, feature=feature, why=repr(error)))
 
     def _emit_store_failure(self, session: str, error: StoreError) -> None:
         parent = current_parent()
@@ -488,13 +493,13 @@ class SyncToolbox:
         self,
         *,
         profile: Profile,
-        caution: ApprovalPolicy,
+        approval_policy: ApprovalPolicy,
         call_timeout_seconds: float | None = None,
     ) -> None:
         """Change settings for the sessions that are opened from now on."""
         change, limit = self._box.reconfigure, call_timeout_seconds
         self._loop.run_function(
-            change, profile=profile, caution=caution, call_timeout_seconds=limit
+            change, profile=profile, approval_policy=approval_policy, call_timeout_seconds=limit
         )
 
     def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:

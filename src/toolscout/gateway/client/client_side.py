@@ -32,6 +32,7 @@ from .client_call import (
     tag_result,
 )
 from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
+from .memory_notes import MemoryNotes
 from .notifications import ToolListNotifier
 from .sessions import (
     LRUCache,
@@ -68,6 +69,7 @@ class ClientSide:
         self._wait_until_ready = wait_until_ready
         self._fixed_session = fixed_session
         self._suspended = ClientSuspensions()
+        self._memory = MemoryNotes()
         self.notifier = ToolListNotifier()
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
         self._views = ViewCache(box, operations.savings, get_original=self._original_definition)
@@ -100,7 +102,11 @@ class ClientSide:
 
     async def instructions(self, context: Context) -> str:
         """The server instructions for a client: how to find tools, and what there is."""
-        return (await self._get_view(self._identify(context))).instructions
+        request = self._identify(context)
+        view = await self._get_view(request)
+        # Without a session there is nothing to remember, and none has to be opened.
+        session = await self._open_session(request) if request.caller.keeps_session else None
+        return self._memory.add_to_instructions(view.instructions, session)
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:
         """Set the lowest level of log messages that a client wants."""
@@ -177,6 +183,7 @@ class ClientSide:
             result = explain_absent_tool(result, names, self._upstream, rule)
         self._count_call(record, result)
         if is_search:
+            result = self._memory.add_to_result(result, session)
             return self._add_notices(result, record, rule)
         is_inner = record.is_run and call.uses_dispatcher(profile)
         return tag_result(result, tool=record.tool if is_inner else "")

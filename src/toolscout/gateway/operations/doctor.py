@@ -26,6 +26,7 @@ from ...sources.mcp.servers import Server
 from ...sources.mcp.wire import MCPToolDefinition
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...tokens import TokenCounter, default_counter
+from ...toolbox.feature_settings import check_feature_paths
 from ..setup import Setup
 from ..upstream.pin_store import PinStore, ServerIdentity
 from ..upstream.pinned_source import build_offers, find_shadows
@@ -181,6 +182,7 @@ class CheckReport:
 async def check_servers(setup: Setup) -> CheckReport:
     """Check all servers and APIs in parallel; nothing is approved or written."""
     config = setup.config
+    check_feature_paths(setup.toolbox_config)
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
     grants = GrantStore.of(config)

@@ -21,6 +21,9 @@ POLL_SECONDS = 1.0
 _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.profile (to or from everything)": lambda s: s.shows_everything,
     "gateway.large_outputs": lambda s: s.options.large_outputs,
+    "gateway.rules": lambda s: s.options.rules,
+    "gateway.skills": lambda s: s.options.skills,
+    "gateway.memory": lambda s: s.options.memory,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),

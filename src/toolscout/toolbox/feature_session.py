@@ -1,0 +1,67 @@
+"""The session that a feature gets: the caller's own, with the caller's permissions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..catalog.result import Result
+from ..catalog.tool import Tool
+from ..events import Event
+from ..search.hit import Results
+from .argument_checks import check_search
+from .call_context import CallContext
+from .call_record import CallRecord, PendingQuestion
+from .pending_approvals import PendingApproval
+
+RunCall = Callable[[str, object], Awaitable[CallRecord]]
+"""Runs a call of a feature with the rule, the approvals and the limits of its caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSession:
+    """What a feature may do for a caller: nothing that the caller could not do itself."""
+
+    _context: CallContext
+    _run: RunCall
+    _records: list[CallRecord] = field(default_factory=list[CallRecord])
+
+    @property
+    def id(self) -> str:
+        """The key of the conversation."""
+        return self._context.stored.session.id
+
+    @property
+    def principal(self) -> str:
+        """Who calls; empty if the program does not say."""
+        return self._context.principal
+
+    def tools(self, *names: str) -> tuple[Tool, ...]:
+        """The tools of these names that the caller may use."""
+        return self._context.allowed_tools(*names)
+
+    def search(self, query: str | Sequence[str], *, limit: int = 5) -> Results:
+        """The best tools for a query among those that the caller may use."""
+        check_search(query, limit, "auto")
+        return self._context.live.engine.search(query, limit=limit, allow=self._context.allow)
+
+    async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
+        """Call a tool as the caller would; a failure of the tool is an error result."""
+        record = await self._run(name, arguments)
+        self._records.append(record)
+        return record.result
+
+    def emit(self, event: Event) -> None:
+        """Send an event of this conversation to the sink of the toolbox."""
+        self._context.emit(event)
+
+    @property
+    def enabled(self) -> tuple[str, ...]:
+        """The tools that calls of the feature have made callable."""
+        return tuple(dict.fromkeys(name for record in self._records for name in record.enabled))
+
+    @property
+    def needs(self) -> PendingApproval | PendingQuestion | None:
+        """The first approval or answer that is missing for a call of the feature."""
+        return next((record.needs for record in self._records if record.needs), None)

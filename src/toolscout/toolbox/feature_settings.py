@@ -1,0 +1,77 @@
+"""Features that the settings ask for: rules, skills, memory and large results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ..config import PREFIX, Config
+from ..disclosure.feature import Feature
+from ..errors import ConfigError
+from ..events import Sink
+from ..offload.result_store import ResultStore
+from .features import Features
+
+OUTPUT_FOLDER = "outputs"
+"""The folder of large results, below the state folder."""
+
+
+def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
+    """The features that a program gave, and those of the settings for what it did not give."""
+    check_feature_paths(config)
+    rules, memory = given.rules, given.memory
+    others = given.others
+    # Imported on demand: a toolbox without these features starts faster.
+    if rules is None and config.rules:
+        from ..guidance.rules import Rules
+
+        rules = Rules(*config.rules, sink=sink, is_watched=True)
+    if memory is None and config.memory:
+        from ..memory.memory import Memory
+
+        memory = Memory()
+    if config.skills and not _has_skills(others):
+        from ..guidance.skills import Skills
+
+        others = (*others, Skills(*config.skills))
+    return replace(
+        given,
+        rules=rules,
+        memory=memory,
+        offload=given.offload or _result_store(config),
+        others=others,
+    )
+
+
+def _has_skills(features: tuple[Feature, ...]) -> bool:
+    return any(feature.health_key == "skills" for feature in features)
+
+
+def _result_store(config: Config) -> ResultStore:
+    # Without a folder it stores nothing, but it still caps the size of results.
+    return ResultStore(config.state_folder / OUTPUT_FOLDER if config.large_outputs else None)
+
+
+def check_feature_paths(config: Config) -> None:
+    """Raise for a path of rules or skills that cannot be used."""
+    for path in config.rules:
+        if path.suffix != ".md":
+            _require_folder(path, "rules")
+        elif not path.is_file():
+            raise _path_error(path, "rules", "is not a file")
+    for path in config.skills:
+        _require_folder(path, "skills")
+
+
+def _require_folder(path: Path, setting: str) -> None:
+    if not path.is_dir():
+        raise _path_error(path, setting, "is a file" if path.exists() else "does not exist")
+
+
+def _path_error(path: Path, setting: str, flaw: str) -> ConfigError:
+    what = "a folder or a Markdown file (.md)" if setting == "rules" else "a folder"
+    return ConfigError(
+        f"The setting {setting} names {path}, which {flaw}.",
+        hint=f"Make it {what}, or change {setting} in the configuration"
+        f" ({PREFIX}{setting.upper()} in the environment).",
+    )
