@@ -26,7 +26,7 @@ from toolscout.config import Config
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.fusion import features
+from toolscout.search.fusion import confidence_features
 from toolscout.search.hit import Results
 from toolscout.sources.files import read_tools
 
@@ -112,7 +112,7 @@ def told(result: Results, wanted: list[set[str]]) -> Seen:
         return []
     hits = set(result.names)
     right = bool(wanted) and sum(bool(w & hits) for w in wanted) * 2 > len(wanted)
-    return [(features(result.evidence), float(right))]
+    return [(confidence_features(result.evidence), float(right))]
 
 
 @dataclass

@@ -48,8 +48,8 @@ Services = Mapping[str, Mapping[str, Any]]
 class Trusting(UniversalEncoder):
     """Trusts itself in every language whose script it knows."""
 
-    def legibility(self, text: str) -> float:
-        return float(super().legibility(text) > 0)
+    def vocabulary_coverage(self, text: str) -> float:
+        return float(super().vocabulary_coverage(text) > 0)
 
 
 def services(wheel: ZipFile, language: str) -> dict[str, Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.disclosure.discovery import Outcome, discover
+from toolscout.disclosure.discovery import DiscoveryOutcome, discover
 from toolscout.disclosure.profile import Profile, Role
 from toolscout.disclosure.profiles import CMS, COMPACT, DEFAULT, EVERRUNS, MCPAGENT
 from toolscout.disclosure.session_state import SessionState
@@ -98,7 +98,7 @@ class Model:
         self.session = seen.session
         return COUNTER.count(seen.text)
 
-    def ask(self, role: Role, arguments: Mapping[str, Any]) -> Outcome:
+    def ask(self, role: Role, arguments: Mapping[str, Any]) -> DiscoveryOutcome:
         tool = self.shape.profile.tool_for(role)
         assert tool is not None
         outcome = discover(
@@ -110,7 +110,9 @@ class Model:
             catalog=self.engine.catalog,
         )
         reply = COUNTER.count(outcome.result.text)
-        self.said += count_json({"name": tool.name, "arguments": arguments}, by=COUNTER) + reply
+        self.said += (
+            count_json({"name": tool.name, "arguments": arguments}, counter=COUNTER) + reply
+        )
         self.replies.append(reply)
         self.session = outcome.session
         self.ready |= {*outcome.session.loaded}
@@ -118,7 +120,7 @@ class Model:
             self.ready |= {t.name for t in outcome.found}
         return outcome
 
-    def is_settled(self, outcome: Outcome, labelled: LabelledQuery) -> bool:
+    def is_settled(self, outcome: DiscoveryOutcome, labelled: LabelledQuery) -> bool:
         """Whether a right tool is callable, once it is asked for by name where it was named."""
         if self.ready.isdisjoint(labelled.relevant):
             words = {*WORD.findall(outcome.result.text)}

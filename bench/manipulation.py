@@ -28,7 +28,7 @@ from toolscout.evals.dataset import LabelledQuery
 from toolscout.search.analyzer import words
 
 from .catalogs import rows
-from .peers.child import PeerFailed
+from .peers.child import PeerError
 from .peers.contestants import DEFAULT, LEXICAL, PEERS, Contestant
 from .progress import Progress
 from .retrieval import AT_ONCE, answered, spanned
@@ -175,7 +175,7 @@ def _contest(
 ) -> list[dict[str, Any]]:
     try:
         before, *after = _answers(contestant, under, [q.query for q in asked])
-    except PeerFailed as failure:
+    except PeerError as failure:
         return [{"attack": attack.name, "reason": str(failure)} for attack in under[1:]]
     return [
         {"attack": attack.name, **outcome(attack, asked, before, answers)}

@@ -24,7 +24,7 @@ from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 
-from .peers.child import Child, PeerFailed
+from .peers.child import Child, PeerError
 from .peers.contestants import DEFAULT, LEXICAL, PEERS, Contestant
 from .progress import Progress
 from .sets import LabelledSet
@@ -126,7 +126,7 @@ def _peer(chosen: LabelledSet, peer: Contestant, *, progress: Progress) -> Found
     progress.say(f"retrieval · {chosen.name} · {peer.label}")
     try:
         (answers,) = answered(peer, [chosen.tools], [q.query for q in chosen.queries])
-    except PeerFailed as failure:
+    except PeerError as failure:
         return Found(chosen.name, peer.label, reason=str(failure))
     rows = [ranking_metrics(n, q) for n, q in zip(answers, chosen.queries, strict=True)]
     return Found(chosen.name, peer.label, {name: [r[name] for r in rows] for name in FIGURES})

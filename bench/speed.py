@@ -19,7 +19,7 @@ from toolscout.search.embedders.cache import encode_tools
 from toolscout.search.embedders.universal_encoder import UniversalEncoder
 
 from .catalogs import rows, tools
-from .peers.child import Child, PeerFailed
+from .peers.child import Child, PeerError
 from .peers.contestants import (
     BIGTOOL,
     BM25S,
@@ -148,7 +148,7 @@ def _measure(group: Sequence[Contestant], size: int, effort: Effort) -> list[Tim
                 child = stack.enter_context(Child(timed.contestant, **_options(timed)))
                 timed.figures |= _built(child, size)
                 children.append((timed, child))
-            except PeerFailed as failure:
+            except PeerError as failure:
                 timed.reason = str(failure)
         kinds = list(KINDS) if len(group) > 2 else [compared_by(group[0])]
         for kind in kinds:
@@ -207,7 +207,7 @@ def _take_turns(children: Sequence[tuple[Timed, Child]], kind: str, effort: Effo
                         timed.figures["first_p50_ms"] = median(said["ms"][: effort.at_first])
                 part = queries[effort.others + turn :: TURNS]
                 said = child.ask("search", queries=part, budget_s=budget_s)
-            except PeerFailed as failure:
+            except PeerError as failure:
                 timed.reason = str(failure)
                 continue
             times = timed.times.setdefault(kind, Times())
@@ -232,7 +232,7 @@ def _changed(child: Child, effort: Effort) -> dict[str, Any]:
         asked: list[Any] = rows if key == "row" else [row["name"] for row in rows]
         try:
             said = [child.ask(operation, **{key: value}) for value in asked]
-        except PeerFailed as failure:
+        except PeerError as failure:
             found[f"{operation}_reason"] = str(failure)
             continue
         for key in ("ms", "cpu_ms", "searched_ms", "searched_cpu_ms"):

@@ -78,11 +78,11 @@ async def use() -> None:
 
 def lacking(extra: str) -> None:
     """Without an extra, whatever needs it names the pip command."""
-    from toolscout.errors import MissingExtra
+    from toolscout.errors import MissingExtraError
 
     try:
         CHECKS[extra]()
-    except MissingExtra as error:
+    except MissingExtraError as error:
         said = str(error)
     except AssertionError as error:  # a command, or the answer of a tool, said so
         said = str(error)
@@ -120,13 +120,13 @@ async def drive() -> None:
 
 
 def onnx() -> None:
-    from toolscout.errors import MissingExtra, ToolscoutError
+    from toolscout.errors import MissingExtraError, ToolscoutError
     from toolscout.search.embedders import load_embedders
 
     try:
         load_embedders("onnx:nowhere")[0].encode(["text"])
     except ToolscoutError as error:
-        assert not isinstance(error, MissingExtra), error
+        assert not isinstance(error, MissingExtraError), error
     else:
         raise AssertionError("a folder that is not there was taken for a model")
 

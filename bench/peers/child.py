@@ -21,7 +21,7 @@ _ONE_THREAD = dict.fromkeys(
 PATIENCE_SECONDS = 900.0
 
 
-class PeerFailed(Exception):
+class PeerError(Exception):
     """A contestant could not do what it was asked; the message is the reason, for the table."""
 
 
@@ -32,7 +32,7 @@ class Child:
         given = {"limit": LIMIT, **contestant.options, **options}
         interpreter = python(contestant)
         if not interpreter.is_file():
-            raise PeerFailed("its environment could not be made")
+            raise PeerError("its environment could not be made")
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [interpreter, "-I", _WORKER, contestant.script, json.dumps(given)],
@@ -58,16 +58,16 @@ class Child:
     def ask(
         self, operation: str, *, patience_seconds: float = PATIENCE_SECONDS, **asked: Any
     ) -> dict[str, Any]:
-        """What it answers; raises PeerFailed with its reason, or when it takes too long."""
+        """What it answers; raises PeerError with its reason, or when it takes too long."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps({"op": operation, **asked}).encode() + b"\n")
             self._process.stdin.flush()
         except BrokenPipeError:
-            raise PeerFailed(self._last_words()) from None
+            raise PeerError(self._last_words()) from None
         said = json.loads(self._line(patience_seconds))
         if "error" in said:
-            raise PeerFailed(said["error"])
+            raise PeerError(said["error"])
         return said
 
     def _line(self, patience_seconds: float) -> bytes:
@@ -76,10 +76,10 @@ class Child:
         with selectors.DefaultSelector() as ready:
             ready.register(out, selectors.EVENT_READ)
             if not ready.select(patience_seconds):
-                raise PeerFailed(f"no answer within {patience_seconds:.0f} s")
+                raise PeerError(f"no answer within {patience_seconds:.0f} s")
         line = out.readline()
         if not line:
-            raise PeerFailed(self._last_words())
+            raise PeerError(self._last_words())
         return line
 
     def _last_words(self) -> str:

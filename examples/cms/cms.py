@@ -80,7 +80,7 @@ def check(tools: tuple[Tool, ...]) -> ValidationReport:
 
 @asynccontextmanager
 async def open_cms(folder: Path | str) -> AsyncGenerator[Cms, None]:
-    """Open the site in a folder, or create it; raises InvalidCatalog if its tools are invalid."""
+    """Open the site in a folder, or create it; raises if its tools are invalid."""
     root = Path(folder)
     uploads = root / "uploads" / "images"
     uploads.mkdir(parents=True, exist_ok=True)

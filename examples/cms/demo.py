@@ -69,7 +69,7 @@ async def _run(
             box,
             model=model,
             instructions=core_prompt(TODAY),
-            trim=by_count(after=20, keep=10),
+            compactor=by_count(after=20, keep=10),
             stops=[],
         )
         async for event in agent.stream(conversation.message, session=conversation.kind):

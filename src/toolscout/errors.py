@@ -1,23 +1,23 @@
 """All exceptions of Toolscout, in one tree.
 
     ToolscoutError
-    ├── ConfigError            a setting, a flag or a configuration file is wrong
-    ├── MissingExtra           an optional part is not installed
-    ├── CatalogError           tools cannot be read or conflict with each other
-    │   ├── SourceError        a source of tools cannot be read or reached
-    │   ├── SchemaError        a JSON schema is invalid
-    │   └── InvalidCatalog     validation found problems; all of them are listed
-    ├── QueryError             a query cannot be parsed; says where and what to write
-    ├── EmbedderError          an embedder failed
-    ├── StoreError             stored data cannot be read or written
-    │   └── DamagedStore       the file of a store is damaged
-    ├── ClosedError            a toolbox is used after it was closed
-    ├── CallError              a tool call failed
-    │   ├── UnknownTool        no tool has that name, or the caller may not use it
-    │   ├── InvalidArguments   the arguments do not match the tool's schema
-    │   ├── NotLoaded          the tool exists but is not loaded
-    │   └── CallRefused        policy or the user said no
-    └── ModelError             a model service failed
+    ├── ConfigError                a setting, a flag or a configuration file is wrong
+    ├── MissingExtraError          an optional part is not installed
+    ├── CatalogError               tools cannot be read or conflict with each other
+    │   ├── SourceError            a source of tools cannot be read or reached
+    │   ├── SchemaError            a JSON schema is invalid
+    │   └── InvalidCatalogError    validation found problems; all of them are listed
+    ├── QueryError                 a query cannot be parsed; says where and what to write
+    ├── EmbedderError              an embedder failed
+    ├── StoreError                 stored data cannot be read or written
+    │   └── DamagedStoreError      the file of a store is damaged
+    ├── ClosedError                a toolbox is used after it was closed
+    ├── CallError                  a tool call failed
+    │   ├── UnknownToolError       no tool has that name, or the caller may not use it
+    │   ├── InvalidArgumentsError  the arguments do not match the tool's schema
+    │   ├── NotLoadedError         the tool exists but is not loaded
+    │   └── CallRefusedError       policy or the user said no
+    └── ModelError                 a model service failed
 
 Each class has a stable `code` that scripts and models can rely on; the text may change.
 """
@@ -50,7 +50,7 @@ class ConfigError(ToolscoutError):
     code = "config"
 
 
-class MissingExtra(ToolscoutError):
+class MissingExtraError(ToolscoutError):
     """An optional part is not installed; the hint is the pip command."""
 
     code = "missing_extra"
@@ -74,7 +74,7 @@ class SchemaError(CatalogError):
     code = "schema"
 
 
-class InvalidCatalog(CatalogError):
+class InvalidCatalogError(CatalogError):
     """Validation found problems; `problems` lists all of them."""
 
     code = "invalid_catalog"
@@ -117,7 +117,7 @@ class StoreError(ToolscoutError):
     code = "store"
 
 
-class DamagedStore(StoreError):
+class DamagedStoreError(StoreError):
     """The file of a store is damaged; trying again does not help."""
 
 
@@ -133,26 +133,26 @@ class CallError(ToolscoutError):
     code = "call"
 
 
-class UnknownTool(CallError):
+class UnknownToolError(CallError):
     """No tool has that name, or the caller may not use it."""
 
     # One error for both, so that a caller cannot find out the names of forbidden tools.
     code = "unknown_tool"
 
 
-class InvalidArguments(CallError):
+class InvalidArgumentsError(CallError):
     """The arguments do not match the tool's schema."""
 
     code = "invalid_arguments"
 
 
-class NotLoaded(CallError):
+class NotLoadedError(CallError):
     """The tool exists but is not loaded."""
 
     code = "not_loaded"
 
 
-class CallRefused(CallError):
+class CallRefusedError(CallError):
     """Policy or the user said no."""
 
     code = "refused"
@@ -179,10 +179,10 @@ class ModelError(ToolscoutError):
 
 
 def require(module: str, *, extra: str) -> ModuleType:
-    """Import an optional dependency, or raise MissingExtra with the pip command."""
+    """Import an optional dependency, or raise MissingExtraError with the pip command."""
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtra(
+        raise MissingExtraError(
             f"{module} is not installed.", hint=f"Run: pip install 'toolscout[{extra}]'"
         ) from error

@@ -10,7 +10,7 @@ from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any, Protocol
 
-from .errors import ConfigError, MissingExtra, require
+from .errors import ConfigError, MissingExtraError, require
 
 ENCODING = "o200k_base"
 COUNTERS = ("auto", ENCODING, "cl100k_base", "estimate")
@@ -119,7 +119,7 @@ def get_counter(name: str = "auto") -> TokenCounter:
         case "auto":
             try:
                 return BPECounter()
-            except MissingExtra:
+            except MissingExtraError:
                 return EstimatingCounter()
         case "o200k_base" | "cl100k_base":
             return BPECounter(name)
@@ -134,23 +134,23 @@ def default_counter() -> TokenCounter:
     return get_counter("auto")
 
 
-def count_json(value: object, *, by: TokenCounter) -> int:
+def count_json(value: object, *, counter: TokenCounter) -> int:
     """The tokens of a value as compact JSON, as it is sent."""
-    return by.count(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
+    return counter.count(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
-def truncate_to_tokens(text: str, *, budget_tokens: int, by: TokenCounter) -> str:
+def truncate_to_tokens(text: str, *, budget_tokens: int, counter: TokenCounter) -> str:
     """The start of a text that fits a budget, within a tenth of the longest possible."""
     if budget_tokens <= 0:
         return ""
     # Readable text has fewer than 16 characters per token, so a huge text is not counted whole.
     low, high = 0, min(len(text), budget_tokens * 16)
-    if high == len(text) and by.count(text) <= budget_tokens:
+    if high == len(text) and counter.count(text) <= budget_tokens:
         return text
     # A binary search that stops early: each step counts half a text, and a tenth is close enough.
     while high - low > max(1, low // 10):
         middle = (low + high) // 2
-        if by.count(text[:middle]) <= budget_tokens:
+        if counter.count(text[:middle]) <= budget_tokens:
             low = middle
         else:
             high = middle

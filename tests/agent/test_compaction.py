@@ -68,7 +68,7 @@ async def test_a_cut_conversation_with_claude_goes_on_with_the_same_list_and_its
     office = Office()
     async with Wire() as wire, open_office(office, profile=NATIVE) as box:
         model = claude(wire)
-        agent = Agent(box, model=model, trim=by_count(after=6, keep=2))
+        agent = Agent(box, model=model, compactor=by_count(after=6, keep=2))
         wire.then(searching("send_email"), searching("find_contact"), Say("Ready."))
         await agent.run("Find what you need", session="s")
         wire.then(Say("Yes."), Say(calls=(MAIL,)), Say("Sent."))
@@ -97,7 +97,7 @@ def summed_up(messages: Any) -> tuple[Message, ...]:
 async def test_a_summary_is_followed_by_what_brings_the_tools_and_then_by_the_question() -> None:
     async with Wire() as wire, open_office(Office(), profile=NATIVE) as box:
         model = claude(wire)
-        agent = Agent(box, model=model, trim=summed_up)
+        agent = Agent(box, model=model, compactor=summed_up)
         wire.then(searching("send_email"), Say("Ready."), Say("Yes."), Say("Yes."))
         for text in ("Find it", "All well?", "Still there?"):
             await agent.run(text, session="s")
@@ -178,7 +178,7 @@ async def led(events: list[tuple[str, Any]], trim: Compactor, store: Path) -> li
                 case _:
                     pass
             wire.then(Say("Done."))
-            run = await Agent(box, model=model, trim=trim).run(f"Now {kind}", session="s")
+            run = await Agent(box, model=model, compactor=trim).run(f"Now {kind}", session="s")
             assert run.text == "Done."
             loaded = {*(await box.session("s")).state.loaded}
             assert loaded >= waiting(wire.seen[-1]) - {"notes__pinned"}

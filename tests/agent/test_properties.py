@@ -69,7 +69,7 @@ async def held(script: list[Turn], messages: list[str]) -> list[tuple[Message, .
             box,
             model=ScriptedModel(script),
             backoff=Backoff(first_seconds=0.0, attempts=2),
-            trim=by_count(after=8, keep=4),
+            compactor=by_count(after=8, keep=4),
         )
         for text in messages:
             with suppress(ModelError):

@@ -266,7 +266,7 @@ async def test_a_long_conversation_is_cut_for_good_and_what_was_loaded_stays() -
     answers = [f"Answer {i}." for i in range(12)]
     model = ScriptedModel([calls(search("send an email")), "Found.", *answers])
     async with open_office(Office(), seen=seen) as box:
-        agent = Agent(box, model=model, trim=by_count(after=20, keep=10))
+        agent = Agent(box, model=model, compactor=by_count(after=20, keep=10))
         await agent.run("Find a mail tool", session="s")
         for number in range(12):
             await agent.run(f"Question {number}", session="s")

@@ -69,7 +69,7 @@ async def test_conversations_are_cut_so_that_every_provider_takes_them(
     wire, model = service
     office = Office()
     async with open_office(office, profile="everything") as box:
-        agent = Agent(box, model=model, trim=by_count(after=6, keep=3))
+        agent = Agent(box, model=model, compactor=by_count(after=6, keep=3))
         for number in range(8):
             name = json.dumps({"name": f"p{number}"})
             wire.then(Say(calls=(("find_contact", name), ("find_contact", name))), Say("Found."))

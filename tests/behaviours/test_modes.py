@@ -155,5 +155,5 @@ async def test_use_is_counted_by_the_call_and_a_turn_can_be_told_from_it():
         for _ in range(3):
             await session.call("ring", {"times": 1})
         await session.finish()
-        assert "ring (3x)" in session.recall()
+        assert "ring (3x)" in session.render_memory()
         assert session.state.uses == ("ring",)

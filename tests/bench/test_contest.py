@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bench.peers.child import Child, PeerFailed
+from bench.peers.child import Child, PeerError
 from bench.peers.contestants import LEXICAL, PEERS, Contestant
 
 TOOLS = [
@@ -54,13 +54,13 @@ def test_a_search_whose_time_is_up_answers_with_what_it_has(tools: str):
 
 def test_the_failure_of_a_contestant_is_told_with_its_reason(tmp_path: Path, tools: str):
     broken = adapter(tmp_path, "class Peer:\n    def __init__(self, rows, limit): 1 / 0\n")
-    with Child(broken) as child, pytest.raises(PeerFailed, match="ZeroDivisionError: division"):
+    with Child(broken) as child, pytest.raises(PeerError, match="ZeroDivisionError: division"):
         child.ask("load", tools=tools)
 
 
 def test_a_contestant_that_dies_leaves_its_last_words(tmp_path: Path, tools: str):
     text = "import os, sys\nprint('out of luck', file=sys.stderr, flush=True)\nos._exit(3)\n"
-    with Child(adapter(tmp_path, text)) as child, pytest.raises(PeerFailed, match="out of luck"):
+    with Child(adapter(tmp_path, text)) as child, pytest.raises(PeerError, match="out of luck"):
         child.ask("load", tools=tools)
 
 
@@ -79,5 +79,5 @@ def test_every_peer_is_pinned_and_has_an_adapter(peer: Contestant):
 
 
 def test_an_environment_that_was_never_made_is_a_failure_with_a_reason():
-    with pytest.raises(PeerFailed, match="environment"):
+    with pytest.raises(PeerError, match="environment"):
         Child(Contestant("some", "toolscout", "some", "never made"))

@@ -9,7 +9,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Extraction, Tool
 from toolscout.catalog.validation import Expectations, ValidationReport, validate
-from toolscout.errors import CatalogError, InvalidCatalog
+from toolscout.errors import CatalogError, InvalidCatalogError
 
 PAGE = Extraction(path="$root", type="page", name_field="name")
 TOOLS = {
@@ -111,7 +111,7 @@ def test_every_problem_is_collected_and_raised_at_once():
     assert {p.code for p in report.errors} == {
         "name", "schema", "category", "undescribed", "orphan", "extractor", "extractors"
     }  # fmt: skip
-    with pytest.raises(InvalidCatalog) as caught:
+    with pytest.raises(InvalidCatalogError) as caught:
         report.raise_if_invalid()
     assert caught.value.problems == tuple(report.summary()["errors"])
     assert "The catalog has 7 problems:" in str(caught.value)

@@ -66,13 +66,13 @@ async def test_a_tool_found_in_one_turn_is_there_in_the_next_and_remembered(cms:
         later = await box.session("ann")
         again = await later.call("cms_searchImages", {"query": "the lake"})
         assert not again.is_error
-        recalled = later.recall()
+        recalled = later.render_memory()
         assert "cms_searchImages (2x)" in recalled
         assert '"cms_searchImages"' in recalled
         assert "image: lake-morning.png" in recalled
         await later.forget()
         fresh = await box.session("ann")
-        assert fresh.recall() == ""
+        assert fresh.render_memory() == ""
         assert (await fresh.call("cms_searchImages", {"query": "x"})).is_error
 
 

@@ -10,7 +10,7 @@ import pytest
 from cms.cms import CATEGORIES, RULES, Cms, check
 from cms.extractors import EXTRACTORS
 from toolscout.catalog.tool import Extraction, Tool
-from toolscout.errors import InvalidCatalog
+from toolscout.errors import InvalidCatalogError
 from toolscout.guidance.rules import Rules
 from toolscout.sources.functions import tool_of
 
@@ -141,7 +141,7 @@ async def test_an_index_with_faults_is_refused_with_all_of_them_at_once(cms: Cms
         for t in tools
     )
     report = check(faulty)
-    with pytest.raises(InvalidCatalog) as caught:
+    with pytest.raises(InvalidCatalogError) as caught:
         report.raise_if_invalid()
     told = str(caught.value)
     for word in ("astrology", "cms_findResource", "search_vector", "risk"):
@@ -157,7 +157,7 @@ async def test_a_site_whose_tools_do_not_fit_does_not_open(
     from cms import cms as opening
 
     monkeypatch.setitem(EXTRACTORS, "cms_ghost", lambda value: [])  # type: ignore[arg-type]
-    with pytest.raises(InvalidCatalog, match="cms_ghost"):
+    with pytest.raises(InvalidCatalogError, match="cms_ghost"):
         async with opening.open_cms(tmp_path / "site"):
             pass
 

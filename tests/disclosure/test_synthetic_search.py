@@ -35,7 +35,7 @@ from tests.wire import anthropic as wire
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.discovery import Outcome, discover
+from toolscout.disclosure.discovery import DiscoveryOutcome, discover
 from toolscout.disclosure.profile import Profile
 from toolscout.disclosure.rebuild import rebuild_session
 from toolscout.disclosure.resolution import resolve_call
@@ -93,7 +93,7 @@ class Talk:
         self.messages.append({"role": "assistant", "content": [use]})
         self.messages.append({"role": "user", "content": [back]})
 
-    def search(self, query: str) -> Outcome:
+    def search(self, query: str) -> DiscoveryOutcome:
         outcome = discover(
             self.profile,
             "tool_search",
@@ -154,7 +154,7 @@ class Talk:
             case "say":
                 self.say()
             case _:
-                self.cut(value if isinstance(value, float) else 1.0)
+                self.min_confidence(value if isinstance(value, float) else 1.0)
         self.look()
 
     @property

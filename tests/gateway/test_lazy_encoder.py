@@ -36,7 +36,7 @@ class Slow:
         self.asked = 0
         self._is_broken = is_broken
 
-    def legibility(self, text: str) -> float:
+    def vocabulary_coverage(self, text: str) -> float:
         return float(bool(text))
 
     def is_word(self, text: str) -> bool:

@@ -22,7 +22,7 @@ from tests.upstreams.processes import free_port, running
 from toolscout.errors import SourceError
 from toolscout.sources.mcp.login import log_in
 from toolscout.sources.mcp.mcp_source import MCPSource
-from toolscout.sources.mcp.oauth_tokens import Grant, GrantStore
+from toolscout.sources.mcp.oauth_tokens import Grant, OAuthTokenStore
 from toolscout.sources.mcp.server_config import read_server_config
 from toolscout.sources.mcp.servers import OAuthClient, Server
 
@@ -52,8 +52,8 @@ def url(authority: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def grants(tmp_path: Path) -> GrantStore:
-    return GrantStore(tmp_path / "logins")
+def grants(tmp_path: Path) -> OAuthTokenStore:
+    return OAuthTokenStore(tmp_path / "logins")
 
 
 def agrees(address: str) -> None:
@@ -66,7 +66,7 @@ def reached(url: str, **more: Any) -> Server:
 
 
 @asynccontextmanager
-async def opened(server: Server, grants: GrantStore) -> AsyncIterator[MCPSource]:
+async def opened(server: Server, grants: OAuthTokenStore) -> AsyncIterator[MCPSource]:
     source = MCPSource(server, grants=grants)
     try:
         yield source
@@ -74,34 +74,36 @@ async def opened(server: Server, grants: GrantStore) -> AsyncIterator[MCPSource]
         await source.close()
 
 
-async def echoed(server: Server, grants: GrantStore) -> str:
+async def echoed(server: Server, grants: OAuthTokenStore) -> str:
     async with opened(server, grants) as source:
         (tool,) = await source.tools()
         return str((await source.call(tool, {"text": "let in"})).content)
 
 
-async def refused(server: Server, grants: GrantStore) -> str:
+async def refused(server: Server, grants: OAuthTokenStore) -> str:
     async with opened(server, grants) as source:
         with pytest.raises(SourceError) as caught:
             await source.tools()
     return str(caught.value)
 
 
-async def logged_in(url: str, grants: GrantStore, **changes: Any) -> Grant:
+async def logged_in(url: str, grants: OAuthTokenStore, **changes: Any) -> Grant:
     """A login, after which time has passed or somebody has changed something."""
     grant = (await log_in(reached(url), show_url=agrees)).model_copy(update=changes)
     grants.save(grant)
     return grant
 
 
-async def test_a_server_that_wants_a_login_is_used_after_one(url: str, grants: GrantStore) -> None:
+async def test_a_server_that_wants_a_login_is_used_after_one(
+    url: str, grants: OAuthTokenStore
+) -> None:
     assert "toolscout login safe" in await refused(reached(url), grants)
     await logged_in(url, grants)
     assert "let in" in await echoed(reached(url), grants)
 
 
 async def test_what_a_login_gave_is_for_its_owner_alone(
-    url: str, grants: GrantStore, tmp_path: Path
+    url: str, grants: OAuthTokenStore, tmp_path: Path
 ) -> None:
     grant = await logged_in(url, grants)
     (file,) = (tmp_path / "logins").iterdir()
@@ -112,7 +114,7 @@ async def test_what_a_login_gave_is_for_its_owner_alone(
 
 @pytest.mark.parametrize("changes", [{"expires_at": 1.0}, {"access_token": "revoked meanwhile"}])
 async def test_a_token_that_is_over_or_refused_is_renewed_without_anybody(
-    url: str, grants: GrantStore, changes: dict[str, Any]
+    url: str, grants: OAuthTokenStore, changes: dict[str, Any]
 ) -> None:
     old = await logged_in(url, grants, **changes)
     assert "let in" in await echoed(reached(url), grants)
@@ -122,14 +124,14 @@ async def test_a_token_that_is_over_or_refused_is_renewed_without_anybody(
     assert not now.is_expired
 
 
-async def test_two_that_renew_at_once_both_go_on(url: str, grants: GrantStore) -> None:
+async def test_two_that_renew_at_once_both_go_on(url: str, grants: OAuthTokenStore) -> None:
     await logged_in(url, grants, access_token="revoked meanwhile")
     both = await asyncio.gather(echoed(reached(url), grants), echoed(reached(url), grants))
     assert ["let in" in said for said in both] == [True, True]
 
 
 async def test_a_login_that_is_no_longer_accepted_is_asked_for_again(
-    url: str, grants: GrantStore
+    url: str, grants: OAuthTokenStore
 ) -> None:
     await logged_in(url, grants, access_token="revoked", refresh_token="revoked, too")
     assert "toolscout login safe" in await refused(reached(url), grants)
@@ -139,7 +141,7 @@ async def test_a_login_that_is_no_longer_accepted_is_asked_for_again(
 
 
 async def test_a_header_of_the_configuration_is_sent_in_place_of_a_login(
-    url: str, grants: GrantStore, authority: str
+    url: str, grants: OAuthTokenStore, authority: str
 ) -> None:
     await logged_in(url, grants, access_token="revoked", refresh_token="revoked, too")
     async with httpx2.AsyncClient() as http:
@@ -149,7 +151,7 @@ async def test_a_header_of_the_configuration_is_sent_in_place_of_a_login(
 
 
 async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
-    url: str, grants: GrantStore, authority: str
+    url: str, grants: OAuthTokenStore, authority: str
 ) -> None:
     port = free_port()
     back = f"http://localhost:{port}/callback"

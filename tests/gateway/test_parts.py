@@ -12,7 +12,7 @@ from fastmcp import Client, FastMCP
 from tests.gateway.conftest import Serve, small
 
 from toolscout.config import Config
-from toolscout.errors import CallRefused
+from toolscout.errors import CallRefusedError
 from toolscout.events import Event, ToolCallEvent, ToolCallStartEvent, stamp
 from toolscout.gateway.client.client_side import ClientSide
 from toolscout.gateway.client.provider import ViewProvider
@@ -81,7 +81,7 @@ async def test_the_upstream_side_alone_lists_servers_and_explains_what_is_held(
         assert upstream.is_complete
         (held, *_) = [t for s in upstream.upstreams.sources.values() for t in s.tools_on_hold()]
         refusal = upstream.explain_held(held.name, None)
-        assert isinstance(refusal, CallRefused)
+        assert isinstance(refusal, CallRefusedError)
         assert "approve" in str(refusal)
         assert upstream.explain_held(held.name, frozenset()) is None  # not for this caller
         assert upstream.explain_held("no_such_tool", None) is None

@@ -14,7 +14,7 @@ from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.feature import DetachedSession
 from toolscout.guidance.skills import Skills
-from toolscout.guidance.text_files import UnsafePath, resolve_inside
+from toolscout.guidance.text_files import UnsafePathError, resolve_inside
 from toolscout.search.embedders.universal_encoder import UniversalEncoder
 from toolscout.search.engine import Engine
 
@@ -287,7 +287,7 @@ def test_no_path_at_all_leads_out_of_the_folder(
         (folder / "link").symlink_to(root)
     try:
         found = resolve_inside(folder, "/".join(parts))
-    except UnsafePath:
+    except UnsafePathError:
         return
     assert found.resolve().is_relative_to(folder.resolve())
     assert found.read_text() == "inside"

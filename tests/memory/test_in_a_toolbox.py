@@ -43,7 +43,7 @@ async def test_what_tools_return_is_remembered_with_the_session_until_it_ends(tm
         [get_page, find_resource], engine=Engine(), store=store, memory=memory
     ) as box:
         session = await box.session("ann")
-        assert session.recall() == ""
+        assert session.render_memory() == ""
         await session.call("get_page", {"number": 3})
         await session.call("find_resource", {"words": "hero"})
         await session.call("get_page", {"number": 99})
@@ -51,7 +51,7 @@ async def test_what_tools_return_is_remembered_with_the_session_until_it_ends(tm
         [get_page, find_resource], engine=Engine(), store=store, memory=Memory()
     ) as box:
         session = await box.session("ann")
-        remembered = session.recall()
+        remembered = session.render_memory()
         assert "image: hero (id i7), page: Page 3 (id 3)" in remembered
         assert "get_page (2x)" in remembered
         state = Memory().state(session.state.sections["memory"])
@@ -59,9 +59,9 @@ async def test_what_tools_return_is_remembered_with_the_session_until_it_ends(tm
             ("get_page", "error"),
             ("find_resource", "success"),
         ]
-        assert (await box.session("bob")).recall() == ""
+        assert (await box.session("bob")).render_memory() == ""
         await session.forget()
-        assert (await box.session("ann")).recall() == ""
+        assert (await box.session("ann")).render_memory() == ""
 
 
 @pytest.mark.behaviour("E100", "E114", "E126")

@@ -13,7 +13,7 @@ from tests.wire.turns import Hang, Refuse, Say
 
 from toolscout.catalog.result import Content, Result
 from toolscout.errors import ConfigError, ModelError
-from toolscout.models.deltas import CallDelta, Finish, TextDelta, collect
+from toolscout.models.deltas import CallDelta, FinishDelta, TextDelta, collect
 from toolscout.models.messages import (
     CallResult,
     NativeBlock,
@@ -33,7 +33,7 @@ async def test_words_arrive_in_pieces_and_fold_into_the_whole(service: Service) 
     deltas = [delta async for delta in service.model.stream(HELLO)]
     assert len([d for d in deltas if isinstance(d, TextDelta)]) > 2
     assert collect(deltas).message.text == "Good morning to you all"
-    assert deltas[-1] == Finish("stop")
+    assert deltas[-1] == FinishDelta("stop")
 
 
 async def test_calls_arrive_in_pieces_and_fold_into_the_whole(service: Service) -> None:

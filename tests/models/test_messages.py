@@ -11,9 +11,9 @@ from toolscout.errors import StoreError
 from toolscout.models.deltas import (
     CallDelta,
     Delta,
-    Finish,
+    FinishDelta,
     NativeDelta,
-    Restart,
+    RetryDelta,
     TextDelta,
     Usage,
     UsageDelta,
@@ -113,7 +113,7 @@ def test_parts_keep_the_order_in_which_they_came() -> None:
 
 def test_a_restart_forgets_what_came_before() -> None:
     lost = [TextDelta("half"), CallDelta(0, id="1", name="f"), UsageDelta(Usage(input_tokens=9))]
-    again = [Restart(2, "cut", 0.5), TextDelta("whole"), Finish("stop")]
+    again = [RetryDelta(2, "cut", 0.5), TextDelta("whole"), FinishDelta("stop")]
     reply = collect([*lost, *again])
     assert (reply.message.text, reply.message.calls, reply.usage) == ("whole", (), Usage())
 

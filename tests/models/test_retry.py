@@ -5,7 +5,7 @@ from tests.models.conftest import Service
 from tests.wire.turns import Refuse, Say
 
 from toolscout.errors import ModelError
-from toolscout.models.deltas import Restart, collect
+from toolscout.models.deltas import RetryDelta, collect
 from toolscout.models.failures import retry_after_seconds
 from toolscout.models.messages import user_message
 from toolscout.models.model import ModelRequest, complete
@@ -65,7 +65,7 @@ async def test_a_cut_stream_is_asked_again_and_what_came_before_is_forgotten(
     service.wire.then(Say("Half a senten", cut_after=4), Say("The whole sentence."))
     model = RetryingModel(service.model, sleep=Clock().sleep)
     deltas = [d async for d in model.stream(ASK)]
-    assert [d.attempt for d in deltas if isinstance(d, Restart)] == [2]
+    assert [d.attempt for d in deltas if isinstance(d, RetryDelta)] == [2]
     assert collect(deltas).message.text == "The whole sentence."
 
 

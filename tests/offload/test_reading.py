@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.offload import passages
-from toolscout.offload.passages import OutOfRange, read_passage
+from toolscout.offload.passages import OutOfRangeError, read_passage
 
 from .bench import Bench, ask, store_result, text
 
@@ -90,5 +90,5 @@ def test_a_range_outside_of_the_text_is_always_refused(body: str, start: int, en
     if 1 <= start <= end and start <= len(body):
         assert read_passage(stream, start=start, end=end).text == body[start - 1 : end]
     else:
-        with pytest.raises(OutOfRange):
+        with pytest.raises(OutOfRangeError):
             read_passage(stream, start=start, end=end)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Annotations, Tool
-from toolscout.errors import InvalidArguments, SourceError
+from toolscout.errors import InvalidArgumentsError, SourceError
 from toolscout.sources.openapi.api_source import API, OpenAPISource
 from toolscout.sources.openapi.operations import Operation, OperationFilter, OperationParameter
 from toolscout.sources.openapi.requests import build_request
@@ -253,7 +253,7 @@ async def test_bodies_are_json_forms_text_or_bytes(tmp_path: Path) -> None:
         assert seen.body == "plain words"
         await call(source, "notes/upload", body=base64.b64encode(b"raw").decode())
         assert seen.body == "raw"
-        with pytest.raises(InvalidArguments, match="base64"):
+        with pytest.raises(InvalidArgumentsError, match="base64"):
             await call(source, "notes/upload", body="not base64!")
 
 
@@ -383,7 +383,7 @@ GET = Operation(
 def test_no_argument_leaves_its_segment_of_the_path(name: str) -> None:
     try:
         path = build_request(GET, {"name": name}).path
-    except InvalidArguments:
+    except InvalidArgumentsError:
         assert name in (".", "..")
         return
     assert path.count("/") == 3
@@ -423,7 +423,7 @@ async def test_a_form_of_several_parts_carries_files_lists_and_objects(tmp_path:
             ("about", '{"x": 1}'),
         ]
         assert parts[0].get_filename() == "file"
-        with pytest.raises(InvalidArguments, match="file is a file: it must be base64"):
+        with pytest.raises(InvalidArgumentsError, match="file is a file: it must be base64"):
             await call(source, "it", file="not base64!")
 
 
@@ -508,7 +508,7 @@ def test_paths_are_written_in_every_style(
 async def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
     document = one({"parameters": [{"name": "X-Name", "in": "header"}]})
     async with shop(tmp_path, document=document) as (source, _):
-        with pytest.raises(InvalidArguments, match="only ASCII"):
+        with pytest.raises(InvalidArgumentsError, match="only ASCII"):
             await call(source, "it", **{"X-Name": "Jürgen"})
 
 

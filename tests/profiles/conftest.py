@@ -12,7 +12,7 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.result import Result
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.disclosure.discovery import Outcome, discover
+from toolscout.disclosure.discovery import DiscoveryOutcome, discover
 from toolscout.disclosure.profile import Profile
 from toolscout.disclosure.resolution import Resolution, resolve_call
 from toolscout.disclosure.session_state import SessionState
@@ -29,7 +29,7 @@ class Talk:
     allow: Allow | None = None
     target: str = "plain"
     session: SessionState = field(default_factory=lambda: SessionState("talk"))
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[DiscoveryOutcome] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.engine = Engine(self.catalog)

@@ -26,7 +26,7 @@ from toolscout.disclosure.resolution import resolve_call
 from toolscout.disclosure.scope import ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.snapshot import carry_loaded_tools
-from toolscout.disclosure.target import Target, Transport
+from toolscout.disclosure.target import ModelTransport, Target
 from toolscout.disclosure.view import View, view
 from toolscout.errors import SourceError
 from toolscout.search.engine import Engine
@@ -106,7 +106,7 @@ def test_a_table_of_facts_says_which_model_has_it(catalog, target, mechanism) ->
     [("direct", True), ("azure", True), ("vertex", True), ("bedrock", False), ("gateway", False)],
 )
 def test_the_way_a_request_travels_decides_too(
-    catalog, transport: Transport, mechanism: bool
+    catalog, transport: ModelTransport, mechanism: bool
 ) -> None:
     target = Target(
         provider=get_provider("anthropic"), model="claude-opus-4-5", transport=transport

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.search.parts import filled, tool, use
 
-from toolscout.search.embedders.embedder import legibility
+from toolscout.search.embedders.embedder import vocabulary_coverage
 from toolscout.search.engine import Engine
 
 TOOLS = [
@@ -138,13 +138,13 @@ def test_a_request_without_a_word_is_never_sure(engine: Engine, query: str) -> N
     ],
 )
 def test_the_encoder_reads_its_languages_well_whatever_values_they_mention(text: str) -> None:
-    assert legibility(use(), text) == 1
+    assert vocabulary_coverage(use(), text) == 1
 
 
 @pytest.mark.parametrize("text", ["Διαγράφει ένα αρχείο", "Xóa một tệp khỏi ổ đĩa"])
 def test_what_the_encoder_has_to_spell_out_it_reads_badly(text: str) -> None:
-    assert 0 < legibility(use(), text) < 0.5
+    assert 0 < vocabulary_coverage(use(), text) < 0.5
 
 
 def test_the_encoder_reads_nothing_of_a_script_that_it_does_not_know() -> None:
-    assert legibility(use(), "फ़ाइल हटाएँ") == 0
+    assert vocabulary_coverage(use(), "फ़ाइल हटाएँ") == 0

@@ -210,9 +210,9 @@ def test_a_cut_says_what_is_no_answer_and_withholds_nothing() -> None:
 
     for query, fits in (("weather forecast for a city", True), ("bake a cake", False)):
         found = strict.search(query)
-        assert found.answered is fits
+        assert found.is_answered is fits
         assert found.names == plain.search(query).names
-        assert plain.search(query).answered
+        assert plain.search(query).is_answered
 
 
 @pytest.mark.behaviour("E35", "E39")

@@ -281,7 +281,7 @@ class Reader:
         self.words = words
         self.asked: list[str] = []
 
-    def legibility(self, text: str) -> float:
+    def vocabulary_coverage(self, text: str) -> float:
         return 0.0 if "字" in text else 1.0
 
     def is_word(self, text: str) -> bool:

@@ -286,7 +286,7 @@ async def as_kept(box: Toolbox, name: str, model: str) -> dict[str, Any]:
         "loaded": session.state.loaded,
         "searches": session.state.searches,
         "uses": session.state.uses,
-        "recall": session.recall(),
+        "recall": session.render_memory(),
         "mechanism": view.mechanism,
         "view": view.text,
         "instructions": view.instructions,

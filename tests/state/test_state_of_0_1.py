@@ -141,11 +141,11 @@ async def test_what_a_model_is_shown_only_grows_at_its_end(home: Path, name: str
 async def test_the_memory_of_a_session_is_recalled_and_added_to(home: Path, name: str) -> None:
     async with opened(home) as box:
         session = await box.session(name)
-        assert session.recall() == SESSIONS[name]["recall"]
+        assert session.render_memory() == SESSIONS[name]["recall"]
         await session.call("garden__get_bed", {"bed": "west"})
-        assert "The south bed (id south)" in session.recall()
-        assert "The west bed (id west)" in session.recall()
-        assert "garden__get_bed (2x)" in session.recall()
+        assert "The south bed (id south)" in session.render_memory()
+        assert "The west bed (id west)" in session.render_memory()
+        assert "garden__get_bed (2x)" in session.render_memory()
 
 
 @each_session

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolscout.errors import DamagedStore, StoreError
+from toolscout.errors import DamagedStoreError, StoreError
 from toolscout.store.log_contract import LogFilter, LogRow
 from toolscout.store.sqlite import SqliteStore
 from toolscout.store.sqlite_log import SqliteLog, filter_condition
@@ -63,7 +63,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_started(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     before = path.read_bytes()
     log = SqliteLog(path)
-    with pytest.raises(DamagedStore):
+    with pytest.raises(DamagedStoreError):
         log.append(row(1))
     aside = Path(log.set_aside())
     assert aside.name.startswith("journal.db.damaged-")
@@ -77,7 +77,7 @@ def test_a_file_that_another_process_has_replaced_is_not_set_aside(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     first, second = SqliteLog(path), SqliteLog(path)
     for log in (first, second):
-        with pytest.raises(DamagedStore):
+        with pytest.raises(DamagedStoreError):
             log.append(row(1))
     assert first.set_aside()
     first.append(row(1))

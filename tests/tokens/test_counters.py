@@ -77,9 +77,9 @@ def test_asking_for_the_true_count_without_the_extra_names_the_pip_command():
     script = (
         "import sys; sys.modules['bpe_openai'] = None\n"
         "from toolscout.tokens import get_counter\n"
-        "from toolscout.errors import MissingExtra\n"
+        "from toolscout.errors import MissingExtraError\n"
         "try: get_counter('o200k_base')\n"
-        "except MissingExtra as error: print(error)"
+        "except MissingExtraError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert "pip install 'toolscout[tokens]'" in done.stdout
@@ -98,12 +98,14 @@ def test_any_text_at_all_can_be_counted(text: str):
 
 def test_json_is_counted_as_it_is_sent():
     value = {"a": [1, 2], "b": "ä"}
-    assert count_json(value, by=default_counter()) == default_counter().count('{"a":[1,2],"b":"ä"}')
+    assert count_json(value, counter=default_counter()) == default_counter().count(
+        '{"a":[1,2],"b":"ä"}'
+    )
 
 
 @given(st.text(), st.integers(0, 40))
 def test_a_head_fits_its_budget_and_is_a_beginning(text: str, budget: int):
-    cut = truncate_to_tokens(text, budget_tokens=budget, by=EstimatingCounter())
+    cut = truncate_to_tokens(text, budget_tokens=budget, counter=EstimatingCounter())
     assert text.startswith(cut)
     assert EstimatingCounter().count(cut) <= budget
 
@@ -113,8 +115,8 @@ def test_a_head_of_a_long_text_uses_nearly_all_of_its_budget():
     assert (
         450
         <= default_counter().count(
-            truncate_to_tokens(text, budget_tokens=500, by=default_counter())
+            truncate_to_tokens(text, budget_tokens=500, counter=default_counter())
         )
         <= 500
     )
-    assert truncate_to_tokens("short", budget_tokens=500, by=default_counter()) == "short"
+    assert truncate_to_tokens("short", budget_tokens=500, counter=default_counter()) == "short"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.catalog.schema import Schema
-from toolscout.errors import InvalidArguments, SchemaError
+from toolscout.errors import InvalidArgumentsError, SchemaError
 from toolscout.toolbox.arguments import fit_arguments
 
 
@@ -81,7 +81,7 @@ def test_what_says_the_same_in_another_form_is_taken(schema: Any, given: Any, wa
     ],
 )
 def test_what_would_be_a_guess_is_refused(schema: Any, given: Any):
-    with pytest.raises(InvalidArguments, match=r"^x"):
+    with pytest.raises(InvalidArgumentsError, match=r"^x"):
         fit_arguments({"x": given}, takes(x=schema))
 
 
@@ -99,7 +99,7 @@ def test_the_caller_keeps_its_own_arguments():
 def test_null_for_something_optional_means_not_given():
     schema = takes("a", a=STRING, b=INTEGER)
     assert fit_arguments({"a": "x", "b": None}, schema) == {"a": "x"}
-    with pytest.raises(InvalidArguments, match="a: None is not of type 'string'"):
+    with pytest.raises(InvalidArgumentsError, match="a: None is not of type 'string'"):
         fit_arguments({"a": None}, schema)
 
 
@@ -117,7 +117,7 @@ def test_a_long_list_of_slips_is_mended_too():
 
 def test_errors_say_where_and_what():
     schema = takes("to", to=STRING, items={"type": "array", "items": OBJECT})
-    with pytest.raises(InvalidArguments) as caught:
+    with pytest.raises(InvalidArgumentsError) as caught:
         fit_arguments({"items": [{"n": 1}, {"n": "x"}]}, schema)
     assert "arguments: 'to' is a required property" in caught.value.message
     assert "items[1].n: 'x' is not of type 'integer'" in caught.value.message
@@ -125,7 +125,7 @@ def test_errors_say_where_and_what():
 
 def test_many_errors_are_told_in_a_few_words():
     schema = takes(items={"type": "array", "items": OBJECT})
-    with pytest.raises(InvalidArguments) as caught:
+    with pytest.raises(InvalidArgumentsError) as caught:
         fit_arguments({"items": ["x" * 100_000] * 300}, schema)
     assert len(caught.value.message) < 2_500
     assert "and 295 more" in caught.value.message
@@ -133,7 +133,7 @@ def test_many_errors_are_told_in_a_few_words():
 
 def test_a_parameter_that_does_not_exist_is_named():
     schema = Schema.of({"type": "object", "properties": {}, "additionalProperties": False})
-    with pytest.raises(InvalidArguments, match="no parameter 'colour'"):
+    with pytest.raises(InvalidArgumentsError, match="no parameter 'colour'"):
         fit_arguments({"colour": 1}, schema)
 
 
@@ -168,7 +168,7 @@ def test_a_pattern_that_would_never_end_ends(keyword: str):
     else:
         whole = {"type": "object", "patternProperties": {bad: STRING}}
         schema, given = Schema.of({**whole, "additionalProperties": False}), {text: "x"}
-    with pytest.raises(InvalidArguments):
+    with pytest.raises(InvalidArgumentsError):
         fit_arguments(given, schema)
 
 
@@ -186,7 +186,7 @@ JSON = st.recursive(
 
 @given(st.dictionaries(st.text(), JSON, max_size=4), st.dictionaries(st.text(), JSON, max_size=3))
 def test_any_arguments_against_any_schema_end_in_one_of_three_ways(arguments: Any, schema: Any):
-    with suppress(InvalidArguments, SchemaError):
+    with suppress(InvalidArgumentsError, SchemaError):
         json.dumps(fit_arguments(arguments, Schema.of({"type": "object", **schema})))
 
 
@@ -199,12 +199,12 @@ def test_stringified_values_come_back_exactly(number: int, flag: bool, texts: li
 
 @pytest.mark.parametrize("given", ["1e999", "-1e400", "NaN", "Infinity"])
 def test_what_is_no_number_in_json_is_not_made_one(given: str):
-    with pytest.raises(InvalidArguments, match="is not of type 'number'"):
+    with pytest.raises(InvalidArgumentsError, match="is not of type 'number'"):
         fit_arguments({"it": given}, takes("it", it=NUMBER))
 
 
 @pytest.mark.parametrize("wanted", [LIST, {"anyOf": [LIST, {"type": "null"}]}])
 def test_a_list_written_as_text_is_never_taken_for_one_of_its_members(wanted: Any):
     assert fit_arguments({"it": '["a", "b"]'}, takes("it", it=wanted)) == {"it": ["a", "b"]}
-    with pytest.raises(InvalidArguments, match="it"):
+    with pytest.raises(InvalidArgumentsError, match="it"):
         fit_arguments({"it": '["a", [1]]'}, takes("it", it=wanted))

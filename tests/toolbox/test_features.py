@@ -108,11 +108,11 @@ async def test_memory_sees_every_result_and_is_kept_with_the_session(open_box: A
     await session.call("tool_search", {"query": "send_email"})
     again = await (await open_box(**options)).session("s")
     assert json.loads(again.state.sections["memory"]) == {"get_weather": [[12.5, True]] * 2}
-    assert again.recall() == "get_weather (2x); loaded send_email"
+    assert again.render_memory() == "get_weather (2x); loaded send_email"
 
 
 async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
-    assert (await (await open_box()).session("s")).recall() == ""
+    assert (await (await open_box()).session("s")).render_memory() == ""
 
 
 @pytest.mark.behaviour("B31", "B72", "B73")
@@ -193,7 +193,7 @@ async def test_a_feature_that_raises_in_every_method_is_reported_and_costs_nothi
         weather = await session.call("get_weather", {"city": "Oslo"})
         assert weather.value["sky"] == "clear"
         assert await session.fit(("get_weather", weather)) == (weather,)
-        assert session.recall() == ""
+        assert session.render_memory() == ""
         await session.finish()
         await session.mark_compacted()
         health = await box.health()
@@ -231,7 +231,7 @@ async def test_what_a_feature_returns_by_mistake_never_replaces_a_result(open_bo
     weather = await session.call("get_weather", {"city": "Oslo"})
     assert weather.value["sky"] == "clear"
     assert await session.fit(("get_weather", weather)) == (weather,)
-    assert session.recall() == ""
+    assert session.render_memory() == ""
     assert [e.kind for e in events].count("feature_failed") == 5
 
 
@@ -363,7 +363,7 @@ async def test_the_real_memory_knows_the_catalog_and_reports_with_the_toolbox(op
     assert part.status == "degraded"
     assert "there is no such tool" in part.facts["problems"][0]
     assert part.facts["results"] == 1
-    assert "get_weather (1x)" in session.recall()
+    assert "get_weather (1x)" in session.render_memory()
 
 
 class Oven(Feature):

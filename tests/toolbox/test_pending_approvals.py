@@ -23,7 +23,7 @@ from toolscout.sources.functions import tool
 from toolscout.store.sqlite import SqliteOptions, SqliteStore
 from toolscout.toolbox.call_record import CallRecord
 from toolscout.toolbox.pending_approvals import PendingApproval
-from toolscout.toolbox.permissions import Verdict
+from toolscout.toolbox.permissions import ApprovalVerdict
 from toolscout.toolbox.session import Session
 from toolscout.toolbox.toolbox import Toolbox
 
@@ -390,7 +390,7 @@ async def test_a_tool_that_is_not_allowed_any_more_does_not_run(
 async def test_a_policy_that_refuses_is_not_overruled_by_an_approval(
     open_session: Open, effects: Path
 ) -> None:
-    def refuse_everything(_: Tool) -> Verdict:
+    def refuse_everything(_: Tool) -> ApprovalVerdict:
         return "refuse"
 
     needs = await ask(await open_session())

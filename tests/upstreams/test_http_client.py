@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from toolscout.errors import SourceError
 from toolscout.sources.http_client import is_public
-from toolscout.sources.mcp.breaker import Breaker
 from toolscout.sources.mcp.mcp_source import MCPSource
+from toolscout.sources.mcp.server_backoff import ServerBackoff
 from toolscout.sources.mcp.servers import Server
 
 
@@ -62,7 +62,7 @@ async def test_an_address_inside_is_dialled_when_allowed() -> None:
 
 @given(st.integers(min_value=1, max_value=200))
 def test_each_failure_waits_longer_up_to_a_minute(failures: int) -> None:
-    breaker, waits = Breaker(), list[float]()
+    breaker, waits = ServerBackoff(), list[float]()
     for _ in range(failures):
         breaker = breaker.record_failure("no", now=0.0)
         waits.append(breaker.wait_seconds(now=0.0))
@@ -70,7 +70,7 @@ def test_each_failure_waits_longer_up_to_a_minute(failures: int) -> None:
     assert max(waits) <= 60
     assert not breaker.may_try(now=0.0)
     assert breaker.may_try(now=waits[-1])
-    assert breaker.record_success() == Breaker()
+    assert breaker.record_success() == ServerBackoff()
 
 
 async def test_an_address_inside_is_said_to_be_forbidden_and_not_to_be_silent() -> None:

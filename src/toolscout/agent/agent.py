@@ -39,8 +39,8 @@ class Agent:
 
     `model` is a client or `provider:name`. `instructions` come before the toolbox's own
     instructions. `stops` end a run that the model does not end itself; without `after_steps`
-    among them the limit is 15 steps. Without `trim`, conversations are shortened when they exceed
-    their share of the model's context window. `approver` decides about calls that need
+    among them the limit is 15 steps. Without `compactor`, conversations are shortened when they
+    exceed their share of the model's context window. `approver` decides about calls that need
     approval, and `asker` asks the user what tools want to know.
     """
 
@@ -53,7 +53,7 @@ class Agent:
         stops: Sequence[StopCondition] = (),
         hooks: Hooks = _NO_HOOKS,
         limits: RunLimits = _LIMITS,
-        trim: Compactor | None = None,
+        compactor: Compactor | None = None,
         approver: Approver | None = None,
         asker: Asker | None = None,
         backoff: Backoff | None = None,
@@ -74,7 +74,7 @@ class Agent:
             stops=with_step_limit(stops),
             hooks=hooks,
             limits=limits,
-            trim=trim or _default_compactor(box),
+            compactor=compactor or _default_compactor(box),
             clock=clock,
         )
 

@@ -27,7 +27,7 @@ from ..events import (
     new_id,
     part_of,
 )
-from ..models.deltas import Delta, Reply, Restart, TextDelta, ThoughtDelta, Usage, collect
+from ..models.deltas import Delta, Reply, RetryDelta, TextDelta, ThoughtDelta, Usage, collect
 from ..models.messages import (
     CONVERSATION_SECTION,
     Call,
@@ -93,7 +93,7 @@ class LoopSettings:
     stops: tuple[StopCondition, ...]
     hooks: Hooks
     limits: RunLimits
-    trim: Compactor
+    compactor: Compactor
     clock: Callable[[], float]
 
 
@@ -264,7 +264,7 @@ class AgentLoop:
                 self._stream(TextEvent(text=replace_surrogates(text)))
             case ThoughtDelta(text):
                 self._stream(ThoughtEvent(text=replace_surrogates(text)))
-            case Restart(attempt, reason, wait):
+            case RetryDelta(attempt, reason, wait):
                 self.session.emit(ModelRetryEvent(attempt=attempt, why=reason, wait_seconds=wait))
                 self._stream(RetryEvent(attempt=attempt, reason=reason, wait_seconds=wait))
             case _:
@@ -272,7 +272,7 @@ class AgentLoop:
 
     async def _compact(self) -> None:
         """Shorten a long conversation, here and in the session; loaded tools stay loaded."""
-        compacted = self.settings.trim(self._messages)
+        compacted = self.settings.compactor(self._messages)
         if len(compacted) == len(self._messages):
             return
         before = len(self._messages)
@@ -296,7 +296,7 @@ class AgentLoop:
     def _add_memory_notice(self) -> None:
         """Add the memory of the session, unless the conversation has the same text already."""
         # At the end of the messages: a change further up would lose the provider's prefix cache.
-        memory = self.session.recall()
+        memory = self.session.render_memory()
         if memory and all(m.text != memory for m in self._messages):
             self._add(notice_message(memory))
 

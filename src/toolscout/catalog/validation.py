@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from ..errors import InvalidCatalog
+from ..errors import InvalidCatalogError
 from .metaschema import SchemaFault, find_schema_faults
 from .problem import Problem
 from .schema import Schema
@@ -42,9 +42,9 @@ class ValidationReport:
         }
 
     def raise_if_invalid(self) -> ValidationReport:
-        """Return this report, or raise InvalidCatalog with all errors at once."""
+        """Return this report, or raise InvalidCatalogError with all errors at once."""
         if self.errors:
-            raise InvalidCatalog([str(p) for p in self.errors])
+            raise InvalidCatalogError([str(p) for p in self.errors])
         return self
 
 

@@ -12,7 +12,7 @@ from ..catalog.lint import lint
 from ..catalog.sanitization import first_sentence
 from ..catalog.tool_text import describe_tool
 from ..catalog.validation import validate as check
-from ..errors import UnknownTool
+from ..errors import UnknownToolError
 from .catalog_options import (
     PATH,
     catalog_option,
@@ -74,7 +74,7 @@ def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
     names = catalog.resolve(name)
     if not names:
         print_error(
-            UnknownTool.code,
+            UnknownToolError.code,
             f"No tool is named {name!r}.",
             hint=_suggestion(catalog, name),
             is_json=is_json,

@@ -106,7 +106,7 @@ def open_engine(
     cache = None
     if loaded and not no_cache:
         cache = VectorCache(Config.read().cache_folder / VECTORS)
-    engine = Engine(catalog, embedders=loaded, cache=cache, cut=cut)
+    engine = Engine(catalog, embedders=loaded, cache=cache, min_confidence=cut)
     try:
         with progress() as step:
             status = engine.fill(lambda done, total: step("vectors", done, total))

@@ -236,11 +236,11 @@ class Chat:
     def _show_tokens(self, session: Session) -> None:
         counter = default_counter()
         current = session.view(target_of(self.model))
-        in_view = count_json(current.tools, by=counter) + counter.count(current.instructions)
+        in_view = count_json(current.tools, counter=counter) + counter.count(current.instructions)
         all_tools = view(
             get_profile("everything"), self.box.catalog, SessionState(""), target=current.target
         )
-        everything = count_json(all_tools.tools, by=counter)
+        everything = count_json(all_tools.tools, counter=counter)
         spent = self._spent
         self.screen.note(
             "tokens",

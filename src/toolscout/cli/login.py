@@ -31,11 +31,11 @@ def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
     """
     from ..gateway.setup import Setup
     from ..sources.mcp.login import log_in
-    from ..sources.mcp.oauth_tokens import GrantStore
+    from ..sources.mcp.oauth_tokens import OAuthTokenStore
 
     setup = Setup.read(path)
     target = _find_login_server(setup, server)
-    grants = GrantStore.of(setup.config)
+    grants = OAuthTokenStore.of(setup.config)
     if forget:
         was_there = grants.forget(target.url)
         print_line(

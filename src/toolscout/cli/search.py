@@ -119,7 +119,7 @@ def _run_search(options: SearchOptions) -> int:
         if options.reads_lines:
             run_repl(catalog, search_and_print, first=options.queries)
             return 0
-        return 0 if search_and_print(options.queries).answered else EXIT_NOT_ANSWERED
+        return 0 if search_and_print(options.queries).is_answered else EXIT_NOT_ANSWERED
 
 
 def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:
@@ -142,7 +142,7 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
     row: dict[str, Any] = {
         "query": results.query,
         "confidence": results.confidence,
-        "answered": results.answered,
+        "answered": results.is_answered,
         "took_ms": results.took_ms,
         "hits": [_hit_to_dict(hit, explain=explain) for hit in results.hits],
         "near": list(results.near),
@@ -172,7 +172,7 @@ def _verdict(results: Results, cut: float) -> list[str]:
     lines = [f"confidence {results.confidence:.2f} · {results.took_ms:.1f} ms"]
     if not results.hits:
         lines.append("Nothing found. Try other words, or fewer filters.")
-    elif not results.answered:
+    elif not results.is_answered:
         lines.append(f"Not sure enough: the cut is {cut:.2f}. These are only the nearest tools.")
     elif results.confidence < LOW_CONFIDENCE:
         lines.append("Perhaps nothing fits. Say what the tool should do, as in: send an email.")

@@ -11,7 +11,7 @@ import numpy as np
 from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
-from ..errors import ToolscoutError, UnknownTool
+from ..errors import ToolscoutError, UnknownToolError
 from ..events import Event, LoadToolsEvent, SearchEvent, UnloadToolsEvent
 from ..search.engine import Allow, Engine
 from .profile import Metatool, Profile, Role, role_for_name
@@ -44,7 +44,7 @@ class InnerCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DiscoveryOutcome:
     """The outcome of a discovery tool; if `call` is set, run that call and return its result."""
 
     session: SessionState
@@ -71,9 +71,9 @@ class DiscoveryCall:
         """The session before the call."""
         return self.scope.session
 
-    def answer(self, result: Result) -> Outcome:
+    def answer(self, result: Result) -> DiscoveryOutcome:
         """An outcome that leaves the session unchanged."""
-        return Outcome(session=self.session, result=result)
+        return DiscoveryOutcome(session=self.session, result=result)
 
 
 def role_of(profile: Profile, name: str, catalog: Catalog) -> Role | None:
@@ -100,7 +100,7 @@ def discover(
     catalog: Catalog,
     allow: Allow | None = None,
     rules: RulesLookup = no_rules,
-) -> Outcome:
+) -> DiscoveryOutcome:
     """Answer a call of a discovery tool; errors become replies and are never raised."""
     role = role_of(profile, name, catalog)
     tool = _tool_for(profile, role) if role else None
@@ -108,7 +108,7 @@ def discover(
     if role is None or tool is None:
         known = ", ".join(m.name for m in profile.metatools)
         text = f"{name} is not a discovery tool of the profile {profile.name}; they are: {known}."
-        return Outcome(session=session, result=Result.error(text))
+        return DiscoveryOutcome(session=session, result=Result.error(text))
     call = DiscoveryCall(
         profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
     )
@@ -124,8 +124,8 @@ def discover(
 
 
 def _add_overflow_definitions(
-    call: DiscoveryCall, outcome: Outcome, tools: Sequence[Tool]
-) -> Outcome:
+    call: DiscoveryCall, outcome: DiscoveryOutcome, tools: Sequence[Tool]
+) -> DiscoveryOutcome:
     """Add how to run tools that do not fit in the provider's list, and their definitions."""
     overflow = overflow_names(call.profile, replace(call.scope, session=outcome.session))
     unlisted = {t.name: t for t in tools if t.name in overflow}
@@ -138,14 +138,14 @@ def _add_overflow_definitions(
     return replace(outcome, result=result)
 
 
-def _search(call: DiscoveryCall) -> Outcome:
+def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     arguments = read_search_arguments(call.profile, call.tool, call.arguments)
     if not call.scope.catalog:
         return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
     search = find_tools(call.profile, arguments, call.scope, call.engine)
     rules = call.rules(search.found.tools) if search.found.tools else ""
     found = replace(search.found, rules=rules)
-    return Outcome(
+    return DiscoveryOutcome(
         session=search.session,
         result=_render_reply(call.profile, found),
         loaded=found.loaded,
@@ -180,7 +180,7 @@ def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Even
     return (search, LoadToolsEvent(session=session.id, names=found.loaded))
 
 
-def _load(call: DiscoveryCall) -> Outcome:
+def _load(call: DiscoveryCall) -> DiscoveryOutcome:
     """Load by name; report added, already available, missing and ambiguous names."""
     names = read_tool_names(call.tool, call.arguments)
     server = call.arguments.get("server")
@@ -207,10 +207,12 @@ def _load(call: DiscoveryCall) -> Outcome:
     )
     session = call.session.load(*added, at_most=call.profile.limits.loaded)
     event = (LoadToolsEvent(session=session.id, names=tuple(added)),) if added else ()
-    return Outcome(session=session, result=Result.of(lines), loaded=tuple(added), events=event)
+    return DiscoveryOutcome(
+        session=session, result=Result.of(lines), loaded=tuple(added), events=event
+    )
 
 
-def _unload(call: DiscoveryCall) -> Outcome:
+def _unload(call: DiscoveryCall) -> DiscoveryOutcome:
     """Unload by name; discovery tools and pinned tools stay."""
     names = read_tool_names(call.tool, call.arguments)
     removed: list[str] = []
@@ -225,10 +227,10 @@ def _unload(call: DiscoveryCall) -> Outcome:
     lines = _format_groups(("Removed", removed), ("Not loaded, so nothing to remove", not_loaded))
     session = call.session.unload(*removed)
     event = (UnloadToolsEvent(session=session.id, names=tuple(removed)),) if removed else ()
-    return Outcome(session=session, result=Result.of(lines), events=event)
+    return DiscoveryOutcome(session=session, result=Result.of(lines), events=event)
 
 
-def _list(call: DiscoveryCall) -> Outcome:
+def _list(call: DiscoveryCall) -> DiscoveryOutcome:
     """Every name there is, sorted."""
     own = (
         [m.name for m in call.profile.metatools if m.surfaces] if call.profile.lists_itself else []
@@ -237,7 +239,7 @@ def _list(call: DiscoveryCall) -> Outcome:
     return call.answer(json_result({"total": len(names), "tools": names}, indent=2))
 
 
-def _describe(call: DiscoveryCall) -> Outcome:
+def _describe(call: DiscoveryCall) -> DiscoveryOutcome:
     """The complete definitions of some tools, and the nearest names for unknown ones."""
     names = read_tool_names(call.tool, call.arguments)
     tools: dict[str, Tool] = {}
@@ -252,11 +254,13 @@ def _describe(call: DiscoveryCall) -> Outcome:
     rules = call.rules([*tools.values()]) if tools else ""
     described = [call.profile.describe([*tools.values()]), rules] if tools else []
     text = "\n\n".join(part for part in (*described, *missing) if part)
-    result = Result.of(text) if tools else Result.error(text, code=UnknownTool.code)
-    return Outcome(session=session, result=result, loaded=tuple(tools), found=(*tools.values(),))
+    result = Result.of(text) if tools else Result.error(text, code=UnknownToolError.code)
+    return DiscoveryOutcome(
+        session=session, result=result, loaded=tuple(tools), found=(*tools.values(),)
+    )
 
 
-def _call(call: DiscoveryCall) -> Outcome:
+def _call(call: DiscoveryCall) -> DiscoveryOutcome:
     """Return the inner call for the caller to run."""
     name, arguments = call.arguments.get("name"), call.arguments.get("arguments", {})
     if not isinstance(name, str) or not name.strip():
@@ -273,7 +277,7 @@ def _format_groups(*groups: tuple[str, list[str]]) -> str:
     return "\n".join(f"{label}: {', '.join(names)}." for label, names in groups if names)
 
 
-_ROLE_ACTIONS: Mapping[Role, Callable[[DiscoveryCall], Outcome]] = {
+_ROLE_ACTIONS: Mapping[Role, Callable[[DiscoveryCall], DiscoveryOutcome]] = {
     "search": _search,
     "load": _load,
     "unload": _unload,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol
 from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..errors import UnknownTool
+from ..errors import UnknownToolError
 from ..events import Event
 from ..search.hit import Results
 
@@ -80,7 +80,7 @@ class DetachedSession:
         arguments: Mapping[str, Any] | str | None = None,
     ) -> Result:
         """There is no tool to call."""
-        return Result.error(f"There is no tool {name!r}.", code=UnknownTool.code)
+        return Result.error(f"There is no tool {name!r}.", code=UnknownToolError.code)
 
     def emit(self, event: Event) -> None:
         """Nobody listens."""

@@ -18,10 +18,10 @@ from .namespaces import MAX_HOSTED_TOOLS, namespace_description
 from .profile import NativeSearch
 from .rendering import RenderedTool
 from .surface import Mechanism
-from .target import Target, Transport
+from .target import ModelTransport, Target
 
-_ANTHROPIC_TRANSPORTS: frozenset[Transport] = frozenset({"direct", "azure", "vertex"})
-_OPENAI_TRANSPORTS: frozenset[Transport] = frozenset({"direct", "azure"})
+_ANTHROPIC_TRANSPORTS: frozenset[ModelTransport] = frozenset({"direct", "azure", "vertex"})
+_OPENAI_TRANSPORTS: frozenset[ModelTransport] = frozenset({"direct", "azure"})
 _ANTHROPIC_HOSTED: Mapping[str, Mechanism] = {
     "bm25": "anthropic_bm25",
     "regex": "anthropic_regex",
@@ -42,7 +42,7 @@ class ModelFamily:
     provider: str
     pattern: str
     since: tuple[int, int]
-    transports: frozenset[Transport]
+    transports: frozenset[ModelTransport]
     client: Mechanism
     hosted: Mapping[str, Mechanism]
 

@@ -177,7 +177,7 @@ class Profile:
     loading: LoadRule = load_nothing
     prompt: PromptRenderer = no_prompt
     limits: DisclosureLimits = DisclosureLimits()
-    advice: HintTemplate = HintTemplate()
+    no_match_hint: HintTemplate = HintTemplate()
     on_empty: OnEmpty = "error"
     on_unloaded: OnUnloaded = "execute"
     is_strict: bool = True

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ..catalog.catalog import Catalog
 from ..catalog.result import Result
 from ..catalog.tool import Tool
-from ..errors import NotLoaded, SourceError, UnknownTool
+from ..errors import NotLoadedError, SourceError, UnknownToolError
 from ..search.engine import Allow, Engine
 from .native import is_hosted
 from .profile import Profile
@@ -98,7 +98,7 @@ def resolve_call(
     tools = resolve_name(name, scope, aliases=profile.aliases)
     if len(tools) > 1:
         text = f"{name!r} may mean several tools: {', '.join(t.name for t in tools)}. Name one."
-        return Resolution(session, refusal=Result.error(text, code=UnknownTool.code))
+        return Resolution(session, refusal=Result.error(text, code=UnknownToolError.code))
     tool = next(iter(tools), None)
     if tool is None:
         return Resolution(session, refusal=_unknown_tool_refusal(profile, name, scope, engine))
@@ -123,13 +123,13 @@ def _resolve_unloaded(profile: Profile, tool: Tool, session: SessionState) -> Re
                 f"{tool.name} was not loaded; now it is, and it has not run. "
                 f"Call it again with arguments that fit:\n{profile.describe([tool])}"
             )
-            return Resolution(loaded, refusal=Result.error(text, code=NotLoaded.code))
+            return Resolution(loaded, refusal=Result.error(text, code=NotLoadedError.code))
         case "reject":
             text = (
                 f"{tool.name} is not loaded, so it has not run. Load it first: {how}. "
                 f"It takes:\n{profile.describe([tool])}"
             )
-            return Resolution(session, refusal=Result.error(text, code=NotLoaded.code))
+            return Resolution(session, refusal=Result.error(text, code=NotLoadedError.code))
 
 
 def _unknown_tool_refusal(profile: Profile, name: str, scope: Scope, engine: Engine) -> Result:
@@ -148,7 +148,9 @@ def _unknown_tool_refusal(profile: Profile, name: str, scope: Scope, engine: Eng
             f"away; try later, or another tool.{_nearest_names_hint(name, scope, engine)}"
         )
         return Result.error(text, code=SourceError.code)
-    return Result.error(unknown_tool_message(profile, name, scope, engine), code=UnknownTool.code)
+    return Result.error(
+        unknown_tool_message(profile, name, scope, engine), code=UnknownToolError.code
+    )
 
 
 def _nearest_names_hint(name: str, scope: Scope, engine: Engine) -> str:

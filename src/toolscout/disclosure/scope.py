@@ -250,6 +250,6 @@ def _count_tokens(tools: Iterable[Tool]) -> int:
     """The tokens of complete definitions, written as plain JSON."""
     counter = default_counter()
     return sum(
-        counter.count(f"{t.name}{t.description}") + count_json(t.parameters.value, by=counter)
+        counter.count(f"{t.name}{t.description}") + count_json(t.parameters.value, counter=counter)
         for t in tools
     )

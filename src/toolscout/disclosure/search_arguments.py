@@ -11,7 +11,7 @@ from typing import Any, cast
 from jsonschema import Draft202012Validator
 
 from ..catalog.sanitization import compact_json, decode_json
-from ..errors import InvalidArguments
+from ..errors import InvalidArgumentsError
 from .profile import Metatool, Profile
 
 # Models sometimes paste whole documents into a query. Longer ones are refused with advice.
@@ -36,9 +36,9 @@ class SearchArguments:
         return not any(q.strip() for q in self.queries)
 
 
-def invalid_arguments(tool: Metatool, reason: str) -> InvalidArguments:
+def invalid_arguments(tool: Metatool, reason: str) -> InvalidArgumentsError:
     """An error that shows the schema of the tool."""
-    return InvalidArguments(
+    return InvalidArgumentsError(
         f"{tool.name}: {reason}.", hint=f"It takes: {compact_json(tool.tool.parameters.value)}"
     )
 

@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from .providers import PROVIDERS, get_provider
 from .providers.provider import Provider
 
-Transport = Literal["direct", "azure", "vertex", "bedrock", "gateway"]
+ModelTransport = Literal["direct", "azure", "vertex", "bedrock", "gateway"]
 """How requests reach the provider: directly, through a cloud platform, or through a gateway."""
 
 
@@ -19,7 +19,7 @@ class Target:
 
     provider: Provider
     model: str = ""
-    transport: Transport = "direct"
+    transport: ModelTransport = "direct"
     is_strict: bool = False
 
     @classmethod
@@ -36,7 +36,7 @@ class Target:
         if not model and name not in PROVIDERS and (provider := _provider_for_model(name)):
             name, model = provider, name
         # Gateways such as OpenRouter write model ids with a slash: `openai/gpt-5.4`.
-        transport: Transport = "gateway" if "/" in model else "direct"
+        transport: ModelTransport = "gateway" if "/" in model else "direct"
         return cls(provider=get_provider(name), model=model, transport=transport)
 
 

@@ -214,12 +214,12 @@ def _near_names(answers: Sequence[ToolMatches], tools: tuple[Tool, ...]) -> tupl
 
 def _build_hint(profile: Profile, arguments: SearchArguments, scope: Scope) -> NoMatchHint:
     """The parts of the hint that the profile gives."""
-    parts = profile.advice.parts
+    parts = profile.no_match_hint.parts
     tools = scope.deferrable_tools if profile.searches_deferred_only else scope.tools
     names = [t.name for t in tools] if "names" in parts else []
     max_names = profile.limits.names
     groups = _deduplicate(t.category for t in tools if t.category) if "categories" in parts else ()
-    message = profile.advice.message.replace("{query}", "\n".join(arguments.queries)[:200])
+    message = profile.no_match_hint.message.replace("{query}", "\n".join(arguments.queries)[:200])
     return NoMatchHint(
         categories=groups,
         names=tuple(names[:max_names]),

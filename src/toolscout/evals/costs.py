@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..disclosure.discovery import Outcome, discover
+from ..disclosure.discovery import DiscoveryOutcome, discover
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import EVERYTHING
 from ..disclosure.session_state import SessionState
@@ -82,14 +82,14 @@ def _sample_evenly(tools: Sequence[Tool], count: int) -> list[Tool]:
 
 def _look_up(
     profile: Profile, session: SessionState, engine: Engine, tool: Tool
-) -> list[tuple[str, Mapping[str, Any], Outcome]]:
+) -> list[tuple[str, Mapping[str, Any], DiscoveryOutcome]]:
     """The calls that find a tool: by its description, else by its name, then a load if needed."""
     search, load = profile.tool_for("search"), profile.tool_for("load")
     if search is None:
         return []
-    calls: list[tuple[str, Mapping[str, Any], Outcome]] = []
+    calls: list[tuple[str, Mapping[str, Any], DiscoveryOutcome]] = []
 
-    def call(name: str, arguments: Mapping[str, Any]) -> Outcome:
+    def call(name: str, arguments: Mapping[str, Any]) -> DiscoveryOutcome:
         outcome = discover(
             profile, name, arguments, session=session, engine=engine, catalog=engine.catalog
         )

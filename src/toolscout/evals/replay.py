@@ -10,7 +10,7 @@ from typing import Any
 from ..catalog.catalog import Catalog
 from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
-from ..disclosure.discovery import Outcome, discover
+from ..disclosure.discovery import DiscoveryOutcome, discover
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import DEFAULT, EVERYTHING
 from ..disclosure.rendering import ToolRenderer
@@ -148,7 +148,7 @@ class _ConversationReplay:
         outcome = self._discover(describe.name, {"names": [name]})
         self.add_message({"role": "tool", "content": outcome.result.text})
 
-    def _discover(self, name: str, arguments: dict[str, object]) -> Outcome:
+    def _discover(self, name: str, arguments: dict[str, object]) -> DiscoveryOutcome:
         outcome = discover(
             self.profile,
             name,
@@ -160,7 +160,7 @@ class _ConversationReplay:
         self.session = outcome.session
         return outcome
 
-    def _answer_content(self, outcome: Outcome) -> object:
+    def _answer_content(self, outcome: DiscoveryOutcome) -> object:
         """What the model reads: the reply, or on native the definitions and the side notes."""
         if not self.view.mechanism or not outcome.loaded:
             return outcome.result.text

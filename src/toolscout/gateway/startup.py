@@ -59,9 +59,9 @@ class LazyEncoder:
         """The cosine from which on two words may mean the same."""
         return self._inner.translation_threshold
 
-    def legibility(self, text: str) -> float:
+    def vocabulary_coverage(self, text: str) -> float:
         """How well it reads a text."""
-        return self._inner.legibility(text)
+        return self._inner.vocabulary_coverage(text)
 
     def is_word(self, text: str) -> bool:
         """Whether its vocabulary has the word as a whole; False while it is loading."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool
 from ..disclosure.feature import Feature
-from ..errors import ConfigError, MissingExtra, require
+from ..errors import ConfigError, MissingExtraError, require
 from ..events import RulesChangeEvent, RulesFailureEvent, Sink, ignore, stamp_sink
 from ..tokens import TokenCounter
 from .rulebook import RULE_BUDGET_TOKENS, Rulebook, RuleKey, RuleKind, lint_rules
@@ -164,7 +164,7 @@ class Rules(Feature):
             return
         try:
             await self._watching.enter_async_context(self.watch())
-        except MissingExtra:
+        except MissingExtraError:
             await self._watching.enter_async_context(self._poll())
 
     async def close(self) -> None:

@@ -19,7 +19,14 @@ from ..search.hit import Hit, Results
 from ..tokens import TokenCounter, default_counter
 from .skill import MANIFEST, Skill, SkillLibrary, read_library, split_front_matter
 from .skill_tools import Style, other_style, skill_tool_definitions, tool_name
-from .text_files import MAX_BYTES, TextFileError, UnsafePath, list_files, read_text, resolve_inside
+from .text_files import (
+    MAX_BYTES,
+    TextFileError,
+    UnsafePathError,
+    list_files,
+    read_text,
+    resolve_inside,
+)
 
 MatchMode = Literal["ranked", "literal"]
 BUDGET_TOKENS = 1_500
@@ -224,7 +231,7 @@ class Skills(Feature):
         try:
             path = resolve_inside(skill.folder, file)
             text = read_text(path, max_bytes=self._max_bytes, follow=False)
-        except (UnsafePath, TextFileError) as error:
+        except (UnsafePathError, TextFileError) as error:
             files = ", ".join(f for f in list_files(skill.folder) if f != MANIFEST) or "none"
             return _error_result(
                 f"{file!r} cannot be read: {error}. Files of {skill.id!r}: {files}."

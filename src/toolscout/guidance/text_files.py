@@ -17,7 +17,7 @@ class TextFileError(ValueError):
     """A file cannot be used; the text says why."""
 
 
-class UnsafePath(ValueError):
+class UnsafePathError(ValueError):
     """A path leads, or might lead, out of its folder."""
 
 
@@ -44,16 +44,16 @@ def read_text(path: Path, *, max_bytes: int = MAX_BYTES, follow: bool = True) ->
 
 
 def resolve_inside(folder: Path, relative: str) -> Path:
-    """The file at a relative path in a folder; UnsafePath for every path out of it."""
+    """The file at a relative path in a folder; UnsafePathError for every path out of it."""
     path = PurePosixPath(relative)
     if not path.parts or "\0" in relative or "\\" in relative or relative.endswith("/"):
-        raise UnsafePath("it is not a relative path to a file")
+        raise UnsafePathError("it is not a relative path to a file")
     if path.is_absolute() or ":" in path.parts[0] or ".." in path.parts:
-        raise UnsafePath("only paths within the folder can be read")
+        raise UnsafePathError("only paths within the folder can be read")
     try:
         return _walk_path(folder, path.parts)
     except OSError as error:
-        raise UnsafePath(error.strerror or str(error)) from error
+        raise UnsafePathError(error.strerror or str(error)) from error
 
 
 def _walk_path(folder: Path, parts: tuple[str, ...]) -> Path:
@@ -62,11 +62,11 @@ def _walk_path(folder: Path, parts: tuple[str, ...]) -> Path:
     for part in parts:
         path /= part
         if path.is_symlink():
-            raise UnsafePath("symbolic links are not followed")
+            raise UnsafePathError("symbolic links are not followed")
     if not path.is_file():
-        raise UnsafePath("there is no such file")
+        raise UnsafePathError("there is no such file")
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise UnsafePath("only paths within the folder can be read")
+        raise UnsafePathError("only paths within the folder can be read")
     return path
 
 

@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Literal
 
 from ..config import Config
-from ..errors import DamagedStore, StoreError
+from ..errors import DamagedStoreError, StoreError
 from ..events import Event, new_id
 from ..store.contract import Clock
 from ..store.factory import open_log
@@ -146,7 +146,7 @@ class Journal:
             try:
                 self._close_gap()
                 write()
-            except DamagedStore as error:
+            except DamagedStoreError as error:
                 self._start_again(error)
                 write()
         except StoreError as error:
@@ -191,7 +191,7 @@ class Journal:
         self._gap = None
         _log.info("The journal is written again.")
 
-    def _start_again(self, error: DamagedStore) -> None:
+    def _start_again(self, error: DamagedStoreError) -> None:
         """Put a damaged log aside and say so in the new one."""
         aside = self.store.set_aside()
         if aside:

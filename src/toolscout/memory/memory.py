@@ -16,7 +16,7 @@ from ..catalog.validation import Expectations, validate
 from ..disclosure.feature import Feature, HealthStatus
 from .entities import WINDOW, Entity, format_timestamp, merge_entities
 from .extraction import ExtractionError, ExtractionResult, Extractor, extract, extract_or_raise
-from .state import InvalidMemoryState, MemoryState, parse_state, record_use, render_state
+from .state import InvalidMemoryStateError, MemoryState, parse_state, record_use, render_state
 
 _log = logging.getLogger(__name__)
 _SUMMARY_CAP = 4_000
@@ -145,7 +145,7 @@ class Memory(Feature):
     def _read_state(self, section: str | None) -> MemoryState:
         try:
             return parse_state(section)
-        except InvalidMemoryState as error:
+        except InvalidMemoryStateError as error:
             # Raising would fail every call of the conversation for data that is only a help.
             self._warn_once("", f"a stored memory cannot be read and starts anew: {error}")
             return MemoryState()

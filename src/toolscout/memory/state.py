@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .entities import Entity
 
-Outcome = Literal["success", "error"]
+CallStatus = Literal["success", "error"]
 _MAX_TOOLS = 200
 
 
@@ -22,11 +22,11 @@ class ToolUsage:
     name: str
     count: int
     last_used: str
-    last_result: Outcome
+    last_result: CallStatus
 
 
 def record_use(
-    records: Iterable[ToolUsage], name: str, *, timestamp: str, outcome: Outcome
+    records: Iterable[ToolUsage], name: str, *, timestamp: str, outcome: CallStatus
 ) -> tuple[ToolUsage, ...]:
     """Count one more call; records stay in order of first use, least recently used evicted."""
     by_name = {record.name: record for record in records}
@@ -71,7 +71,7 @@ class MemoryState:
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
-class InvalidMemoryState(ValueError):
+class InvalidMemoryStateError(ValueError):
     """The stored text is not a memory, or one of a later version."""
 
 
@@ -82,7 +82,7 @@ def parse_state(text: str | None) -> MemoryState:
     try:
         row = _MemoryRow.model_validate_json(text)
     except ValidationError as error:
-        raise InvalidMemoryState(str(error.errors(include_url=False)[0]["msg"])) from error
+        raise InvalidMemoryStateError(str(error.errors(include_url=False)[0]["msg"])) from error
     return MemoryState(
         entities=tuple(Entity(e.type, e.id, e.name, e.timestamp) for e in row.entities),
         used=tuple(ToolUsage(u.name, u.count, u.last_used, u.last_result) for u in row.used),

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from ..catalog.result import Content, Result
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from ..errors import ModelError, require
 from .deltas import (
     CallDelta,
     Delta,
-    Finish,
+    FinishDelta,
     FinishReason,
     NativeDelta,
     TextDelta,
@@ -63,13 +63,15 @@ class AnthropicModel:
         base_url: str | None = None,
         max_tokens: int = 8192,
         timeout_seconds: float = 600.0,
-        transport: Transport | None = None,
+        transport: ModelTransport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._sdk: Any = require("anthropic", extra="anthropic")
         self._http: Any = require("httpx2", extra="anthropic")
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
+        self.transport: ModelTransport = transport or default_transport(
+            base_url, variable=_URL_VARIABLE
+        )
         self._max_tokens = max_tokens
         self._options = dict(options or {})
         # We retry ourselves (retry.py), so that all services behave alike.
@@ -246,7 +248,7 @@ class _AnthropicStreamReader:
                 return [self._update_usage(event.usage)]
             case "message_stop":
                 self.is_complete = True
-                return [Finish(self._reason)]
+                return [FinishDelta(self._reason)]
             case _:
                 return []
 

@@ -76,14 +76,14 @@ class UsageDelta:
 
 
 @dataclass(frozen=True, slots=True)
-class Finish:
+class FinishDelta:
     """The end of a reply, and the reason."""
 
     reason: FinishReason = "stop"
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class RetryDelta:
     """The request failed and is sent again: discard everything received for it so far."""
 
     attempt: int
@@ -91,7 +91,7 @@ class Restart:
     wait_seconds: float
 
 
-Delta = TextDelta | ThoughtDelta | CallDelta | NativeDelta | UsageDelta | Finish | Restart
+Delta = TextDelta | ThoughtDelta | CallDelta | NativeDelta | UsageDelta | FinishDelta | RetryDelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class _ReplyBuilder:
                 self.parts.append(NativeBlock(provider, replace_json_surrogates(block)))
             case UsageDelta(usage):
                 self.usage = usage
-            case Finish(reason):
+            case FinishDelta(reason):
                 self.reason = reason
-            case Restart():
+            case RetryDelta():
                 self.parts, self.calls, self.usage = [], {}, Usage()
             case ThoughtDelta():
                 pass

@@ -9,12 +9,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Iterator, Mapping, Se
 from contextlib import aclosing
 from typing import Any
 
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from ..errors import ModelError, require
 from .deltas import (
     CallDelta,
     Delta,
-    Finish,
+    FinishDelta,
     FinishReason,
     NativeDelta,
     TextDelta,
@@ -57,14 +57,16 @@ class GoogleModel:
         api_key: str | None = None,
         base_url: str | None = None,
         timeout_seconds: float = 600.0,
-        transport: Transport | None = None,
+        transport: ModelTransport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         sdk: Any = require("google.genai", extra="google")
         self._errors: Any = require("google.genai.errors", extra="google")
         self._http: Any = require("httpx2", extra="google")
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
+        self.transport: ModelTransport = transport or default_transport(
+            base_url, variable=_URL_VARIABLE
+        )
         self._options = dict(options or {})
         self._client = sdk.Client(
             api_key=resolve_api_key(_SERVICE, api_key, *_KEY_VARIABLES),
@@ -239,7 +241,7 @@ class _GeminiStreamReader:
             )
         # Gemini ends with STOP whether or not it called functions.
         reason = _REASONS.get(self._reason, "stop")
-        return Finish("calls" if self._calls and reason == "stop" else reason)
+        return FinishDelta("calls" if self._calls and reason == "stop" else reason)
 
     def _read_part(self, part: Any) -> Iterator[Delta]:
         # Gemini wants the signature of its thoughts back: with the call it came with, or, from a

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from .deltas import Delta, Reply, collect
 from .messages import Message
 
@@ -45,7 +45,7 @@ class Model(Protocol):
         ...
 
     @property
-    def transport(self) -> Transport:
+    def transport(self) -> ModelTransport:
         """How requests travel; native features are used only on a direct way to the provider."""
         ...
 
@@ -58,7 +58,7 @@ class Model(Protocol):
         ...
 
 
-def default_transport(base_url: str | None, *, variable: str) -> Transport:
+def default_transport(base_url: str | None, *, variable: str) -> ModelTransport:
     """The transport for a base URL, which may also be in an environment variable."""
     # Behind another address anything may answer, so native features are not used there. The
     # SDKs read the variable too, so it counts like an argument.

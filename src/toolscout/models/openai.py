@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from ..errors import ModelError, require
 from .deltas import Usage
 from .failures import model_error, resolve_api_key
@@ -96,11 +96,13 @@ class OpenAIClient:
         api_key: str | None = None,
         base_url: str | None = None,
         timeout_seconds: float = 600.0,
-        transport: Transport | None = None,
+        transport: ModelTransport | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
-        self.transport: Transport = transport or default_transport(base_url, variable=_URL_VARIABLE)
+        self.transport: ModelTransport = transport or default_transport(
+            base_url, variable=_URL_VARIABLE
+        )
         self._endpoint = OpenAIEndpoint(
             api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds
         )

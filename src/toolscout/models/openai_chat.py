@@ -10,7 +10,7 @@ from ..catalog.result import Result
 from .deltas import (
     CallDelta,
     Delta,
-    Finish,
+    FinishDelta,
     FinishReason,
     TextDelta,
     ThoughtDelta,
@@ -48,7 +48,7 @@ class ChatModel(OpenAIClient):
                         yield delta
         if reader.reason is None:
             raise stream_cut_error(self._endpoint.service)
-        yield Finish(reader.reason)
+        yield FinishDelta(reader.reason)
 
     def _request_body(self, request: ModelRequest) -> dict[str, Any]:
         body: dict[str, Any] = {

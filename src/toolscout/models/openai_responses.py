@@ -10,7 +10,7 @@ from ..catalog.result import Content
 from .deltas import (
     CallDelta,
     Delta,
-    Finish,
+    FinishDelta,
     FinishReason,
     NativeDelta,
     TextDelta,
@@ -203,7 +203,7 @@ class _ResponsesStreamReader:
         if usage := response.usage:
             details = usage.input_tokens_details
             yield UsageDelta(token_usage(usage.input_tokens, usage.output_tokens, details))
-        yield Finish(self._reason(response))
+        yield FinishDelta(self._reason(response))
 
     def _reason(self, response: Any) -> FinishReason:
         details = response.incomplete_details

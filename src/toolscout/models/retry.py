@@ -8,9 +8,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from ..errors import ModelError
-from .deltas import Delta, Restart
+from .deltas import Delta, RetryDelta
 from .model import Model, ModelRequest
 
 
@@ -39,7 +39,7 @@ class Backoff:
 
 
 class RetryingModel:
-    """Any model, with retries of transient failures; each retry begins with a Restart."""
+    """Any model, with retries of transient failures; each retry begins with a RetryDelta."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class RetryingModel:
         return self._model.provider
 
     @property
-    def transport(self) -> Transport:
+    def transport(self) -> ModelTransport:
         """How requests travel."""
         return self._model.transport
 
@@ -87,7 +87,7 @@ class RetryingModel:
                     random_value=self._random.random(),
                 )
                 attempt += 1
-                yield Restart(attempt=attempt, reason=error.message, wait_seconds=pause)
+                yield RetryDelta(attempt=attempt, reason=error.message, wait_seconds=pause)
                 await self._sleep(pause)
             else:
                 return

@@ -11,9 +11,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..disclosure.target import Transport
+from ..disclosure.target import ModelTransport
 from ..errors import ConfigError, ModelError
-from .deltas import CallDelta, Delta, Finish, FinishReason, TextDelta, Usage, UsageDelta
+from .deltas import CallDelta, Delta, FinishDelta, FinishReason, TextDelta, Usage, UsageDelta
 from .failures import model_error, stream_cut_error
 from .messages import dump_messages
 from .model import ModelRequest
@@ -69,7 +69,7 @@ class ScriptedModel:
     ) -> None:
         self.name = name
         self.provider = provider
-        self.transport: Transport = "direct"
+        self.transport: ModelTransport = "direct"
         self.requests: list[ModelRequest] = []
         self._turns = tuple(script)
         self._count = count
@@ -104,7 +104,7 @@ class ScriptedModel:
             call_id = f"call_{len(self.requests)}_{index}"
             yield CallDelta(index, id=call_id, name=call.name, arguments=text)
         yield UsageDelta(turn.usage or self._count_usage(request, turn))
-        yield Finish(turn.reason or ("calls" if turn.calls else "stop"))
+        yield FinishDelta(turn.reason or ("calls" if turn.calls else "stop"))
 
     async def close(self) -> None:
         """Do nothing: a script has no connections."""

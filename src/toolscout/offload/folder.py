@@ -24,11 +24,11 @@ _MAX_TOOL_NAME = 50
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
-class NoSuchFile(ValueError):
+class NoSuchFileError(ValueError):
     """The name of no stored result of this session; the text says why."""
 
 
-class ResultTooLarge(OSError):
+class ResultTooLargeError(OSError):
     """A result is larger than the storage limit."""
 
 
@@ -74,12 +74,12 @@ class ResultFolder:
         try:
             descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_BINARY", 0))
         except OSError as error:
-            raise NoSuchFile(f"{filename!r} is no kept result of this session.") from error
+            raise NoSuchFileError(f"{filename!r} is no kept result of this session.") from error
         # Checked on the open file: another process could replace the path between check and use.
         stream = os.fdopen(descriptor, "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             stream.close()
-            raise NoSuchFile(f"{filename!r} is not a file.")
+            raise NoSuchFileError(f"{filename!r} is not a file.")
         return stream
 
     def relative_path(self, path: Path) -> str:
@@ -92,10 +92,10 @@ class ResultFolder:
         return tuple(file.path.name for file in files)
 
     def make_room(self, session: str, size: int) -> None:
-        """Delete the oldest results until this size fits; ResultTooLarge if it never will."""
+        """Delete the oldest results until this size fits; ResultTooLargeError if it never will."""
         limits = self._limits
         if size > min(limits.max_session_bytes, limits.max_total_bytes):
-            raise ResultTooLarge(f"{size:,} bytes are more than may be kept at all")
+            raise ResultTooLargeError(f"{size:,} bytes are more than may be kept at all")
         own = list(self._files(self._session_folder(session)))
         self._shrink(own, limits.max_session_bytes - size)
         self._shrink(self._all_files(), limits.max_total_bytes - size)
@@ -150,7 +150,7 @@ class ResultFolder:
 
     def _resolve(self, session: str, filename: str) -> Path:
         if "\0" in filename:
-            raise NoSuchFile("A filename cannot hold a NUL character.")
+            raise NoSuchFileError("A filename cannot hold a NUL character.")
         home = self._session_folder(session)
         requested = Path(filename)
         if len(requested.parts) > 1:
@@ -158,18 +158,18 @@ class ResultFolder:
         else:
             path = home / requested
         if not path.name.startswith(_PREFIX):
-            raise NoSuchFile(f"Kept results have names that begin with {_PREFIX!r}.")
+            raise NoSuchFileError(f"Kept results have names that begin with {_PREFIX!r}.")
         # The real path must be directly in the session's folder: neither `..` nor a symbolic link
         # may lead to another session's results or out of the folder.
         try:
             real = path.resolve(strict=True)
             is_own = real.parent == home.resolve(strict=True) and not path.is_symlink()
         except (OSError, RuntimeError) as error:
-            raise NoSuchFile(f"{filename!r} is no kept result of this session.") from error
+            raise NoSuchFileError(f"{filename!r} is no kept result of this session.") from error
         if not is_own:
             # The same message as for a missing file, so that it does not confirm names of other
             # sessions.
-            raise NoSuchFile(f"{filename!r} is no kept result of this session.")
+            raise NoSuchFileError(f"{filename!r} is no kept result of this session.")
         return real
 
     def _session_folders(self) -> Iterator[Path]:

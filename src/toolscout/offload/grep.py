@@ -29,7 +29,7 @@ _OVERLAP = 1 << 12
 _QUICK_SECONDS = 0.05
 
 
-class BadPattern(ValueError):
+class PatternError(ValueError):
     """The pattern is invalid; the text says why."""
 
 
@@ -53,13 +53,13 @@ class GrepResult:
 
 
 def compile_pattern(pattern: str, *, case_sensitive: bool) -> Any:
-    """Compile a pattern that a model wrote; BadPattern if it is invalid."""
+    """Compile a pattern that a model wrote; PatternError if it is invalid."""
     if "\0" in pattern:
-        raise BadPattern("A pattern cannot hold a NUL character.")
+        raise PatternError("A pattern cannot hold a NUL character.")
     if not pattern:
-        raise BadPattern("The pattern is empty.")
+        raise PatternError("The pattern is empty.")
     if len(pattern) > MAX_PATTERN_CHARS:
-        raise BadPattern(
+        raise PatternError(
             f"The pattern has {len(pattern):,} characters; {MAX_PATTERN_CHARS} are allowed."
         )
     options: Any = re2.Options()
@@ -70,11 +70,11 @@ def compile_pattern(pattern: str, *, case_sensitive: bool) -> Any:
     try:
         return re2.compile(f"(?m){pattern}", options)
     except UnicodeEncodeError as error:
-        raise BadPattern("The pattern is not valid Unicode.") from error
+        raise PatternError("The pattern is not valid Unicode.") from error
     except re2.error as error:
         message = error.args[0]
         text = message.decode("utf-8", "replace") if isinstance(message, bytes) else str(message)
-        raise BadPattern(f"The pattern is not RE2: {text}.") from error
+        raise PatternError(f"The pattern is not RE2: {text}.") from error
 
 
 def grep(stream: BinaryIO, pattern: Any, *, max_results: int, seconds: float) -> GrepResult:

@@ -30,7 +30,7 @@ _ONE_KEY = re.compile(_KEY)
 _MODULE = re.compile(r"(?:\s|#[^\n]*\n)*(?:import|include|module)\b")
 
 
-class BadQuery(ValueError):
+class JqError(ValueError):
     """The query failed; the text says why and what to do."""
 
 
@@ -53,7 +53,7 @@ class JqOutput:
 
 
 async def run_jq(stream: BinaryIO, query: JqQuery, *, limits: OffloadLimits) -> JqOutput:
-    """Run a jq program over an open file, within the limits; BadQuery if it fails."""
+    """Run a jq program over an open file, within the limits; JqError if it fails."""
     require("jq", extra="offload")
     _check_program(query.program)
     size = os.fstat(stream.fileno()).st_size
@@ -61,26 +61,26 @@ async def run_jq(stream: BinaryIO, query: JqQuery, *, limits: OffloadLimits) -> 
     output, ending = await _run_worker(stream, request, seconds=limits.query_seconds)
     text = output.decode("utf-8", "replace").removesuffix("\n")
     if "error" in ending:
-        raise BadQuery(f"jq: {ending['error']}")
+        raise JqError(f"jq: {ending['error']}")
     outputs = int(ending.get("outputs", text.count("\n") + bool(text)))
     if ending.get("is_late"):
         late = f"stopped after {limits.query_seconds:g} seconds"
         if not text:
-            raise BadQuery(f"jq {late}. Write a program that does less, or use search.")
+            raise JqError(f"jq {late}. Write a program that does less, or use search.")
         return JqOutput(text, outputs, late)
     return JqOutput(text, outputs, "the output is longer than this" if ending["is_cut"] else "")
 
 
 def _check_program(program: str) -> None:
     if "\0" in program:
-        raise BadQuery("A query cannot hold a NUL character.")
+        raise JqError("A query cannot hold a NUL character.")
     if not program.strip():
-        raise BadQuery("The query is empty. Write a jq program, such as '.' or '.items[]'.")
+        raise JqError("The query is empty. Write a jq program, such as '.' or '.items[]'.")
     if len(program) > MAX_PROGRAM_CHARS:
-        raise BadQuery(f"The query has more than {MAX_PROGRAM_CHARS:,} characters.")
+        raise JqError(f"The query has more than {MAX_PROGRAM_CHARS:,} characters.")
     # The worker can open no file, so this would fail anyway; here it gets a clear message.
     if _MODULE.match(program):
-        raise BadQuery("A query cannot load modules or files.")
+        raise JqError("A query cannot load modules or files.")
 
 
 def _build_request(query: JqQuery, *, size: int, limits: OffloadLimits) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _split_for_streaming(
     """Split a program into the path of an array and the program for each element."""
     parts = _STREAMABLE.fullmatch(program)
     if parts is None:
-        raise BadQuery(
+        raise JqError(
             f"This result has {size / MEGABYTE:,.1f} MB. jq holds a document whole, at many times "
             f"its size, so above {limits.query_bytes / MEGABYTE:,.1f} MB a query must begin with "
             "an array to go through, as in '.items[] | select(.id == 5)': that is streamed. "

@@ -27,11 +27,11 @@ _MAX_SKIP_ATTEMPTS = 3
 _STEPS_AFTER_FAILED_SKIP = 64
 
 
-class NotJSON(ValueError):
+class NotJSONError(ValueError):
     """The text is not valid JSON."""
 
 
-class WindowOverflow(Exception):
+class WindowOverflowError(Exception):
     """A value does not end within a window, so it must be walked into."""
 
 
@@ -59,18 +59,18 @@ class Cursor:
     def skip(self, character: str) -> None:
         """Step over a character that must be here."""
         if self.peek() != character:
-            raise NotJSON(f"Expected {character!r}.")
+            raise NotJSONError(f"Expected {character!r}.")
         self._position += 1
 
     def read_small(self) -> Any:
-        """Decode the next value if it ends within a window, else raise WindowOverflow."""
+        """Decode the next value if it ends within a window, else raise WindowOverflowError."""
         self.peek()
         while True:
             try:
                 value, end = _decode(self._text, self._position)
             except ValueError as error:
                 if not self._fill(self._window):
-                    raise WindowOverflow from error
+                    raise WindowOverflowError from error
                 continue
             if self._is_complete(value, end) or not self._fill(self._window):
                 self._value_start, self._position = self._position, end
@@ -81,11 +81,11 @@ class Cursor:
         while True:
             try:
                 return self.read_small()
-            except WindowOverflow as larger:
+            except WindowOverflowError as larger:
                 ahead = len(self._text) - self._position
                 # Doubling keeps the repeated decoding linear in the size of the value.
                 if not self._fill(2 * max(ahead, self._window)):
-                    raise NotJSON("The text ends, or breaks, within a value.") from larger
+                    raise NotJSONError("The text ends, or breaks, within a value.") from larger
 
     def read_raw(self) -> str:
         """The source text of the next value."""
@@ -130,7 +130,7 @@ class Cursor:
         try:
             count = len(json.loads(f"[{text}]"))
         except ValueError as error:
-            raise NotJSON(str(error)) from error
+            raise NotJSONError(str(error)) from error
         self._position += len(text)
         return count
 
@@ -155,7 +155,7 @@ class Cursor:
 def read_key(cursor: Cursor) -> str:
     """Read the next key of an object; the cursor is then before its value."""
     if cursor.peek() != '"':
-        raise NotJSON("A key must be a string.")
+        raise NotJSONError("A key must be a string.")
     name: str = cursor.read_whole()
     cursor.skip(":")
     return name
@@ -193,7 +193,7 @@ def skip_value(cursor: Cursor) -> None:
     """Skip the next value, whatever its size."""
     try:
         cursor.read_small()
-    except WindowOverflow:
+    except WindowOverflowError:
         match cursor.peek():
             case "{" | "[" as opening:
                 brackets = "{}" if opening == "{" else "[]"
@@ -206,7 +206,7 @@ def skip_value(cursor: Cursor) -> None:
             case '"':
                 cursor.read_whole()
             case _:
-                raise NotJSON("Neither a value nor the end.") from None
+                raise NotJSONError("Neither a value nor the end.") from None
 
 
 def _skip_member(cursor: Cursor, brackets: str) -> None:
@@ -216,10 +216,10 @@ def _skip_member(cursor: Cursor, brackets: str) -> None:
 
 
 def stream_items(cursor: Cursor, path: Sequence[str]) -> Iterator[str]:
-    """The source text of every element of the array at a path of keys; NotJSON if missing."""
+    """The source text of every element of the array at a path of keys; NotJSONError if missing."""
     for key in path:
         if not any(_advance_to_key(cursor, key) for _ in walk_members(cursor, "{}")):
-            raise NotJSON(f"There is no key {key!r} on that path.")
+            raise NotJSONError(f"There is no key {key!r} on that path.")
     for _ in walk_members(cursor, "[]"):
         yield cursor.read_raw()
 

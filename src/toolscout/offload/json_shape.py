@@ -10,9 +10,9 @@ from typing import Any, Literal, cast
 from .json_cursor import (
     WINDOW,
     Cursor,
-    NotJSON,
+    NotJSONError,
     Reader,
-    WindowOverflow,
+    WindowOverflowError,
     read_key,
     skip_rest,
     walk_members,
@@ -43,7 +43,7 @@ def infer_shape(read: Reader, *, window: int = WINDOW) -> Shape | None:
     try:
         shape = _walk_value(cursor, 0)
         return None if cursor.peek() else shape
-    except (NotJSON, RecursionError):
+    except (NotJSONError, RecursionError):
         return None
 
 
@@ -58,7 +58,7 @@ def render_shape(shape: Shape) -> str:
 def _walk_value(cursor: Cursor, depth: int) -> Shape:
     try:
         return _shape_of(cursor.read_small(), depth)
-    except WindowOverflow:
+    except WindowOverflowError:
         pass
     match cursor.peek():
         case "{":
@@ -68,7 +68,7 @@ def _walk_value(cursor: Cursor, depth: int) -> Shape:
         case '"':
             return _shape_of(cursor.read_whole(), depth)
         case _:
-            raise NotJSON("Neither a value nor the end.")
+            raise NotJSONError("Neither a value nor the end.")
 
 
 def _walk_object(cursor: Cursor, depth: int) -> Shape:

@@ -69,16 +69,16 @@ class TokenEstimate:
         return f"{'' if self.is_exact else 'about '}{self.tokens:,} tokens"
 
 
-def estimate_tokens(text: str, *, threshold: int, by: TokenCounter) -> TokenEstimate:
+def estimate_tokens(text: str, *, threshold: int, counter: TokenCounter) -> TokenEstimate:
     """Count a text; only far below or above the threshold is the number an estimate."""
     if len(text) * MAX_BYTES_PER_CHARACTER <= threshold:
         return TokenEstimate(len(text) // MAX_BYTES_PER_CHARACTER, is_exact=False)
     sample = max(1, threshold) * MAX_CHARACTERS_PER_TOKEN
     if len(text) > sample:
-        counted = by.count(text[:sample])
+        counted = counter.count(text[:sample])
         if counted > threshold:
             return TokenEstimate(round(counted * len(text) / sample), is_exact=False)
-    return TokenEstimate(by.count(text), is_exact=by.is_exact)
+    return TokenEstimate(counter.count(text), is_exact=counter.is_exact)
 
 
 def estimate_data_tokens(data: str) -> TokenEstimate:

@@ -146,7 +146,7 @@ class Offloader:
         """The notice for a text that is too large; None if it may stay."""
         cap = self._limits.cap_tokens
         threshold = cap if job.threshold is None else min(cap, job.threshold)
-        estimate = estimate_tokens(text, threshold=threshold, by=self._counter)
+        estimate = estimate_tokens(text, threshold=threshold, counter=self._counter)
         if estimate.tokens <= threshold:
             return None
         job.record_event(LargeOutputDetectedEvent(tool=job.tool, tokens=estimate.tokens))
@@ -155,7 +155,7 @@ class Offloader:
             if notice is not None:
                 return notice
         # It was not stored. The estimate was made for the lower threshold; only the cap counts now.
-        estimate = estimate_tokens(text, threshold=cap, by=self._counter)
+        estimate = estimate_tokens(text, threshold=cap, counter=self._counter)
         if estimate.tokens <= cap:
             return None
         return Content(

@@ -18,7 +18,7 @@ OPERATIONS = ("read", "search", "query")
 _MAX_RESULTS = 50
 
 
-class BadArguments(ValueError):
+class OutputArgumentsError(ValueError):
     """The arguments are invalid; the text says what is wrong."""
 
 
@@ -105,14 +105,14 @@ def output_tool_definitions(*, with_aliases: bool = False) -> tuple[Tool, ...]:
 def parse_operation(
     name: str, arguments: Mapping[str, Any]
 ) -> ReadOperation | SearchOperation | QueryOperation:
-    """The operation that a call requests, by either name; BadArguments if it is unclear."""
+    """The operation that a call requests, by either name; OutputArgumentsError if it is unclear."""
     if name == LARGE_OUTPUT_TOOL:
         operation = arguments.get("operation")
     elif name in ALIASES:
         operation = ALIASES[name]
     else:
         known = ", ".join((LARGE_OUTPUT_TOOL, *ALIASES))
-        raise BadArguments(f"There is no output tool {name!r}. There are: {known}.")
+        raise OutputArgumentsError(f"There is no output tool {name!r}. There are: {known}.")
     match operation:
         case "read":
             return _validate_arguments(ReadOperation, arguments)
@@ -122,7 +122,7 @@ def parse_operation(
             return _validate_arguments(QueryOperation, arguments)
         case _:
             what = "is missing" if operation is None else f"cannot be {operation!r}"
-            raise BadArguments(f"operation {what}. Use one of: {', '.join(OPERATIONS)}.")
+            raise OutputArgumentsError(f"operation {what}. Use one of: {', '.join(OPERATIONS)}.")
 
 
 _Operation = TypeVar("_Operation", ReadOperation, SearchOperation, QueryOperation)
@@ -136,7 +136,7 @@ def _validate_arguments(kind: type[_Operation], arguments: Mapping[str, Any]) ->
             f"{'.'.join(map(str, e['loc']))}: {e['msg'].lower()}"
             for e in error.errors(include_url=False)
         )
-        raise BadArguments(f"These arguments do not fit: {problems}.") from error
+        raise OutputArgumentsError(f"These arguments do not fit: {problems}.") from error
 
 
 def _build_tool(

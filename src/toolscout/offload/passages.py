@@ -13,7 +13,7 @@ CHUNK = 1 << 20
 ERRORS = "surrogatepass"
 
 
-class OutOfRange(ValueError):
+class OutOfRangeError(ValueError):
     """The requested range is not in the text."""
 
 
@@ -36,12 +36,12 @@ class _ByteRange(NamedTuple):
 def read_passage(stream: BinaryIO, *, start: int, end: int, chunk: int = CHUNK) -> Passage:
     """The characters from `start` to `end`; an end beyond the text means its end."""
     if start < 1:
-        raise OutOfRange(f"start is {start}, but characters are counted from 1.")
+        raise OutOfRangeError(f"start is {start}, but characters are counted from 1.")
     if end < start:
-        raise OutOfRange(f"end ({end}) is before start ({start}).")
+        raise OutOfRangeError(f"end ({end}) is before start ({start}).")
     span = _locate(stream, start, end, chunk)
     if span.first is None:
-        raise OutOfRange(f"start ({start:,}) is beyond the last of {span.total:,} characters.")
+        raise OutOfRangeError(f"start ({start:,}) is beyond the last of {span.total:,} characters.")
     stream.seek(span.first)
     size = -1 if span.last is None else span.last - span.first
     text = stream.read(size).decode("utf-8", ERRORS)

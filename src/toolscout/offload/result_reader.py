@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from ..catalog.result import Content, Result
-from ..errors import MissingExtra
+from ..errors import MissingExtraError
 from ..tokens import TokenCounter, truncate_to_tokens
-from .folder import NoSuchFile, ResultFolder
-from .grep import BadPattern, GrepResult, Line, compile_pattern, grep
-from .jq_query import BadQuery, JqQuery, run_jq
+from .folder import NoSuchFileError, ResultFolder
+from .grep import GrepResult, Line, PatternError, compile_pattern, grep
+from .jq_query import JqError, JqQuery, run_jq
 from .limits import MAX_CHARACTERS_PER_TOKEN, OffloadLimits
 from .media_types import media_content, mime_of
 from .output_tools import QueryOperation, ReadOperation, SearchOperation
-from .passages import OutOfRange, read_passage
+from .passages import OutOfRangeError, read_passage
 
 _MAX_NAMES = 5
 _MAX_CONCURRENT = 2
@@ -53,9 +53,9 @@ class ResultReader:
                     return await self._query(session, request)
                 case _:
                     assert_never(request)
-        except NoSuchFile as error:
+        except NoSuchFileError as error:
             return Result.error(f"{error} {await asyncio.to_thread(self._not_found_hint, session)}")
-        except (OutOfRange, BadPattern, BadQuery, MissingExtra) as error:
+        except (OutOfRangeError, PatternError, JqError, MissingExtraError) as error:
             return Result.error(str(error))
         except OSError as error:
             return Result.error(f"{request.filename} cannot be read: {error.strerror or error}.")
@@ -73,7 +73,7 @@ class ResultReader:
         with self._folder.open(session, request.filename) as stream:
             found = read_passage(stream, start=request.start, end=end)
         text = truncate_to_tokens(
-            found.text, budget_tokens=self._limits.answer_tokens, by=self._counter
+            found.text, budget_tokens=self._limits.answer_tokens, counter=self._counter
         )
         last = found.start + len(text) - 1
         if last < min(request.end, found.total):
@@ -123,7 +123,9 @@ class ResultReader:
         return self._truncate(answer.text, "Select less.", ending=_bracket_note(answer.stopped))
 
     def _truncate(self, text: str, advice: str, *, ending: str = "") -> Result:
-        cut = truncate_to_tokens(text, budget_tokens=self._limits.answer_tokens, by=self._counter)
+        cut = truncate_to_tokens(
+            text, budget_tokens=self._limits.answer_tokens, counter=self._counter
+        )
         if len(cut) < len(text):
             cut += f"\n[Cut here: the answer has {len(text):,} characters. {advice}]"
         return Result.of(cut + ending)

@@ -16,7 +16,12 @@ from ..tokens import TokenCounter, default_counter
 from .folder import ResultFolder
 from .limits import MAX_BYTES_PER_CHARACTER, OffloadLimits, may_be_large
 from .offloader import Offloader, OffloadJob
-from .output_tools import OUTPUT_TOOLS, BadArguments, output_tool_definitions, parse_operation
+from .output_tools import (
+    OUTPUT_TOOLS,
+    OutputArgumentsError,
+    output_tool_definitions,
+    parse_operation,
+)
 from .result_reader import ResultReader
 
 
@@ -79,7 +84,7 @@ class ResultStore(Feature):
             return Result.error("No results are kept aside here.")
         try:
             request = parse_operation(tool.name, arguments)
-        except BadArguments as error:
+        except OutputArgumentsError as error:
             return Result.error(str(error))
         return await self._reader.answer(session.id, request)
 

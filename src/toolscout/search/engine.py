@@ -98,7 +98,7 @@ class Engine:
 
     You can replace the `rankers`, the `fusion`, the `text_recipe` (which texts of a tool are
     embedded) and `prepare` (preprocessing of requests). `corrects_typos` switches typo correction.
-    `cut` is the confidence from which on a search counts as answered.
+    `min_confidence` is the confidence from which on a search counts as answered.
     """
 
     def __init__(
@@ -112,11 +112,11 @@ class Engine:
         text_recipe: TextRecipe = embedding_texts,
         prepare: QueryPreprocessor = prepare_query,
         corrects_typos: bool = True,
-        cut: float = 0.0,
+        min_confidence: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self.embedders = tuple(embedders)
-        self.cut = cut
+        self.min_confidence = min_confidence
         chosen = tuple(rankers or _default_rankers(self.embedders))
         spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
         self._pipeline = Pipeline(chosen, fusion, spellings, prepare, corrects_typos=corrects_typos)
@@ -189,7 +189,7 @@ class Engine:
             query=query if isinstance(query, str) else " · ".join(query),
             hits=found.hits,
             confidence=found.confidence,
-            answered=found.confidence >= self.cut,
+            is_answered=found.confidence >= self.min_confidence,
             near=found.near,
             notes=tuple(dict.fromkeys((*found.notes, *self._vector_notes(index, mask)))),
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,

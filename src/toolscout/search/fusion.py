@@ -160,11 +160,11 @@ def gather_evidence(
 def confidence(evidence: Evidence) -> float:
     """The probability that the best hit is right, by logistic regression."""
     weights = KEYWORDS_ONLY if evidence.similarity is None else WITH_VECTORS
-    total = sum(map(mul, weights, features(evidence)))
+    total = sum(map(mul, weights, confidence_features(evidence)))
     return round(1e4 / (1 + exp(-total))) / 1e4
 
 
-def features(evidence: Evidence) -> tuple[float, ...]:
+def confidence_features(evidence: Evidence) -> tuple[float, ...]:
     """The inputs of the regression, in the order of its weights."""
     # The lexical z-score grows with the number of matching words; the logarithm keeps long requests
     # from looking certain.

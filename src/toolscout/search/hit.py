@@ -107,7 +107,7 @@ class Results:
     query: str
     hits: tuple[Hit, ...] = ()
     confidence: float = 0.0
-    answered: bool = True
+    is_answered: bool = True
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     took_ms: float = 0.0

@@ -21,7 +21,7 @@ from ..catalog.failure import TOOL_FAILURES, failure_result
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
 from ..catalog.tool_text import signature as signature_text
-from ..errors import InvalidArguments
+from ..errors import InvalidArgumentsError
 from .signatures import FunctionSignature
 
 P = ParamSpec("P")
@@ -180,4 +180,4 @@ def _invalid_arguments(tool: Tool, error: ValidationError) -> Result:
     text = "\n".join(
         [f"The arguments do not fit {tool.name}:", *lines, f"Call {signature_text(tool)}"]
     )
-    return Result.error(text, code=InvalidArguments.code)
+    return Result.error(text, code=InvalidArgumentsError.code)

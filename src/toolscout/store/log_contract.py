@@ -127,7 +127,7 @@ class LogStore(Protocol):
         ...
 
     def set_aside(self) -> str:
-        """After DamagedStore: keep the damaged log under another name, which is returned.
+        """After DamagedStoreError: keep the damaged log under another name, which is returned.
 
         The log is empty afterwards. An empty answer means that another process has done it.
         """

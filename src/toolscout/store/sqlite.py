@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from ..errors import DamagedStore, StoreError
+from ..errors import DamagedStoreError, StoreError
 from .contract import Clock, Record, StoreLimits, check_entry
 from .migrations import migrate_with_retry
 
@@ -76,7 +76,7 @@ def _store_error(path: Path, error: Exception) -> StoreError:
     text = str(error).lower()
     for word, problem, hint in _ERROR_HINTS:
         if word in text:
-            cls = DamagedStore if word in _DAMAGE else StoreError
+            cls = DamagedStoreError if word in _DAMAGE else StoreError
             return cls(f"The store {path} {problem}.", hint=hint)
     return StoreError(f"The store {path} failed: {error}.", hint="Check the disk, then try again.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 
-from ..errors import ConfigError, MissingExtra, require
+from ..errors import ConfigError, MissingExtraError, require
 from .otel import OpenTelemetry
 from .otlp_settings import ENDPOINT_VARIABLE, TelemetrySettings, check_protocol, enabled_signals
 
@@ -33,7 +33,7 @@ def open_telemetry(settings: TelemetrySettings | None = None) -> OpenTelemetry |
             with_content=settings.content,
             on_close=close,
         )
-    except (MissingExtra, ConfigError) as error:
+    except (MissingExtraError, ConfigError) as error:
         if settings.otlp_endpoint:
             raise
         # The variables may be meant for the program that started this one. They must not keep it

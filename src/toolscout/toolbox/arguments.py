@@ -16,7 +16,7 @@ from ..catalog.schema import Schema
 from ..catalog.tool import Tool
 from ..disclosure.providers.parameter_names import from_wire_keys
 from ..disclosure.reply import describe_compact
-from ..errors import InvalidArguments, UnknownTool
+from ..errors import InvalidArgumentsError, UnknownToolError
 from .json_schema import schema_validator
 
 # A repair may uncover errors further inside (a list in a string, then the numbers in the list).
@@ -35,7 +35,7 @@ ValuePath = tuple[str | int, ...]
 def read_tool_name(name: object) -> str:
     """The name in a call as text that can be encoded; anything but text is an error."""
     if not isinstance(name, str):
-        raise UnknownTool(
+        raise UnknownToolError(
             f"A {type(name).__name__} is not the name of a tool.", hint="Call a tool by its name."
         )
     return replace_surrogates(name)
@@ -46,14 +46,14 @@ def read_arguments(tool: Tool, raw: object) -> Mapping[str, Any]:
     try:
         value = _make_encodable(decode_json(raw or "null") if isinstance(raw, str) else raw)
     except (ValueError, RecursionError) as error:
-        raise InvalidArguments(
+        raise InvalidArgumentsError(
             f"The arguments of {tool.name} are not JSON: {_shorten(str(error))}.",
             hint=f"Send one JSON object. {signature_hint(tool)}",
         ) from error
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidArguments(
+        raise InvalidArgumentsError(
             f"The arguments of {tool.name} are a {type(value).__name__}, not an object.",
             hint=f"Send one JSON object with the parameters by name. {signature_hint(tool)}",
         )
@@ -87,7 +87,7 @@ def _make_encodable(value: object) -> object:
 
 
 def fit_arguments(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """The arguments as the schema wants them, or InvalidArguments that says what is wrong where.
+    """The arguments as the schema wants them; raises an error that says what is wrong where.
 
     Only repairs that lose nothing are made: `"5"` to 5, `"true"` to true, a number to text, JSON
     in a string to its value, one value to a list of it, and null to a missing parameter.
@@ -157,13 +157,13 @@ def _errors(validator: Validator, arguments: Mapping[str, Any]) -> list[Validati
     return sorted(validator.iter_errors(arguments), key=lambda e: [str(p) for p in e.absolute_path])
 
 
-def _invalid_arguments(errors: Sequence[ValidationError]) -> InvalidArguments:
+def _invalid_arguments(errors: Sequence[ValidationError]) -> InvalidArgumentsError:
     lines = [
         f"{_format_path(e.absolute_path)}: {_shorten(e.message)}" for e in errors[:_MAX_PROBLEMS]
     ]
     if len(errors) > _MAX_PROBLEMS:
         lines.append(f"and {len(errors) - _MAX_PROBLEMS} more")
-    return InvalidArguments("; ".join(lines))
+    return InvalidArgumentsError("; ".join(lines))
 
 
 def _format_path(path: Sequence[str | int]) -> str:

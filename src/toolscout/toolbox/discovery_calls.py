@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..disclosure.discovery import Outcome, discover, role_of
+from ..disclosure.discovery import DiscoveryOutcome, discover, role_of
 from ..disclosure.session_state import SessionState
 from ..events import (
     DiscoveryResultEvent,
@@ -27,7 +27,7 @@ from .features import FeatureFailure
 class DiscoveryReply:
     """The outcome of a discovery tool, and the tools that it made callable."""
 
-    outcome: Outcome
+    outcome: DiscoveryOutcome
     enabled: tuple[str, ...]
     rules: str = ""
     failures: tuple[FeatureFailure, ...] = ()

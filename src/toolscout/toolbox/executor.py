@@ -19,7 +19,13 @@ from ..disclosure.feature import Feature
 from ..disclosure.resolution import Resolution, resolve_call
 from ..disclosure.scope import is_allowed
 from ..disclosure.session_state import SessionState
-from ..errors import CallRefused, InvalidArguments, SchemaError, ToolscoutError, UnknownTool
+from ..errors import (
+    CallRefusedError,
+    InvalidArgumentsError,
+    SchemaError,
+    ToolscoutError,
+    UnknownToolError,
+)
 from ..events import (
     ApprovalEvent,
     OffloadEvent,
@@ -157,7 +163,7 @@ class CallExecutor(CallContext):
         tool = self.live.catalog.get(attempt.name)
         # What the caller may use is checked again: it may have changed since.
         if tool is None or not is_allowed(tool, self.allow):
-            raise UnknownTool(f"{attempt.name} is not there any more, so it was not run.")
+            raise UnknownToolError(f"{attempt.name} is not there any more, so it was not run.")
         return await self._run_catalog_tool(attempt, tool, read_arguments(tool, attempt.arguments))
 
     # Discovery
@@ -247,7 +253,7 @@ class CallExecutor(CallContext):
     ) -> CallRecord:
         started = time.perf_counter()
         valid = arguments
-        with suppress(InvalidArguments, SchemaError):
+        with suppress(InvalidArgumentsError, SchemaError):
             # Invalid arguments are passed on: the feature words the better error message.
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
@@ -261,8 +267,8 @@ class CallExecutor(CallContext):
     def _validate(self, tool: Tool, arguments: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return fit_arguments(arguments, tool.parameters)
-        except InvalidArguments as error:
-            raise InvalidArguments(
+        except InvalidArgumentsError as error:
+            raise InvalidArgumentsError(
                 f"The arguments do not fit {tool.name}: {error.message}.",
                 hint=signature_hint(tool),
             ) from error
@@ -353,7 +359,7 @@ class CallExecutor(CallContext):
 def _check_depth(attempt: CallAttempt) -> None:
     depth = attempt.options.feature_depth
     if depth > _MAX_FEATURE_DEPTH:
-        raise CallRefused(
+        raise CallRefusedError(
             f"{attempt.name} was not run: features have called one another {depth} times in a row,"
             f" and at most {_MAX_FEATURE_DEPTH} are allowed.",
             hint="Answer with the results so far, or call the tool directly.",

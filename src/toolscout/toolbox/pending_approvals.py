@@ -12,7 +12,7 @@ from pydantic import AfterValidator, FiniteFloat, TypeAdapter, ValidationError
 from ..catalog.result import Result
 from ..catalog.sanitization import compact_json
 from ..catalog.tool import Tool
-from ..errors import CallRefused
+from ..errors import CallRefusedError
 
 # The name of the section in a stored session. It is on users' disks, so it never changes.
 APPROVALS = "approvals"
@@ -135,20 +135,20 @@ def settle_approval(
         raise unknown_approval(id)
     if row.status != "pending":
         word = "given and used" if row.status == "used" else "refused"
-        raise CallRefused(
+        raise CallRefusedError(
             f"The approval {id!r} was {word} already; each is used once.",
             hint="Call the tool again to ask for another.",
         )
     if row.expires <= now:
-        raise CallRefused(
+        raise CallRefusedError(
             f"The approval {id!r} has expired.", hint="Call the tool again to ask for another."
         )
     return _write([replace(r, status=status) if r is row else r for r in rows])
 
 
-def unknown_approval(id: str) -> CallRefused:  # noqa: A002 - as the record calls it
+def unknown_approval(id: str) -> CallRefusedError:  # noqa: A002 - as the record calls it
     """The error for an id that is none of the caller's approvals."""
-    return CallRefused(
+    return CallRefusedError(
         f"There is no approval {id!r} in this session.", hint="Call the tool again to ask for one."
     )
 
@@ -165,12 +165,12 @@ def check_approval(
         return
     same = row.tool == tool.name and row.arguments == compact_json(arguments, sort_keys=True)
     if not same:
-        raise CallRefused(
+        raise CallRefusedError(
             f"The approval {id!r} is for another call: {row.tool} with other arguments.",
             hint="Run exactly what was approved, or call the tool again to ask for an approval.",
         )
     if row.fingerprint != tool.fingerprint:
-        raise CallRefused(
+        raise CallRefusedError(
             f"The definition of {tool.name} changed after its approval was asked for.",
             hint="Call the tool again to ask for an approval of what it is now.",
         )

@@ -15,7 +15,7 @@ from ..catalog.questions import Answer, CallUser, Question
 from ..catalog.result import Result
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
-from ..errors import InvalidArguments, SchemaError, ToolscoutError
+from ..errors import InvalidArgumentsError, SchemaError, ToolscoutError
 from ..events import AnswerNeededEvent, Event
 from ..models.messages import Call
 from .arguments import fit_arguments
@@ -159,8 +159,8 @@ def _fit_answer(question: PendingQuestion, answer: Answer) -> Answer:
         return Answer(action=answer.action)
     try:
         content: Mapping[str, Any] = fit_arguments(answer.content, Schema.of(question.schema))
-    except InvalidArguments as error:
-        raise InvalidArguments(
+    except InvalidArgumentsError as error:
+        raise InvalidArgumentsError(
             f"The answer does not fit the question of {question.tool}: {error.message}.",
             hint="The call still waits: reply again.",
         ) from error

@@ -13,7 +13,7 @@ from ..catalog.failure import is_cancelled, is_passed
 from ..catalog.filters import Filter
 from ..catalog.tool import Tool
 from ..disclosure.scope import is_allowed
-from ..errors import CallRefused, ConfigError
+from ..errors import CallRefusedError, ConfigError
 from ..search.engine import Allow
 
 AllowRule = Allow | Filter
@@ -48,9 +48,9 @@ def intersect(first: Allow | None, second: Allow | None) -> Allow | None:
 
 _log = logging.getLogger(__name__)
 
-Verdict = Literal["run", "ask", "refuse"]
+ApprovalVerdict = Literal["run", "ask", "refuse"]
 
-ApprovalPolicy = Callable[[Tool], Verdict]
+ApprovalPolicy = Callable[[Tool], ApprovalVerdict]
 """Decides for a tool: run it, ask first, or refuse it."""
 
 
@@ -86,12 +86,12 @@ def is_destructive(tool: Tool) -> bool:
     return hints is not None and hints.destructive is True and hints.read_only is not True
 
 
-def ask_if_destructive(tool: Tool) -> Verdict:
+def ask_if_destructive(tool: Tool) -> ApprovalVerdict:
     """The default policy: destructive tools and those that require confirmation need approval."""
     return "ask" if tool.requires_confirmation or is_destructive(tool) else "run"
 
 
-def ask_unless_safe(tool: Tool) -> Verdict:
+def ask_unless_safe(tool: Tool) -> ApprovalVerdict:
     """A stricter policy: everything not known to be safe or read-only needs approval."""
     if ask_if_destructive(tool) == "ask":
         return "ask"
@@ -100,7 +100,7 @@ def ask_unless_safe(tool: Tool) -> Verdict:
     return "run" if is_known else "ask"
 
 
-def never_ask(_: Tool) -> Verdict:
+def never_ask(_: Tool) -> ApprovalVerdict:
     """A policy for sandboxes, and for callers that ask for approval themselves."""
     return "run"
 
@@ -122,7 +122,7 @@ class ApprovalGate:
     approval_policy: ApprovalPolicy = ask_if_destructive
     approver: Approver | None = None
 
-    async def decide(self, approval: ApprovalRequest, verdict: Verdict) -> ApprovalDecision:
+    async def decide(self, approval: ApprovalRequest, verdict: ApprovalVerdict) -> ApprovalDecision:
         """Ask the approver if needed; without one, a call that needs approval is refused."""
         if verdict == "run":
             return ApprovalDecision(is_approved=True)
@@ -166,9 +166,9 @@ async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> Approv
     )
 
 
-def approval_refusal(tool: str, answer: ApprovalDecision) -> CallRefused:
+def approval_refusal(tool: str, answer: ApprovalDecision) -> CallRefusedError:
     """The error that tells the model that a call was not approved."""
-    return CallRefused(
+    return CallRefusedError(
         f"{tool} was not run: {answer.reason or 'the user said no'}.",
         hint="Do not try it again unless the user asks for it; go on without it, or ask the user.",
     )

@@ -249,7 +249,7 @@ class Session:
             loaded=self.state.loaded,
         )
 
-    def recall(self) -> str:
+    def render_memory(self) -> str:
         """The memory of this conversation as text for the model."""
         executor, state = self._executor, self.state
         # A caller with a narrower rule may go on with a conversation that has loaded more.

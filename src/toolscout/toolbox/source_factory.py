@@ -175,11 +175,11 @@ def _mcp_sources(path: Path, context: SourceContext) -> list[Source]:
     # Imported here, so that a toolbox without MCP servers does not load the MCP client.
     from ..sources.mcp.listing_cache import ListingCache
     from ..sources.mcp.mcp_source import MCPSource
-    from ..sources.mcp.oauth_tokens import GrantStore
+    from ..sources.mcp.oauth_tokens import OAuthTokenStore
     from ..sources.mcp.server_config import read_server_config
 
     listings = ListingCache(context.config.cache_folder / "listings")
-    grants = GrantStore.of(context.config)
+    grants = OAuthTokenStore.of(context.config)
     return [
         MCPSource(s, listings=listings, grants=grants, on_change=context.changed)
         for s in read_server_config(path).servers

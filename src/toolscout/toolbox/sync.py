@@ -168,9 +168,9 @@ class SyncSession:
         """Every tool this conversation may use, grouped by its state."""
         return self._session.stats()
 
-    def recall(self) -> str:
+    def render_memory(self) -> str:
         """The memory of this conversation as text for the model."""
-        return self._session.recall()
+        return self._session.render_memory()
 
     def tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that this conversation may use."""

@@ -65,7 +65,7 @@ CMS = Profile(
     reply=render_rules,
     prompt=discovery_prompt,
     limits=DisclosureLimits(hits=5),
-    advice=HintTemplate(
+    no_match_hint=HintTemplate(
         message='No tools found for "{query}". Try specific action words such as "create page" or '
         '"find image", rephrase what should be done, or, if you can answer without tools, answer '
         "directly."

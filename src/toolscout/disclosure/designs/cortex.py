@@ -229,7 +229,7 @@ CORTEX = Profile(
     reply=render_blocks,
     prompt=slot_prompt,
     limits=DisclosureLimits(hits=5, max_hits=None, min_hits=0),
-    advice=HintTemplate(parts=()),
+    no_match_hint=HintTemplate(parts=()),
     on_empty="none",
     on_unloaded="reject",
 )

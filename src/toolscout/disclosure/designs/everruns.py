@@ -132,7 +132,7 @@ EVERRUNS = Profile(
     reply=render_schemas,
     prompt=stub_prompt,
     limits=DisclosureLimits(hits=12, max_hits=12),
-    advice=HintTemplate(
+    no_match_hint=HintTemplate(
         parts=("names", "message"), message="No tools matched the query. Try another keyword."
     ),
     on_empty="browse",

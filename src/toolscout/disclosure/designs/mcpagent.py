@@ -237,7 +237,7 @@ MCPAGENT = Profile(
     render_error=_render_error,
     prompt=workflow_prompt(),
     limits=DisclosureLimits(hits=None, max_hits=None),
-    advice=HintTemplate(message="No tools found that match the pattern."),
+    no_match_hint=HintTemplate(message="No tools found that match the pattern."),
     on_empty="error",
     on_unloaded="execute",
     is_strict=False,

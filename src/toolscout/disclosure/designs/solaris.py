@@ -194,7 +194,7 @@ SOLARIS = Profile(
     reply=render_entries,
     prompt=catalog_prompt(),
     limits=DisclosureLimits(hits=None, max_hits=None),
-    advice=HintTemplate(
+    no_match_hint=HintTemplate(
         parts=("categories", "message"), message="No tool matched. Try one of the categories."
     ),
     on_empty="all",

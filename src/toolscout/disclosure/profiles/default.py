@@ -73,7 +73,7 @@ DEFAULT = Profile(
     describe=describe_full,
     prompt=roster_prompt,
     limits=DisclosureLimits(hits=5, max_hits=20),
-    advice=HintTemplate(message="No tool fits {query}."),
+    no_match_hint=HintTemplate(message="No tool fits {query}."),
     on_empty="error",
     on_unloaded="execute",
     surface="auto",

@@ -17,23 +17,23 @@ def tighten_schema(schema: Node, strict: StrictMode) -> Node | None:
         return None
     try:
         return _tighten_node(schema, strict, depth=0)
-    except _NotStrict:
+    except _NotStrictError:
         return None
 
 
-class _NotStrict(Exception):
+class _NotStrictError(Exception):
     """A part of the schema cannot be expressed in strict mode."""
 
 
 def _tighten_node(node: Node, strict: StrictMode, *, depth: int) -> Node:
     if depth > MAX_SCHEMA_DEPTH:
-        raise _NotStrict
+        raise _NotStrictError
     if "$ref" in node:
         return {"$ref": _check_reference(node["$ref"])}
     tightened = _tighten_inner(_unify_alternatives(node), strict, depth=depth)
     # A schema without a type accepts anything, which no grammar can enforce.
     if not _TYPE_KEYWORDS & tightened.keys():
-        raise _NotStrict
+        raise _NotStrictError
     if tightened.get("type") != "object" and "properties" not in tightened:
         return tightened
     return _close_object(node, tightened, strict, depth=depth)
@@ -43,7 +43,7 @@ def _unify_alternatives(node: Node) -> Node:
     """The node with `anyOf` for all alternatives; several schemas in `allOf` are not strict."""
     parts: list[Any] = node.get("allOf", [])
     if len(parts) > 1 or "prefixItems" in node:
-        raise _NotStrict
+        raise _NotStrictError
     rest = {k: v for k, v in node.items() if k not in ("allOf", "oneOf")}
     if "oneOf" in node:
         rest.setdefault("anyOf", node["oneOf"])
@@ -55,7 +55,7 @@ def _tighten_inner(node: Node, strict: StrictMode, *, depth: int) -> Node:
 
     def tighten(inner: object) -> Node:
         if not isinstance(inner, dict):
-            raise _NotStrict
+            raise _NotStrictError
         return _tighten_node(cast("Node", inner), strict, depth=depth + 1)
 
     return map_subschemas(supported, tighten)
@@ -74,12 +74,12 @@ def _is_supported(key: str, value: Any, strict: StrictMode) -> bool:
 def _close_object(node: Node, tightened: Node, strict: StrictMode, *, depth: int) -> Node:
     """An object with exactly these properties."""
     if node.get("additionalProperties") not in (None, False) or "patternProperties" in node:
-        raise _NotStrict
+        raise _NotStrictError
     properties: Node = tightened.get("properties", {})
     # A nested object without properties is a free-form map. At the top it is a tool without
     # parameters.
     if not properties and depth:
-        raise _NotStrict
+        raise _NotStrictError
     closed = {**tightened, "additionalProperties": False, "properties": properties}
     if not strict.all_required:
         return closed
@@ -99,7 +99,7 @@ def _make_nullable(schema: Node) -> Node:
 
 def _check_reference(reference: str) -> str:
     if reference != "#" and not reference.startswith(DEFINITIONS_PREFIX):
-        raise _NotStrict
+        raise _NotStrictError
     return reference
 
 

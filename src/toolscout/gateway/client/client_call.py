@@ -12,7 +12,7 @@ import mcp_types as types
 from ...catalog.result import Content, Result
 from ...disclosure.profile import Profile
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
-from ...errors import CallRefused, SourceError, ToolscoutError, UnknownTool
+from ...errors import CallRefusedError, SourceError, ToolscoutError, UnknownToolError
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
@@ -115,13 +115,13 @@ def explain_absent_tool(
 ) -> Result:
     """Add why a tool is missing: it is held until approved, or its server is still starting."""
     upstreams = upstream.upstreams
-    if result.code in (SourceError.code, UnknownTool.code):
+    if result.code in (SourceError.code, UnknownToolError.code):
         held = [
             (name, server) for name in names if (server := upstreams.server_holding(name, rule))
         ]
         if held:
             text = "\n".join(str(hold_refusal(*each)) for each in held)
-            return Result.error(text, code=CallRefused.code)
+            return Result.error(text, code=CallRefusedError.code)
     # A known server that failed: the result already says why.
     if result.code == SourceError.code:
         return result

@@ -19,14 +19,14 @@ class MemoryNotes:
 
     def add_to_instructions(self, instructions: str, session: Session | None) -> str:
         """The instructions, and the memory if the client goes on with a conversation."""
-        memory = session.recall() if session is not None else ""
+        memory = session.render_memory() if session is not None else ""
         if session is not None and memory:
             self._last_shown.put(session.id, memory)
         return "\n\n".join(part for part in (instructions, memory) if part)
 
     def add_to_result(self, result: Result, session: Session) -> Result:
         """A search result with the memory, unless it is still what the model saw last."""
-        memory = session.recall()
+        memory = session.render_memory()
         if not memory or memory == self._last_shown.get(session.id):
             return result
         self._last_shown.put(session.id, memory)

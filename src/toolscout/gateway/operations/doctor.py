@@ -21,7 +21,7 @@ from ...disclosure.view import view
 from ...errors import SourceError, StoreError
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
-from ...sources.mcp.oauth_tokens import GrantStore
+from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...sources.mcp.servers import Server
 from ...sources.mcp.wire import MCPToolDefinition
 from ...sources.openapi.api_source import API, OpenAPISource
@@ -128,8 +128,8 @@ def _iter_schemas(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 ServerStatus = Literal["ready", "unreachable", "misconfigured", "disabled"]
-Verdict = Literal["ready", "degraded", "blocked"]
-EXIT_CODES: Mapping[Verdict, int] = {"ready": 0, "degraded": 10, "blocked": 11}
+CheckVerdict = Literal["ready", "degraded", "blocked"]
+EXIT_CODES: Mapping[CheckVerdict, int] = {"ready": 0, "degraded": 10, "blocked": 11}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class CheckReport:
     tokens_saved: int
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CheckVerdict:
         """`ready` without problems, `blocked` if no tool can be used, else `degraded`."""
         if not self.tools:
             return "blocked"
@@ -185,7 +185,7 @@ async def check_servers(setup: Setup) -> CheckReport:
     check_feature_paths(setup.toolbox_config)
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
-    grants = GrantStore.of(config)
+    grants = OAuthTokenStore.of(config)
     sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
     api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:

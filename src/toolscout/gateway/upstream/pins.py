@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from ...errors import CallRefused
+from ...errors import CallRefusedError
 
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is available or held."""
@@ -144,9 +144,9 @@ def _decide_standing(pin: Pin, offer: ToolOffer) -> Pin:
     return replace(pin, standing="approved" if is_same else "changed", note="")
 
 
-def hold_refusal(tool: str, server: str) -> CallRefused:
+def hold_refusal(tool: str, server: str) -> CallRefusedError:
     """The error for a call of a held tool."""
-    return CallRefused(
+    return CallRefusedError(
         f"{tool} is held back until it is approved.",
         hint=f"Whoever runs the gateway can see why: toolscout pins diff {server}",
     )

@@ -9,7 +9,7 @@ from ...errors import ToolscoutError
 from ...events import Sink
 from ...search.engine import Allow, Engine
 from ...sources.mcp.listing_cache import ListingCache
-from ...sources.mcp.oauth_tokens import GrantStore
+from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...toolbox.toolbox import Toolbox
 from ..setup import AccessRule, Setup
 from ..startup import BackgroundStartup
@@ -25,7 +25,7 @@ class UpstreamSide:
         config, options = setup.config, setup.options
         self.upstreams = Upstreams(
             listings=ListingCache(config.cache_folder / "listings"),
-            grants=GrantStore.of(config),
+            grants=OAuthTokenStore.of(config),
             pins=PinStore(config.state_folder / "pins"),
             sink=sink,
             reserved=setup.own_tool_names,

@@ -16,7 +16,7 @@ from ...search.engine import Allow
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource, ServerState
-from ...sources.mcp.oauth_tokens import GrantStore
+from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...sources.mcp.servers import Server
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...toolbox.toolbox import Toolbox
@@ -38,7 +38,7 @@ class Upstreams:
         self,
         *,
         listings: ListingCache | None,
-        grants: GrantStore | None = None,
+        grants: OAuthTokenStore | None = None,
         pins: PinStore,
         sink: Sink,
         reserved: Iterable[str] = (),

@@ -63,7 +63,7 @@ def is_cross_lingual(embedder: Embedder) -> TypeGuard[CrossLingualEmbedder]:
 class VocabularyEmbedder(Embedder, Protocol):
     """An embedder that can say which texts and words it knows."""
 
-    def legibility(self, text: str) -> float:
+    def vocabulary_coverage(self, text: str) -> float:
         """How well it reads a text, from 0 to 1; 0 for a script that it does not know."""
         ...
 
@@ -74,12 +74,12 @@ class VocabularyEmbedder(Embedder, Protocol):
 
 def has_vocabulary(embedder: Embedder) -> TypeGuard[VocabularyEmbedder]:
     """Whether an embedder can say which words it knows."""
-    return hasattr(embedder, "legibility") and hasattr(embedder, "is_word")
+    return hasattr(embedder, "vocabulary_coverage") and hasattr(embedder, "is_word")
 
 
-def legibility(embedder: Embedder, text: str) -> float:
+def vocabulary_coverage(embedder: Embedder, text: str) -> float:
     """How well an embedder reads a text; 1 for an embedder that cannot say."""
-    return embedder.legibility(text) if has_vocabulary(embedder) else 1.0
+    return embedder.vocabulary_coverage(text) if has_vocabulary(embedder) else 1.0
 
 
 @dataclass(frozen=True, slots=True)

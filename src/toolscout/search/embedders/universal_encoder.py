@@ -126,7 +126,7 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 # are no sign of an unknown language.
 _TERSE = re.compile("[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Words of known languages have more letters per piece than this; words of other languages fall
-# apart into pieces of a letter or two. Below it, legibility falls with the cube. Constants chosen
+# apart into pieces of a letter or two. Below it, the coverage falls with the cube. Constants chosen
 # on twelve languages with bench/home.py, which also has the result for languages seen afterwards.
 _FLUENT_CHARS_PER_PIECE = 2.4
 _LEGIBILITY_EXPONENT = 3
@@ -166,7 +166,7 @@ class UniversalEncoder:
             rows = self._model.encode(prepared)
         return np.asarray(rows, dtype=np.float32)
 
-    def legibility(self, text: str) -> float:
+    def vocabulary_coverage(self, text: str) -> float:
         """How well it reads a text, from 0 (unknown script) to 1 (known language)."""
         return 1.0 if text.isascii() else self._legibility(text[:_MAX_TEXT_CHARS])
 

@@ -12,7 +12,12 @@ import numpy as np
 
 from ..analyzer import is_english, needs_bigrams, terms
 from ..arrays import Floats
-from ..embedders.embedder import CrossLingualEmbedder, encode_texts, legibility, normalize_rows
+from ..embedders.embedder import (
+    CrossLingualEmbedder,
+    encode_texts,
+    normalize_rows,
+    vocabulary_coverage,
+)
 from ..glossary import WORD, Glossary, Translations
 from ..lexicon import Term
 from ..ranking import RankingRequest
@@ -40,7 +45,7 @@ class CrossLingual:
     Unknown words in other scripts are always translated. Unknown words in Latin letters are
     translated only in requests that are not English and have twice as many of them as of known
     words; in other requests they are usually names or values. Trust is the share of unknown words
-    with a translation, times the embedder's legibility of the request.
+    with a translation, times the embedder's vocabulary_coverage of the request.
     """
 
     # In `search_arm` events and in metrics, so it stays even if the class is renamed.
@@ -57,7 +62,7 @@ class CrossLingual:
         glossary = request.index.glossaries.get(self.embedder.id)
         if glossary is None:
             return None
-        readable = legibility(self.embedder, request.query.words)
+        readable = vocabulary_coverage(self.embedder, request.query.words)
         if readable <= 0:
             return None
         clauses = [list(split_words(clause)) for clause in request.clauses]

@@ -11,7 +11,7 @@ import numpy as np
 from ...errors import EmbedderError
 from ..analyzer import latin_share, terms
 from ..arrays import Floats, Ints
-from ..embedders.embedder import Embedder, dimension_error, encode_texts, legibility
+from ..embedders.embedder import Embedder, dimension_error, encode_texts, vocabulary_coverage
 from ..hit import QueryVector, Reason
 from ..preprocessing import drop_values, expand_abbreviations
 from ..ranking import RankingRequest
@@ -81,7 +81,7 @@ class Dense:
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
         if trust <= 0:
             return None
-        trust *= legibility(self.embedder, text)
+        trust *= vocabulary_coverage(self.embedder, text)
         if trust <= 0:
             raise EmbedderError(f"{self.embedder.id} does not know the script of this request.")
         views = self._encode(self.query_texts(request))

@@ -31,13 +31,13 @@ _LIST_KEYS = {
 _REJECTIONS: ContextVar[list[httpx2.Response] | None] = ContextVar("rejections", default=None)
 
 
-class SessionExpired(MCPError):
+class SessionExpiredError(MCPError):
     """The server no longer knows the session, so it did not run the request."""
 
 
 @contextmanager
 def detect_expired_session() -> Generator[None]:
-    """Raise SessionExpired if the request inside is rejected because of its session."""
+    """Raise SessionExpiredError if the request inside is rejected because of its session."""
     rejections: list[httpx2.Response] = []
     token = _REJECTIONS.set(rejections)
     try:
@@ -47,7 +47,7 @@ def detect_expired_session() -> Generator[None]:
         # -32001 "Session not found", others send no body at all. But a server may also answer
         # an unknown method with 404, and then the session is fine.
         if rejections and error.code != types.METHOD_NOT_FOUND:
-            raise SessionExpired(error.code, error.message, error.data) from error
+            raise SessionExpiredError(error.code, error.message, error.data) from error
         raise
     finally:
         _REJECTIONS.reset(token)

@@ -20,11 +20,11 @@ from ...events import Sink, ignore
 from . import server_calls, wire
 from .call_slot import CallSlot
 from .connection import Connection
-from .dispatcher import SessionExpired
+from .dispatcher import SessionExpiredError
 from .listing import Listing, ServerTools, fetch_listing
 from .listing_cache import ListingCache
-from .oauth_tokens import GrantStore
-from .server_calls import ConnectionLost, ServerCall
+from .oauth_tokens import OAuthTokenStore
+from .server_calls import ConnectionLostError, ServerCall
 from .servers import Server
 from .supervisor import ConnectionStatus, ConnectionSupervisor
 
@@ -64,7 +64,7 @@ class MCPSource:
         server: Server,
         *,
         listings: ListingCache | None = None,
-        grants: GrantStore | None = None,
+        grants: OAuthTokenStore | None = None,
         on_change: Callable[[MCPSource], None] | None = None,
         sink: Sink = ignore,
         forwards_requests: bool = False,
@@ -188,7 +188,7 @@ class MCPSource:
         self, request: types.ClientRequest, reply_type: type[_Reply], name: str
     ) -> _Reply:
         """Send a request; if its session has expired, send it again in a new one."""
-        with suppress(SessionExpired):
+        with suppress(SessionExpiredError):
             return await self._send_request_once(request, reply_type, name)
         return await self._send_request_once(request, reply_type, name)
 
@@ -201,7 +201,7 @@ class MCPSource:
         ):
             try:
                 return await connection.session.send_request(request, reply_type)
-            except SessionExpired:
+            except SessionExpiredError:
                 self._supervisor.discard_connection(connection)
                 raise
 
@@ -228,15 +228,15 @@ class MCPSource:
         """Send a call; once more if the connection was lost and repeating it is safe."""
         try:
             return await self._run_call_once(call, digest)
-        except ConnectionLost as lost:
+        except ConnectionLostError as lost:
             if lost.may_have_run and not call.is_repeatable:
                 raise self._connection_lost_error(call, lost) from lost
         try:
             return await self._run_call_once(call, digest)
-        except ConnectionLost as lost:
+        except ConnectionLostError as lost:
             raise self._connection_lost_error(call, lost) from lost
 
-    def _connection_lost_error(self, call: ServerCall, lost: ConnectionLost) -> SourceError:
+    def _connection_lost_error(self, call: ServerCall, lost: ConnectionLostError) -> SourceError:
         if not lost.may_have_run:
             return SourceError(
                 f"Server {self.name!r} was lost before {call.name!r} could run.",
@@ -251,13 +251,13 @@ class MCPSource:
                 self._require_unchanged(call.name, digest)
             try:
                 result = await server_calls.run_call(connection, self.server, call)
-            except server_calls.CallTimeout:
+            except server_calls.CallTimeoutError:
                 self._timeouts += 1
                 if self._timeouts >= _MAX_TIMEOUTS:
                     self._timeouts = 0
                     self._supervisor.discard_connection(connection)
                 raise
-            except ConnectionLost as lost:
+            except ConnectionLostError as lost:
                 # The session expired. A connection that broke ends by itself.
                 if not lost.may_have_run:
                     self._supervisor.discard_connection(connection)

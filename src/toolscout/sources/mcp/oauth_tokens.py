@@ -88,14 +88,14 @@ class _TokenResponse(BaseModel):
     expires_in: float | None = None
 
 
-class GrantStore:
+class OAuthTokenStore:
     """A folder of grants, one file per server URL, readable only by its owner."""
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder)
 
     @classmethod
-    def of(cls, config: Config) -> GrantStore:
+    def of(cls, config: Config) -> OAuthTokenStore:
         """The store in the state folder of these settings."""
         return cls(config.state_folder / "logins")
 
@@ -127,10 +127,10 @@ class GrantStore:
         return self._folder / f"{hashlib.sha256(url.encode()).hexdigest()[:24]}.json"
 
 
-class GrantAuth(httpx2.Auth):
+class OAuthTokenAuth(httpx2.Auth):
     """Adds a server's access token to requests, and refreshes it when it expires or is refused."""
 
-    def __init__(self, grants: GrantStore, url: str) -> None:
+    def __init__(self, grants: OAuthTokenStore, url: str) -> None:
         self._grants = grants
         self._url = url
         self._refresh_lock = asyncio.Lock()

@@ -18,7 +18,7 @@ from ...errors import SourceError
 from . import wire
 from .client_channel import CURRENT_CHANNEL, ClientChannel
 from .connection import Connection
-from .dispatcher import SessionExpired
+from .dispatcher import SessionExpiredError
 from .message_repair import is_disconnect, is_unreadable_reply
 from .question_channel import QuestionChannel
 from .servers import Server
@@ -42,7 +42,7 @@ class ServerCall:
     is_repeatable: bool = False
 
 
-class ConnectionLost(Exception):
+class ConnectionLostError(Exception):
     """The connection was lost; `may_have_run` says whether the call may have reached the server."""
 
     def __init__(self, *, may_have_run: bool) -> None:
@@ -50,7 +50,7 @@ class ConnectionLost(Exception):
         self.may_have_run = may_have_run
 
 
-class CallTimeout(SourceError):
+class CallTimeoutError(SourceError):
     """The server did not answer in time."""
 
 
@@ -58,14 +58,14 @@ class CallTimeout(SourceError):
 async def enforce_call_timeout(
     server: Server, name: str, *, hint: str = _RETRY_HINT
 ) -> AsyncGenerator[None]:
-    """Raise CallTimeout if sending a request and receiving its reply takes too long."""
+    """Raise CallTimeoutError if sending a request and receiving its reply takes too long."""
     limit = server.limits.call_timeout_seconds
     try:
         async with asyncio.timeout(limit or None) as timeout:
             with stop_while_asking(timeout):
                 yield
     except TimeoutError as error:
-        raise CallTimeout(
+        raise CallTimeoutError(
             f"Server {server.name!r} did not answer {name!r} within {limit:g} seconds; the call"
             " was cancelled.",
             hint=hint,
@@ -195,10 +195,10 @@ def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
 def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
     # The order matters: an expired session is certain not to have run the call, so it may be sent
     # again; after a lost connection nobody knows.
-    if isinstance(error, SessionExpired):
-        raise ConnectionLost(may_have_run=False) from error
+    if isinstance(error, SessionExpiredError):
+        raise ConnectionLostError(may_have_run=False) from error
     if is_disconnect(error):
-        raise ConnectionLost(may_have_run=True) from error
+        raise ConnectionLostError(may_have_run=True) from error
     if is_unreadable_reply(error):
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r}. {server.redact(str(error))}",

@@ -21,12 +21,12 @@ from ...events import (
     UpstreamReadyEvent,
     stamp_sink,
 )
-from .breaker import Breaker
 from .connect_errors import explain_failure
 from .connection import Connection
-from .dispatcher import SessionExpired
+from .dispatcher import SessionExpiredError
 from .message_repair import is_disconnect
-from .oauth_tokens import Grant, GrantAuth, GrantStore
+from .oauth_tokens import Grant, OAuthTokenAuth, OAuthTokenStore
+from .server_backoff import ServerBackoff
 from .servers import Protocol, Server
 from .streams import wait_for_first
 
@@ -55,10 +55,10 @@ class ConnectionSupervisor:
         clock: Callable[[], float],
         sink: Sink,
         forwards_requests: bool,
-        grants: GrantStore | None = None,
+        grants: OAuthTokenStore | None = None,
         last_protocol: str = "",
     ) -> None:
-        self.breaker = Breaker()
+        self.breaker = ServerBackoff()
         self.in_flight = 0
         self.has_subscriptions = False
         self._server = server
@@ -178,7 +178,7 @@ class ConnectionSupervisor:
     async def _open(self) -> Connection:
         try:
             connection = await self._connect_once()
-        except _ConnectFailure as error:
+        except _ConnectError as error:
             if self._server.protocol != "auto" or self._protocol == error.next_protocol:
                 raise self._record_failure(error) from error
             # Either the server crashed on the probe for the newer protocol, then the handshake
@@ -186,7 +186,7 @@ class ConnectionSupervisor:
             self._protocol = error.next_protocol
             try:
                 connection = await self._connect_once()
-            except _ConnectFailure as second_error:
+            except _ConnectError as second_error:
                 self._protocol = "auto"
                 raise self._record_failure(second_error) from second_error
         self.breaker = self.breaker.record_success()
@@ -195,7 +195,7 @@ class ConnectionSupervisor:
         self._spawn(self._supervise(connection))
         return connection
 
-    def _record_failure(self, error: _ConnectFailure) -> SourceError:
+    def _record_failure(self, error: _ConnectError) -> SourceError:
         self.breaker = self.breaker.record_failure(error.reason, now=self._clock())
         self._sink(UpstreamFailedEvent(server=self._server.name, reason=error.reason))
         return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
@@ -206,7 +206,7 @@ class ConnectionSupervisor:
             self._server,
             protocol=self._protocol,
             forwards_requests=self._forwards_requests,
-            auth=GrantAuth(self._grants, self._server.url) if self._grants else None,
+            auth=OAuthTokenAuth(self._grants, self._server.url) if self._grants else None,
         )
         try:
             await connection.wait_until_open(self._server.limits.connect_timeout_seconds)
@@ -217,7 +217,7 @@ class ConnectionSupervisor:
         except Exception as error:
             reason = explain_failure(error, connection, self._server)
             self._close_in_background(connection)
-            raise _ConnectFailure(reason, error) from error
+            raise _ConnectError(reason, error) from error
         return connection
 
     def _current_grant(self) -> Grant | None:
@@ -271,7 +271,7 @@ class ConnectionSupervisor:
         connection.list_changed.clear()
         try:
             await self._on_listing_due(connection)
-        except SessionExpired:
+        except SessionExpiredError:
             self.discard_connection(connection)
             self._spawn(self._try_connect())
         except (MCPError, TimeoutError, ValueError) as error:
@@ -335,7 +335,7 @@ class ConnectionSupervisor:
         return task
 
 
-class _ConnectFailure(Exception):
+class _ConnectError(Exception):
     """One attempt to connect failed; says why, and which protocol to try next."""
 
     def __init__(self, reason: str, error: Exception) -> None:

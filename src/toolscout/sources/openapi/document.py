@@ -20,7 +20,7 @@ class UnreadableFile:
     reason: str
 
 
-class _BrokenReference(Exception):
+class _BrokenReferenceError(Exception):
     """A reference that cannot be resolved, and why."""
 
 
@@ -46,7 +46,7 @@ class Document:
         """A node with its reference resolved; an empty object if that fails."""
         try:
             found = self._follow(node, iter(range(_MAX_HOPS)))
-        except _BrokenReference as broken:
+        except _BrokenReferenceError as broken:
             self._record_gap(broken)
             return {}
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
@@ -55,7 +55,7 @@ class Document:
         """The target of a reference, or None."""
         try:
             return self._resolve_pointer(reference, iter(range(_MAX_HOPS)))
-        except _BrokenReference as broken:
+        except _BrokenReferenceError as broken:
             self._record_gap(broken)
             return None
 
@@ -86,7 +86,7 @@ class Document:
             if not isinstance(reference, str):
                 break
             if next(hops, None) is None:
-                raise _BrokenReference(
+                raise _BrokenReferenceError(
                     reference, f"it leads on more than {_MAX_HOPS} times, or in a circle"
                 )
             node = self._resolve_pointer(reference, hops)
@@ -96,13 +96,13 @@ class Document:
         address, _, pointer = reference.partition("#")
         found = self._find_file(address, reference)
         if (pointer and not pointer.startswith("/")) or not (address or pointer):
-            raise _BrokenReference(
+            raise _BrokenReferenceError(
                 reference, "it is no path to a part of a document, like #/components/…"
             )
         for part in pointer.split("/")[1:]:
             found = _child(self._follow(found, hops), unescape_pointer(part))
             if found is None:
-                raise _BrokenReference(reference, "there is nothing at that place")
+                raise _BrokenReferenceError(reference, "there is nothing at that place")
         return found
 
     def _find_file(self, address: str, reference: str) -> Any:
@@ -110,13 +110,13 @@ class Document:
             return self.value
         if address not in self.files:
             self.wanted[address] = None
-            raise _BrokenReference(reference, "it is not read yet")
+            raise _BrokenReferenceError(reference, "it is not read yet")
         found = self.files[address]
         if isinstance(found, UnreadableFile):
-            raise _BrokenReference(reference, found.reason)
+            raise _BrokenReferenceError(reference, found.reason)
         return found
 
-    def _record_gap(self, broken: _BrokenReference) -> None:
+    def _record_gap(self, broken: _BrokenReferenceError) -> None:
         reference, reason = broken.args
         self._gaps.setdefault((reference, reason), {})[self.context] = None
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import quote
 
-from ...errors import InvalidArguments
+from ...errors import InvalidArgumentsError
 from .operations import Operation, OperationParameter, RequestBody
 
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
@@ -88,7 +88,9 @@ def _serialise_path_value(parameter: OperationParameter, value: Any, delimiter: 
     text = delimiter.join(items)
     # An empty segment or a dot segment would lead to another path of the API.
     if text in ("", ".", ".."):
-        raise InvalidArguments(f"{parameter.argument} cannot be {_to_text(value)!r} in a path.")
+        raise InvalidArgumentsError(
+            f"{parameter.argument} cannot be {_to_text(value)!r} in a path."
+        )
     return text
 
 
@@ -100,9 +102,13 @@ def _header_value(parameter: OperationParameter, value: Any) -> str:
     text = _join_values(value, ",")
     # A line break would start another header.
     if "\r" in text or "\n" in text:
-        raise InvalidArguments(f"{parameter.argument} goes into a header: it must be one line.")
+        raise InvalidArgumentsError(
+            f"{parameter.argument} goes into a header: it must be one line."
+        )
     if not text.isascii():
-        raise InvalidArguments(f"{parameter.argument} goes into a header: only ASCII fits there.")
+        raise InvalidArgumentsError(
+            f"{parameter.argument} goes into a header: only ASCII fits there."
+        )
     return text
 
 
@@ -196,7 +202,7 @@ def _decode_base64(value: Any, subject: str) -> bytes:
     try:
         return base64.b64decode(_to_text(value), validate=True)
     except ValueError:
-        raise InvalidArguments(f"{subject} must be base64.") from None
+        raise InvalidArgumentsError(f"{subject} must be base64.") from None
 
 
 def _encode_body(body: RequestBody, value: Any) -> bytes:

@@ -10,22 +10,22 @@ _MAX_WAIT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Breaker:
+class ServerBackoff:
     """Consecutive failures of a server; each one doubles the wait before the next attempt."""
 
     failures: int = 0
     retry_at: float = 0.0
     reason: str = ""
 
-    def record_failure(self, reason: str, *, now: float) -> Breaker:
+    def record_failure(self, reason: str, *, now: float) -> ServerBackoff:
         """Count one more failure and wait longer."""
         # The exponent is bounded so that a server that is down for days does not make huge numbers.
         wait = min(_MAX_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(self.failures, 10))
-        return Breaker(failures=self.failures + 1, retry_at=now + wait, reason=reason)
+        return ServerBackoff(failures=self.failures + 1, retry_at=now + wait, reason=reason)
 
-    def record_success(self) -> Breaker:
+    def record_success(self) -> ServerBackoff:
         """Start again without failures."""
-        return Breaker()
+        return ServerBackoff()
 
     def may_try(self, *, now: float) -> bool:
         """Whether the wait is over."""
