@@ -57,13 +57,13 @@ async def main() -> None:
         agent = Agent(box, model=ScriptedModel(SCRIPT))
         async for event in agent.stream("How long is a session kept?"):
             match event:
-                case CallStartEvent(call):
+                case CallStartEvent(call=call):
                     print(f"→ {call.name} {call.arguments}")
-                case CallEndEvent(outcome):
+                case CallEndEvent(outcome=outcome):
                     print(f"← {outcome.result.text.splitlines()[0]}")
-                case LoadEvent(names):
+                case LoadEvent(names=names):
                     print(f"+ {', '.join(names)}")
-                case RunEndEvent(run):
+                case RunEndEvent(run=run):
                     print(run.text)
                 case _:
                     pass

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toolscout.catalog.names import wire_name
 
 from toolscout.catalog.filters import Filter
 from toolscout.catalog.result import Result
-from toolscout.catalog.tool import Tool
+from toolscout.catalog.tool import Tool, wire_name
 from toolscout.config import Config
 from toolscout.disclosure.feature import CallerSession, Feature
 from toolscout.disclosure.profiles import get_profile
