@@ -206,7 +206,7 @@ def test_a_long_name_of_a_server_makes_a_search_no_less_sure() -> None:
 @pytest.mark.behaviour("S11")
 def test_a_cut_says_what_is_no_answer_and_withholds_nothing() -> None:
     plain = filled(OFFICE, embedders=[use()])
-    strict = filled(OFFICE, embedders=[use()], cut=0.5)
+    strict = filled(OFFICE, embedders=[use()], min_confidence=0.5)
 
     for query, fits in (("weather forecast for a city", True), ("bake a cake", False)):
         found = strict.search(query)
