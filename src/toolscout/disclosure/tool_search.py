@@ -189,9 +189,8 @@ def _interleave(answers: Sequence[ToolMatches]) -> tuple[Tool, ...]:
 def _best_scores(tools: Sequence[Tool], answers: Sequence[ToolMatches]) -> tuple[float, ...]:
     """The best score of each tool in any of the answers."""
     best: dict[str, float] = {}
-    for answer in answers:
-        for tool, score in zip(answer.tools, answer.scores, strict=True):
-            best[tool.name] = max(score, best.get(tool.name, score))
+    for tool, score in (pair for a in answers for pair in zip(a.tools, a.scores, strict=True)):
+        best[tool.name] = max(score, best.get(tool.name, score))
     return tuple(best.get(tool.name, 0.0) for tool in tools)
 
 

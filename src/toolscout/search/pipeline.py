@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -137,14 +137,12 @@ def _rank_and_fuse(
         near=_next_names(request, fused, hits),
         notes=notes,
         evidence=evidence,
-        vectors=query_vectors(rankings),
+        vectors=tuple(islice(_query_vectors(rankings), 1)),
     )
 
 
-def query_vectors(rankings: Sequence[Ranking]) -> tuple[QueryVector, ...]:
-    """The whole query as a vector, from the first ranking that has one."""
-    found = (ranking.query_vector for ranking in rankings if isinstance(ranking, DenseRanking))
-    return tuple(islice(found, 1))
+def _query_vectors(rankings: Sequence[Ranking]) -> Iterator[QueryVector]:
+    return (ranking.query_vector for ranking in rankings if isinstance(ranking, DenseRanking))
 
 
 def _drop_forbidden(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
