@@ -154,6 +154,8 @@ class GatewaySettings(_SettingsTable):
     """All tables besides the servers."""
 
     gateway: GatewayOptions = GatewayOptions()
+    profile: Mapping[str, Any] = Field(default_factory=dict[str, Any])
+    """Options of the profile that `gateway.profile` names."""
     auth: Auth = Auth()
     policies: Mapping[str, AccessPolicy] = Field(default_factory=dict[str, AccessPolicy])
     openapi: Mapping[str, APISpec] = Field(default_factory=dict[str, APISpec])

@@ -117,7 +117,7 @@ class Setup:
             options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **changes})
             settings = settings.model_copy(update={"gateway": options})
         # Raises for an unknown profile now, rather than when the first client connects.
-        get_profile(settings.gateway.profile)
+        get_profile(settings.gateway.profile, settings.profile)
         is_toml = path.suffix == ".toml"
         own = document.rest.get(TABLE)
         # Config.read takes TOML only. Passing over the table in silence would leave the user with
@@ -154,7 +154,7 @@ class Setup:
     @property
     def profile(self) -> Profile:
         """The profile that clients see."""
-        profile = get_profile(self.options.profile)
+        profile = get_profile(self.options.profile, self.settings.profile)
         # `auto` and `native` choose a surface by model, but the gateway does not know the model
         # behind a client. The default, `dispatch`, keeps the tool list constant.
         if profile.surface in ("auto", "native"):

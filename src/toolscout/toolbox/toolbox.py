@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
@@ -18,7 +18,7 @@ from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
-from ..errors import StoreError, ToolscoutError
+from ..errors import ConfigError, StoreError, ToolscoutError
 from ..events import (
     Event,
     FeatureFailureEvent,
@@ -77,6 +77,7 @@ class Toolbox:
         sources: Iterable[SourceLike] | SourceLike = (),
         *,
         profile: Profile | str | None = None,
+        profile_options: Mapping[str, Any] | None = None,
         config: Config | None = None,
         store: Store | str | Path | None = None,
         engine: Engine | None = None,
@@ -95,7 +96,7 @@ class Toolbox:
     ) -> None:
         self._explain_missing = explain_missing
         self._config = config or Config.read()
-        self._profile = _configure_profile(profile, self._config)
+        self._profile = _configure_profile(profile, self._config, profile_options)
         check_store(store)
         self._journal = journal or _open_journal(store, self._config, clock)
         self._owns_journal = journal is None
@@ -221,7 +222,7 @@ class Toolbox:
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         asker: Asker | None = None,
-        profile: Profile | None = None,
+        profile: Profile | str | None = None,
         principal: str = "",
         client: str = "",
     ) -> Session:
@@ -246,7 +247,7 @@ class Toolbox:
             CallExecutor(
                 stored=stored,
                 live=self._live,
-                profile=profile or self._profile,
+                profile=_configure_profile(profile, self._config) if profile else self._profile,
                 features=self._features,
                 allow=intersect(self._allow, normalize_rule(allow)),
                 approval_gate=replace(gate, approver=approver) if approver else gate,
@@ -472,7 +473,7 @@ class SyncToolbox:
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         asker: Asker | None = None,
-        profile: Profile | None = None,
+        profile: Profile | str | None = None,
         principal: str = "",
         client: str = "",
     ) -> SyncSession:
@@ -554,9 +555,19 @@ def _build_engine(config: Config) -> Engine:
     return Engine(embedders=embedders, cache=cache)
 
 
-def _configure_profile(option: Profile | str | None, config: Config) -> Profile:
-    """The profile with the settings applied to it."""
-    profile = option if isinstance(option, Profile) else named_profile(option or config.profile)
+def _configure_profile(
+    option: Profile | str | None, config: Config, options: Mapping[str, Any] | None = None
+) -> Profile:
+    """The profile with its options and the settings applied to it."""
+    if isinstance(option, Profile):
+        if options:
+            raise ConfigError(
+                "Options are for a profile that is given by its name.",
+                hint="Build the profile with its options, or name it: profile='cortex'.",
+            )
+        profile = option
+    else:
+        profile = named_profile(option or config.profile, options)
     limits = profile.limits
     if config.max_loaded:
         limits = replace(limits, loaded=config.max_loaded)

@@ -75,3 +75,8 @@ CMS = Profile(
     # A hit brings the tools that are often used with it, up to the limit and no further.
     expands_related=True,
 )
+
+
+def cms_profile() -> Profile:
+    """The profile with its options; none so far."""
+    return CMS

@@ -233,3 +233,8 @@ CORTEX = Profile(
     on_empty="none",
     on_unloaded="reject",
 )
+
+
+def cortex_profile() -> Profile:
+    """The profile with its options; none so far."""
+    return CORTEX

@@ -141,3 +141,8 @@ EVERRUNS = Profile(
     stub_hint="Parameters are hidden to save context. Call {search} with the query "
     '"{name}" to load them before using this tool.',
 )
+
+
+def everruns_profile() -> Profile:
+    """The profile with its options; none so far."""
+    return EVERRUNS

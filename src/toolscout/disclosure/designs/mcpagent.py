@@ -247,3 +247,8 @@ MCPAGENT = Profile(
         ("create_workspace_file", "update_workspace_file"),
     ),
 )
+
+
+def mcpagent_profile() -> Profile:
+    """The profile with its options; none so far."""
+    return MCPAGENT

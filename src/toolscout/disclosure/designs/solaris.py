@@ -200,3 +200,8 @@ SOLARIS = Profile(
     on_empty="all",
     on_unloaded="execute",
 )
+
+
+def solaris_profile() -> Profile:
+    """The profile with its options; none so far."""
+    return SOLARIS

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from inspect import signature
+from typing import Any
+
+from pydantic import ConfigDict, ValidationError, validate_call
+
 from ...errors import ConfigError
-from ..designs.cms import CMS
-from ..designs.cortex import CORTEX
-from ..designs.everruns import EVERRUNS
-from ..designs.mcpagent import MCPAGENT
-from ..designs.solaris import SOLARIS
+from ..designs.cms import CMS, cms_profile
+from ..designs.cortex import CORTEX, cortex_profile
+from ..designs.everruns import EVERRUNS, everruns_profile
+from ..designs.mcpagent import MCPAGENT, mcpagent_profile
+from ..designs.solaris import SOLARIS, solaris_profile
 from ..profile import Profile
 from .default import COMPACT, DEFAULT, EVERYTHING
 
@@ -23,6 +30,7 @@ __all__ = [
     "SOLARIS",
     "get_profile",
     "profile_names",
+    "profile_options",
     "recommend_profile",
     "register_profile",
 ]
@@ -43,17 +51,51 @@ BUILT_IN: tuple[Profile, ...] = (
 """The profiles that ship with Toolscout."""
 
 _PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
+_FACTORIES: Mapping[str, Callable[..., Profile]] = {
+    "cms": cms_profile,
+    "cortex": cortex_profile,
+    "everruns": everruns_profile,
+    "mcpagent": mcpagent_profile,
+    "solaris": solaris_profile,
+}
 
 
-def get_profile(name: str) -> Profile:
-    """The profile with this name; raises ConfigError for an unknown one."""
-    try:
-        return _PROFILES[name]
-    except KeyError:
+def get_profile(name: str, options: Mapping[str, Any] | None = None) -> Profile:
+    """The profile with this name and options; raises ConfigError for unknown ones."""
+    if name not in _PROFILES:
         raise ConfigError(
             f"There is no profile {name!r}.",
             hint=f"Choose from: {', '.join(_PROFILES)}; or register your own.",
-        ) from None
+        )
+    return _build_profile(name, options) if options else _PROFILES[name]
+
+
+def profile_options(name: str) -> tuple[str, ...]:
+    """The names of the options that a profile has."""
+    factory = _FACTORIES.get(name)
+    return tuple(signature(factory).parameters) if factory else ()
+
+
+def _build_profile(name: str, options: Mapping[str, Any]) -> Profile:
+    known = profile_options(name)
+    for option in options:
+        if option not in known:
+            near = get_close_matches(option, known, 1)
+            choice = f"It has: {', '.join(known)}." if known else "It has no options."
+            raise ConfigError(
+                f"The profile {name!r} has no option {option!r}.",
+                hint=f"Did you mean {near[0]}?" if near else choice,
+            )
+    build = validate_call(config=ConfigDict(arbitrary_types_allowed=True))(_FACTORIES[name])
+    try:
+        return build(**options)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigError(
+            f"The option {place} of the profile {name!r} is wrong: {first['msg']}.",
+            hint="See docs/profiles.md for its values.",
+        ) from error
 
 
 def register_profile(own: Profile) -> Profile:

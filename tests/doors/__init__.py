@@ -1,0 +1,1 @@
+"""Acceptance conversations of the five designs, through every door."""

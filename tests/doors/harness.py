@@ -1,0 +1,280 @@
+"""One scripted conversation through three doors, and what the model received at each step.
+
+The doors: `sdk`, the plain loop of the quick start over the real Anthropic SDK; `agent`, `Agent`
+over the same service; `gateway`, `toolscout serve --profile NAME` in a process of its own with a
+real MCP client in place of the model. The model is scripted: each step is a list of calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anthropic
+from mcp import Client
+from mcp_types import CallToolResult, TextContent
+from tests.wire.server import Wire
+from tests.wire.turns import Say
+
+from toolscout.agent.agent import Agent
+from toolscout.catalog.result import Result
+from toolscout.catalog.tool import Tool
+from toolscout.config import Config
+from toolscout.models.anthropic import AnthropicModel
+from toolscout.sources.files import read_tools
+from toolscout.toolbox.toolbox import Toolbox
+
+# A model without a tool search of its own, so that our discovery tools are what it gets.
+MODEL = "claude-haiku-4-5"
+STUB = Path(__file__).parent / "stub_server.py"
+DOORS = ("sdk", "agent", "gateway")
+
+Row = Mapping[str, Any]
+"""A row of `tools.jsonl`; `result` is what a call of the tool answers."""
+
+Step = Sequence[tuple[str, Mapping[str, Any]]]
+"""The calls of one reply of the model: names and arguments."""
+
+
+@dataclass(frozen=True)
+class Received:
+    """What the model got with one request: tools by name, instructions, messages.
+
+    A gateway sends no messages: there they are empty.
+    """
+
+    tools: Mapping[str, Mapping[str, Any]]
+    instructions: str
+    messages: Sequence[Any] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools, in order."""
+        return [*self.tools]
+
+
+@dataclass
+class Transcript:
+    """A conversation: the requests that the model received, and the answers to its calls."""
+
+    received: list[Received] = field(default_factory=list)
+    answers: list[list[str]] = field(default_factory=list)
+    errors: list[list[bool]] = field(default_factory=list)
+
+    @property
+    def first(self) -> Received:
+        """What the model got at the start."""
+        return self.received[0]
+
+    @property
+    def last(self) -> Received:
+        """What the model got at the end."""
+        return self.received[-1]
+
+
+class StubSource:
+    """The rows as a source of a toolbox."""
+
+    name = "stub"
+
+    def __init__(self, rows: Sequence[Row], folder: Path) -> None:
+        self._results = {row["name"]: row.get("result") for row in rows}
+        path = folder / "tools.jsonl"
+        lines = [json.dumps({k: v for k, v in row.items() if k != "result"}) for row in rows]
+        path.write_text("\n".join(lines))
+        self._path = path
+
+    async def tools(self) -> Sequence[Tool]:
+        return read_tools(self._path).tools
+
+    async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
+        said = self._results.get(tool.local_name)
+        return Result.of(said or f"{tool.local_name} {json.dumps(arguments, sort_keys=True)}")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+async def converse(
+    door: str,
+    rows: Sequence[Row],
+    steps: Sequence[Step],
+    *,
+    folder: Path,
+    profile: str,
+    options: Mapping[str, Any] | None = None,
+    message: str = "Please help.",
+    **more: Any,
+) -> Transcript:
+    """Lead the conversation through a door; `options` are those of the profile.
+
+    `more` are arguments of `Toolbox` for the first two doors, and for the third its keys
+    `gateway`, `settings`, … tables of the configuration.
+    """
+    lead: Callable[..., Any] = {"sdk": _sdk, "agent": _agent, "gateway": _gateway}[door]
+    return await lead(rows, steps, folder, profile, dict(options or {}), message, more)
+
+
+async def _sdk(
+    rows: Sequence[Row],
+    steps: Sequence[Step],
+    folder: Path,
+    profile: str,
+    options: dict[str, Any],
+    message: str,
+    more: dict[str, Any],
+) -> Transcript:
+    async with Wire(*_plan(steps)) as wire, _open_box(rows, folder, profile, options, more) as box:
+        session = await box.session("talk")
+        client = anthropic.AsyncAnthropic(api_key="k", base_url=wire.url, max_retries=0)
+        messages: list[Any] = [{"role": "user", "content": message}]
+        while True:  # the loop of docs/quickstart-library.md
+            view = session.view(model=MODEL)
+            reply = await client.messages.create(
+                model=MODEL,
+                max_tokens=1024,
+                system=view.instructions,
+                tools=view.tools,
+                messages=messages,
+            )
+            more_messages = await session.answer(reply)
+            if not more_messages:
+                break
+            messages += more_messages
+        await client.close()
+    return _transcript(wire)
+
+
+async def _agent(
+    rows: Sequence[Row],
+    steps: Sequence[Step],
+    folder: Path,
+    profile: str,
+    options: dict[str, Any],
+    message: str,
+    more: dict[str, Any],
+) -> Transcript:
+    async with Wire(*_plan(steps)) as wire, _open_box(rows, folder, profile, options, more) as box:
+        model = AnthropicModel(MODEL, api_key="k", base_url=wire.url)
+        async with Agent(box, model=model) as agent:
+            await agent.run(message, session="talk")
+    return _transcript(wire)
+
+
+async def _gateway(
+    rows: Sequence[Row],
+    steps: Sequence[Step],
+    folder: Path,
+    profile: str,
+    options: dict[str, Any],
+    _: str,
+    more: dict[str, Any],
+) -> Transcript:
+    tools = folder / "rows.json"
+    tools.write_text(json.dumps([*rows]))
+    # Without a prefix the tools keep their names, as behind the other doors.
+    server = {"command": sys.executable, "args": [str(STUB), str(tools)], "prefix": False}
+    # Large results add a tool of their own, which none of the designs but one has.
+    tables = {"gateway": {"large_outputs": False}} | {
+        k: v for k, v in more.items() if isinstance(v, dict)
+    }
+    document = {"mcpServers": {"stub": server}, **({"profile": options} if options else {})}
+    (folder / "mcp.json").write_text(json.dumps({**document, **tables}))
+    options_of_serve = ["--profile", profile, "--http", "127.0.0.1:0", "--wait", "60"]
+    command = [sys.executable, "-m", "toolscout.cli", "serve", "--config", "mcp.json"]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        *options_of_serve,
+        cwd=folder,
+        env={**os.environ, "TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stderr is not None
+        address = (await process.stderr.readline()).decode().split()[-1]
+        # A handshake client has a session, so that what it loads stays in its list.
+        async with Client(address, mode="legacy") as client:
+            return await _drive(client, steps)
+    finally:
+        process.terminate()
+        await process.communicate()
+
+
+async def _drive(client: Client, steps: Sequence[Step]) -> Transcript:
+    transcript = Transcript()
+    for step in steps:
+        transcript.received.append(await _listed(client))
+        results = [await client.call_tool(name, dict(arguments)) for name, arguments in step]
+        transcript.answers.append([_text_of(result) for result in results])
+        transcript.errors.append([bool(r.is_error) for r in results])
+    transcript.received.append(await _listed(client))
+    return transcript
+
+
+def _text_of(result: CallToolResult) -> str:
+    return "\n".join(c.text for c in result.content if isinstance(c, TextContent))
+
+
+async def _listed(client: Client) -> Received:
+    tools = {
+        t.name: {"description": t.description or "", "schema": t.input_schema}
+        for t in (await client.list_tools()).tools
+    }
+    return Received(tools, client.instructions or "")
+
+
+def _open_box(
+    rows: Sequence[Row],
+    folder: Path,
+    profile: str,
+    options: dict[str, Any],
+    more: dict[str, Any],
+) -> Toolbox:
+    config = Config.read(environment={}, home=str(folder / "home"), embedder="none")
+    arguments = {k: v for k, v in more.items() if not isinstance(v, dict)}
+    return Toolbox(
+        [StubSource(rows, folder)],
+        profile=profile,
+        profile_options=options or None,
+        config=config,
+        store="memory",
+        **arguments,
+    )
+
+
+def _plan(steps: Sequence[Step]) -> list[Say]:
+    """The replies of the scripted model: the calls of each step, then an answer."""
+    calls = [tuple((name, json.dumps(arguments)) for name, arguments in step) for step in steps]
+    return [*(Say(calls=each) for each in calls), Say("Done.")]
+
+
+def _transcript(wire: Wire) -> Transcript:
+    transcript = Transcript()
+    for seen in wire.seen:
+        body = seen.body
+        tools = {
+            t["name"]: {"description": t.get("description", ""), "schema": t.get("input_schema")}
+            for t in body.get("tools", [])
+        }
+        transcript.received.append(Received(tools, _text(body.get("system", "")), body["messages"]))
+    for received in transcript.received[1:]:
+        results = [
+            block
+            for block in received.messages[-1]["content"]
+            if isinstance(block, dict) and block.get("type") == "tool_result"
+        ]
+        transcript.answers.append([_text(block.get("content", "")) for block in results])
+        transcript.errors.append([bool(block.get("is_error")) for block in results])
+    return transcript
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(part.get("text", "") for part in content if isinstance(part, dict))
