@@ -83,6 +83,28 @@ async def trace_tool_search(trace: Trace) -> None:
     assert "send_email" in reply.text, reply.text
 
 
+async def trace_session_turn(trace: Trace) -> None:
+    """A view, and `session.answer` of a reply that searches and calls a tool."""
+    from toolscout import Toolbox
+
+    def reply(number: int, name: str, arguments: dict[str, object]) -> dict[str, object]:
+        call = {"type": "tool_use", "id": f"c{number}", "name": name, "input": arguments}
+        return {"role": "assistant", "stop_reason": "tool_use", "content": [call]}
+
+    search = {"query": QUERY}
+    async with Toolbox([CATALOG]) as box:
+        await box.wait_until_ready()
+        session = await box.session("trace")
+        session.view("anthropic")
+        await session.answer(reply(1, "tool_search", search))
+        with trace.on():
+            session.view("anthropic")
+            messages = await session.answer(reply(2, "tool_search", search))
+            # The file has no way to run it, which is an answer too.
+            messages += await session.answer(reply(3, "call_tool", {"name": "send_email"}))
+    assert "send_email" in str(messages)
+
+
 async def trace_mcp_call(trace: Trace) -> None:
     """`call_tool` of an MCP client, through the gateway, to a server in a process of its own."""
     from fastmcp import Client
@@ -128,6 +150,7 @@ async def trace_agent_step(trace: Trace) -> None:
 TRACES = {
     "CLI search": trace_cli_search,
     "tool_search": trace_tool_search,
+    "session turn": trace_session_turn,
     "MCP call": trace_mcp_call,
     "agent step": trace_agent_step,
 }

@@ -65,7 +65,7 @@ def test_the_seams_of_the_architecture_are_those_of_the_code():
 
 WALKS = {
     "A search": "tool_search",
-    "A turn of a session": "agent step",
+    "A turn of a session": "session turn",
     "An MCP call": "MCP call",
     "An agent step": "agent step",
 }

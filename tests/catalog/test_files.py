@@ -216,7 +216,7 @@ def test_a_broken_item_in_a_document_costs_only_itself(spoil, between, around, t
     before = "s__" if "server" in around else ""
     assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4, 5)]
     (problem,) = loaded.problems
-    assert problem.remedy == "Mend or delete this item."
+    assert problem.remedy == "Fix or delete this item."
     assert problem_lines(loaded) == ["3" if "\n" in between else "1"]
 
 
@@ -250,7 +250,7 @@ def test_a_document_is_read_up_to_an_item_that_is_nested_too_deeply(tmp_path):
     assert names(loaded) == ["tool_0"]
     (problem,) = loaded.problems
     assert "Nested too deeply" in problem.message
-    assert problem.remedy == "Mend the file from here on."
+    assert problem.remedy == "Fix the file from here on."
     assert problem_lines(loaded) == ["3"]
 
 
@@ -297,7 +297,7 @@ def test_a_document_of_nothing_but_faults_is_given_up_in_time(tmp_path):
         loaded = load(tmp_path / "tools.json", content)
         assert loaded.tools == ()
         assert len(loaded.problems) < 1_100
-        assert loaded.problems[-1].remedy.startswith(("Mend the file", "The file seems to be cut"))
+        assert loaded.problems[-1].remedy.startswith(("Fix the file", "The file seems to be cut"))
 
 
 def test_a_bad_row_in_yaml_is_reported_with_its_line(tmp_path):
@@ -339,7 +339,7 @@ def test_a_broken_item_in_yaml_costs_only_itself(broken, indent, head, tmp_path)
     assert names(loaded) == [f"{before}t{i}" for i in (0, 1, 3, 4)]
     assert loaded.tools[0].description == "- like an item"
     assert problem_lines(loaded) == [str(head.count("\n") + 7)]
-    assert loaded.problems[0].remedy == "Mend or delete this item."
+    assert loaded.problems[0].remedy == "Fix or delete this item."
 
 
 def test_one_bad_row_in_a_yaml_file_of_ten_thousand_costs_only_itself(tmp_path):
@@ -396,7 +396,7 @@ def test_a_yaml_document_that_cannot_be_read_is_one_error_with_its_line(
     assert expected in problem.message
     assert f"line {line}, column" in problem.message
     assert problem_lines(loaded) == [line]
-    assert problem.remedy == "Mend the file from here on."
+    assert problem.remedy == "Fix the file from here on."
 
 
 @pytest.mark.parametrize(

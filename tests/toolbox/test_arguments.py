@@ -150,7 +150,7 @@ def test_a_parameter_that_does_not_exist_is_named():
     ],
 )
 def test_a_schema_that_is_none_is_told_with_what_to_do(schema: Any):
-    with pytest.raises(SchemaError, match=r"not valid JSON Schema.* tell whoever offers the tool"):
+    with pytest.raises(SchemaError, match=r"not valid JSON Schema.* tell the tool's author"):
         fit_arguments({"x": 3}, Schema.of(schema))
 
 

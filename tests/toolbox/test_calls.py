@@ -200,7 +200,7 @@ async def test_a_tool_with_a_schema_that_is_none_says_so_and_others_work(open_bo
     result = await session.call("broken", {"x": 1})
     assert (result.is_error, result.code) == (True, "schema")
     assert "not valid JSON Schema" in result.text
-    assert "tell whoever offers the tool" in result.text
+    assert "tell the tool's author" in result.text
 
 
 async def test_a_five_megabyte_argument_passes_through(open_box: Any):

@@ -150,7 +150,7 @@ class _Validator:
             self._schema_faults[schema.text] = tuple(find_schema_faults(schema))
         for fault in self._schema_faults[schema.text]:
             add = self._add_error if fault.fatal else self._add_warning
-            add(key, "schema", f"Its {field} schema: {fault.text}.", "Mend the JSON schema.")
+            add(key, "schema", f"Its {field} schema: {fault.text}.", "Fix the JSON schema.")
 
     def _check_related(self, key: str, tool: Tool) -> None:
         known = self._expected.callable_names or ()

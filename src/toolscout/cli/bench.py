@@ -80,7 +80,7 @@ def _run_bench(options: BenchOptions) -> None:
     started = time.perf_counter()
     catalog = load_and_warn((options.tools,))
     if not catalog:
-        raise SourceError(f"{options.tools} has no tool that can be read.", hint="Mend its rows.")
+        raise SourceError(f"{options.tools} has no tool that can be read.", hint="Fix its rows.")
     with open_engine(catalog, embedder=options.embedder, no_cache=options.no_cache) as engine:
         report = _measure(engine, options, build_s=time.perf_counter() - started)
     if options.rows is not None:
@@ -118,7 +118,7 @@ def _load_queries(engine: Engine, path: Path) -> Sequence[LabelledQuery]:
     resolved = resolve_queries(read.rows, engine.catalog)
     _warn_skipped_rows(path, read.problems, resolved.problems)
     if not resolved.rows:
-        raise SourceError(f"{path} has no query that can be read.", hint="Mend its rows.")
+        raise SourceError(f"{path} has no query that can be read.", hint="Fix its rows.")
     return resolved.rows
 
 

@@ -101,7 +101,7 @@ def _suggestion(catalog: Catalog, name: str) -> str:
 def validate_tools(
     *, files: tuple[Path, ...], paths: tuple[Path, ...], strict: bool, is_json: bool
 ) -> int:
-    """Tell every problem in FILES and how to mend it.
+    """List every problem in FILES and how to fix it.
 
     The exit code is 1 if there is an error; warnings are advice, unless --strict is given.
     """

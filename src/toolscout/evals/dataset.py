@@ -180,7 +180,7 @@ def _read_rows(path: Path, build: Callable[[object, int], Item]) -> DatasetRows[
         try:
             item = build(row.value, number)
         except ValueError as error:
-            problems.append(Problem(where, _describe_error(error), "Mend the row.", code="row"))
+            problems.append(Problem(where, _describe_error(error), "Fix the row.", code="row"))
             continue
         if rows.setdefault(item.id, item) is not item:
             message = f"The id {item.id!r} is there already."

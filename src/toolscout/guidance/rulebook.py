@@ -144,4 +144,4 @@ def _rules_without_tools(book: Rulebook, tools: Sequence[Tool]) -> Iterator[Prob
     for key in book.texts:
         if key not in needed:
             message = f"is for a {key.kind} that no tool has."
-            yield Problem(str(key), message, "Mend its name, or remove it.", "warning")
+            yield Problem(str(key), message, "Fix its name, or remove it.", "warning")

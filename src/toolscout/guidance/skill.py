@@ -204,7 +204,7 @@ def _read_skill(
             read_text(path, max_bytes=max_bytes, follow=False), path, is_folder=is_folder
         )
     except TextFileError as error:
-        problems.append(Problem(_short_path(path), f"is left out: {error}.", "Mend it."))
+        problems.append(Problem(_short_path(path), f"is left out: {error}.", "Fix it."))
         return None
 
 

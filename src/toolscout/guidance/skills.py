@@ -95,7 +95,7 @@ class Skills(Feature):
             skill = self._library.find(tool.skill)
             if skill is None:
                 message = f"points to the skill {tool.skill!r}, which does not exist."
-                problems.append(Problem(tool.name, message, "Mend the id.", "warning"))
+                problems.append(Problem(tool.name, message, "Fix the id.", "warning"))
             else:
                 tools_by_skill.setdefault(skill.id, []).append(tool.name)
         self._tool_names = frozenset(names)

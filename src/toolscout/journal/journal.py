@@ -17,7 +17,7 @@ from ..store.factory import open_log
 from ..store.log_contract import LogRow, LogStore
 from .processes import current_process
 from .retention import LogLimits, Retention
-from .rows import Record, RowReader, encode_data
+from .rows import RecordLevel, RowReader, encode_data
 
 _log = logging.getLogger(__name__)
 _WRITES_PER_PRUNING = 100
@@ -65,7 +65,7 @@ class Journal:
         self,
         store: LogStore,
         *,
-        record: Record = "shape",
+        record: RecordLevel = "shape",
         limits: LogLimits | None = None,
         audit_file: str = "",
         clock: Clock = time.time,

@@ -29,7 +29,7 @@ from ..store.log_contract import LogRow
 from ..telemetry.redaction import shape
 from .processes import current_process
 
-Record = Literal["off", "shape", "full"]
+RecordLevel = Literal["off", "shape", "full"]
 """What is kept of requests: nothing at all, their shape, or their text."""
 
 # Names may come from a model or a client, and can be of any length.
@@ -54,7 +54,7 @@ class _Recent(OrderedDict[str, V], Generic[V]):
 class RowReader:
     """Reads events in their order, and remembers of each running call how it started."""
 
-    def __init__(self, *, record: Record = "shape", audit_file: str = "") -> None:
+    def __init__(self, *, record: RecordLevel = "shape", audit_file: str = "") -> None:
         self._is_full = record == "full"
         self._audit_file = audit_file
         self._open_calls = _Recent[LogRow]()

@@ -72,7 +72,7 @@ def translate_request_errors(service: str) -> Generator[None]:
     except (TypeError, ValueError) as error:
         raise ModelError(
             f"The request to {service} cannot be written: {error}.",
-            hint="Mend the messages, the tools or the options; trying again will not help.",
+            hint="Fix the messages, the tools or the options; trying again will not help.",
         ) from error
 
 

@@ -46,7 +46,7 @@ _HINTS = (
     ("trailing \\", r"Write \\ for a backslash."),
     ("too large", "Use smaller counts and fewer Unicode classes."),
 )
-_ADVICE = "Mend the pattern, or ask in plain words."
+_ADVICE = "Fix the pattern, or ask in plain words."
 
 # What nobody types by accident in a single word: wildcards, alternatives, an anchor before a word,
 # a class with a repetition, a group of flags.

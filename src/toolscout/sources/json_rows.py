@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from .tool_formats import TOOL_LIST_KEYS, is_tool
 
 CUT_OFF = "The file seems to be cut off: write it again, or complete its end."
-FIX_ITEM = "Mend or delete this item."
-FIX_REST = "Mend the file from here on."
-FIX_LINE = "Mend the line, or delete it."
+FIX_ITEM = "Fix or delete this item."
+FIX_REST = "Fix the file from here on."
+FIX_LINE = "Fix the line, or delete it."
 
 _ERRORS = (ValueError, RecursionError)  # ValueError also for a number with too many digits
 _SPACE = re.compile(r"[ \t\r\n]*")

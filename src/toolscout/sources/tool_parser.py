@@ -65,7 +65,7 @@ class _ToolParser:
             name = fields["name"]
             raise CatalogError(
                 " ".join([f"{name!r}:", *self._faults] if name else self._faults),
-                hint="Mend the row, or delete it.",
+                hint="Fix the row, or delete it.",
             )
         return Tool(**fields)
 

@@ -38,7 +38,7 @@ def schema_validator(schema: Schema) -> Generator[Validator]:
     except _SCHEMA_ERRORS as error:
         raise SchemaError(
             f"Its schema is not valid JSON Schema: {_describe_flaw(error)}.",
-            hint="The arguments cannot be checked; tell whoever offers the tool, or use another.",
+            hint="The arguments cannot be checked; tell the tool's author, or use another.",
         ) from error
 
 

@@ -140,7 +140,7 @@ class Questions:
 
 
 def is_owned_by(session: str) -> Callable[[Hashable], bool]:
-    """Whether an owner belongs to a conversation, whoever the principal is."""
+    """Whether an owner belongs to a conversation, for any principal."""
     return lambda owner: isinstance(owner, QuestionOwner) and owner.session == session
 
 

@@ -104,7 +104,7 @@ def append_held_notice(result: Result, held: int, *, is_empty: bool) -> Result:
     if not held:
         return result
     tools = "1 tool is held back until" if held == 1 else f"{held} tools are held back until"
-    note = f"{tools} approved. Whoever runs the gateway can see them: toolscout pins list --held"
+    note = f"{tools} approved. The operator of the gateway can see them: toolscout pins list --held"
     # With an empty catalog there is nothing else to say: "no tool found" would mislead.
     content = () if is_empty else result.content
     return replace(result, content=(*content, Content(text=note)), raw=None)

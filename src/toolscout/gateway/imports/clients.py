@@ -148,7 +148,7 @@ def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
         )
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}.", hint="Mend it, or leave this client out."
+            f"{path} cannot be read: {error}.", hint="Fix it, or leave this client out."
         ) from error
     if not isinstance(data, dict):
         raise ConfigError(f"{path} does not hold an object.")

@@ -95,7 +95,7 @@ class ImportTarget:
             if not isinstance(table, dict):
                 raise ConfigError(
                     f"{path}: {key} must be an object of servers by name.",
-                    hint="Mend it, or give another file with --into.",
+                    hint="Fix it, or give another file with --into.",
                 )
             for label, entry in cast("dict[str, object]", table).items():
                 taken.setdefault(normalise_server_name(label), (label, entry))

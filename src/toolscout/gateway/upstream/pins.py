@@ -148,7 +148,7 @@ def hold_refusal(tool: str, server: str) -> CallRefusedError:
     """The error for a call of a held tool."""
     return CallRefusedError(
         f"{tool} is held back until it is approved.",
-        hint=f"Whoever runs the gateway can see why: toolscout pins diff {server}",
+        hint=f"The operator of the gateway can see why: toolscout pins diff {server}",
     )
 
 
