@@ -125,11 +125,16 @@ def test_later_usage_replaces_earlier() -> None:
 
 def test_calls_without_ids_or_with_the_same_one_can_be_told_apart() -> None:
     reply = collect(
-        [CallDelta(i, id=given, name="f") for i, given in enumerate(["", "x", "x", ""])]
+        [CallDelta(i, id=given, name=f"f{i}") for i, given in enumerate(["", "x", "x", ""])]
     )
     ids = [call.id for call in reply.message.calls]
     assert len(set(ids)) == 4
     assert "" not in ids
+
+
+def test_a_call_that_was_sent_twice_is_made_once() -> None:
+    twice = [CallDelta(i, id="x", name="f", arguments='{"a": 1}') for i in range(2)]
+    assert [call.id for call in collect(twice).message.calls] == ["x"]
 
 
 @pytest.mark.parametrize(

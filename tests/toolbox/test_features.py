@@ -261,6 +261,7 @@ class Assistant(Feature):
 
     def __init__(self) -> None:
         self.seen: list[CallerSession] = []
+        self.found: list[tuple[str, ...]] = []
 
     def tools(self) -> Sequence[Tool]:
         return [Tool(name="run_for_me")]
@@ -269,6 +270,8 @@ class Assistant(Feature):
         self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
     ) -> Result:
         self.seen.append(session)
+        allowed = session.tools("get_weather", "send_email")
+        self.found = [tuple(t.name for t in allowed), session.search("send an email").names]
         return await session.call(arguments["name"], arguments.get("arguments"))
 
 
@@ -281,8 +284,7 @@ async def test_a_feature_acts_with_the_session_of_its_caller(open_box: Any):
     assert (await session.call("run_for_me", asked)).value["sky"] == "clear"
     [caller] = assistant.seen
     assert (caller.id, caller.principal) == ("s", "ann")
-    assert [t.name for t in caller.tools("get_weather", "send_email")] == ["get_weather"]
-    assert caller.search("send an email").names == ()
+    assert assistant.found == [("get_weather",), ()]
     assert session.search("send an email or tell the weather").names == ("get_weather",)
     assert session.principal == "ann"
     inner, outer = [e for e in events if isinstance(e, ToolCallEvent)]

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.result import Result
-from toolscout.errors import ToolscoutError
+from toolscout.errors import ConfigError, ToolscoutError
+from toolscout.events import Event, ToolRefusedEvent
 from toolscout.models.messages import Call
 from toolscout.offload.limits import OffloadLimits
 from toolscout.offload.result_store import ResultStore
 from toolscout.sources.functions import tool
+from toolscout.store.log_contract import LogFilter
 from toolscout.toolbox.step import StepHooks, StepLimits
 
 
@@ -417,3 +419,127 @@ async def test_an_interrupted_call_is_recorded_as_such(open_box: Any) -> None:
     done, hung = step.records_for(calls)
     assert (done.outcome, hung.outcome, hung.is_run) == ("ok", "cancelled", True)
     assert "may or may not have had an effect" in hung.result.text
+
+
+# Whatever a model or a tool does
+
+
+class Odd(BaseException):
+    """An exception that is no Exception."""
+
+
+@pytest.mark.parametrize("error", [Odd("x"), BaseExceptionGroup("g", [Odd("x")]), SystemExit(3)])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_whatever_a_tool_raises_is_its_result(
+    open_box: Any, error: BaseException, is_async: bool
+) -> None:
+    async def fail_async() -> str:
+        """Fail."""
+        raise error
+
+    def fail_plainly() -> str:
+        """Fail."""
+        raise error
+
+    function = tool(name="fail")(fail_async if is_async else fail_plainly)
+    session = await (await open_box(function)).session("s")
+    record = await session.step("plain").call("fail")
+    assert (record.outcome, record.is_run) == ("call", True)
+    assert type(error).__name__ in record.result.text
+
+
+def nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+def cyclic() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
+
+
+class Mute:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("arguments", [nested(3_000), cyclic(), {"a": Mute()}, [1], 5])
+async def test_arguments_that_cannot_be_read_are_an_error_for_the_model(
+    open_box: Any, arguments: Any
+) -> None:
+    done, count_up = counter()
+    session = await (await open_box(count_up)).session("s")
+    record = await session.step("plain").call("count_up", arguments)
+    assert (record.outcome, done) == ("invalid_arguments", [])
+
+
+@pytest.mark.parametrize("name", [None, 5, b"x", ["x"], True])
+async def test_a_name_that_is_no_text_is_an_error_for_the_model(open_box: Any, name: Any) -> None:
+    _, count_up = counter()
+    session = await (await open_box(count_up)).session("s")
+    assert (await session.step("plain").call(name, {})).outcome == "unknown_tool"
+    assert (await session.approve(name)).outcome == "refused"
+
+
+async def test_a_deeply_nested_call_of_an_sdk_is_an_error_for_the_model(open_box: Any) -> None:
+    _, count_up = counter()
+    session = await (await open_box(count_up)).session("s")
+    call = {"id": "1", "type": "tool_use", "name": "count_up", "input": nested(3_000)}
+    messages = await session.answer({"stop_reason": "tool_use", "content": [call]})
+    assert "not JSON" in str(messages[-1])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"choices": [{"message": None}]},
+        {"stop_reason": "tool_use", "content": [{"type": "tool_use", "id": "1", "name": 5}]},
+    ],
+)
+async def test_a_reply_that_is_none_says_so(open_box: Any, reply: Any) -> None:
+    session = await (await open_box()).session("s")
+    with pytest.raises(ToolscoutError, match="not in the format of"):
+        await session.answer(reply)
+
+
+async def test_a_call_that_a_reply_has_twice_runs_once(open_box: Any) -> None:
+    done, count_up = counter()
+    session = await (await open_box(count_up)).session("s")
+    call = {"type": "function_call", "call_id": "1", "name": "count_up", "arguments": "{}"}
+    await session.answer({"output": [call, call]})
+    assert done == [""]
+
+
+async def test_what_a_step_refuses_is_an_event_and_a_row(open_box: Any, file: Any) -> None:
+    events: list[Event] = []
+    _, count_up = counter()
+    box = await open_box(count_up, sink=events.append, store=file)
+    session = await box.session("s")
+    for _ in range(4):
+        step = session.step("plain")
+        await step.call("count_up")
+        await step.finish()
+    step = session.step("plain", limits=StepLimits(calls=2, argument_chars=50))
+    await step.call("count_up", {"label": "x" * 100}, id="1")
+    await step.call("count_up", {"label": "a"}, id="1")
+    await step.call("count_up", {"label": "b"}, id="2")
+    await step.call("count_up", {"label": "c"}, id="3")
+    refused = [e.code for e in events if isinstance(e, ToolRefusedEvent)]
+    assert refused == ["repeated", "invalid_arguments", "refused", "refused"]
+    rows = box.journal.store.read(LogFilter(kind="refusal"), is_newest_first=False)
+    assert [row.outcome for row in rows] == refused
+
+
+async def test_a_passed_exception_is_the_one_that_was_raised(open_box: Any) -> None:
+    session = await (await open_box(suspend)).session("s")
+    with pytest.raises(Suspended) as raised:
+        await session.step("plain", passes=[Suspended]).answer([Call("1", "suspend")])
+    assert raised.value.__cause__ is None
+
+
+def test_limits_that_would_let_nothing_through_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no call through"):
+        StepLimits(parallel=0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -32,6 +33,16 @@ from .stream_events import StreamEvent
 _CONTEXT_SHARE = 0.6
 _NO_HOOKS = Hooks()
 _LIMITS = RunLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class _Caller:
+    """Whose run it is: the conversation, what it may use, and who asks."""
+
+    session: str
+    allow: Allow | None
+    principal: str
+    client: str
 
 
 class Agent:
@@ -93,17 +104,33 @@ class Agent:
         """Close the model's connections; the toolbox stays open."""
         await self._settings.model.close()
 
-    async def run(self, text: str, *, session: str = "", allow: Allow | None = None) -> Run:
+    async def run(
+        self,
+        text: str,
+        *,
+        session: str = "",
+        allow: Allow | None = None,
+        principal: str = "",
+        client: str = "",
+    ) -> Run:
         """Answer a message; without a session id, in a new conversation.
 
         Runs of one conversation wait for each other in order of arrival. Raises ModelError when
         the model service fails permanently; the conversation then ends with the last complete
-        step and can be continued.
+        step and can be continued. `principal` and `client`, who asks and with which program, are
+        for the events of the run, and approvals belong to the principal.
         """
-        return await self._run(text, session, allow, _ignore_event)
+        caller = _Caller(session or uuid4().hex, allow, principal, client)
+        return await self._run(text, caller, _ignore_event)
 
     async def stream(
-        self, text: str, *, session: str = "", allow: Allow | None = None
+        self,
+        text: str,
+        *,
+        session: str = "",
+        allow: Allow | None = None,
+        principal: str = "",
+        client: str = "",
     ) -> AsyncGenerator[StreamEvent]:
         """Run, and yield events as they happen; the last one is RunEndEvent with the run.
 
@@ -111,7 +138,8 @@ class Agent:
         """
         events: asyncio.Queue[StreamEvent | None] = asyncio.Queue()
         # A separate task, so that the run does not depend on how fast the caller reads events.
-        task = asyncio.create_task(self._run(text, session, allow, events.put_nowait))
+        caller = _Caller(session or uuid4().hex, allow, principal, client)
+        task = asyncio.create_task(self._run(text, caller, events.put_nowait))
         task.add_done_callback(lambda _: events.put_nowait(None))
         try:
             while (event := await events.get()) is not None:
@@ -123,14 +151,17 @@ class Agent:
             if not task.cancelled():
                 task.exception()  # marks it as retrieved, so that asyncio does not log it
 
-    async def _run(
-        self, text: str, session_id: str, allow: Allow | None, emit: Callable[[StreamEvent], None]
-    ) -> Run:
+    async def _run(self, text: str, caller: _Caller, emit: Callable[[StreamEvent], None]) -> Run:
         message = _check_message(text)
-        box, session_id = self._settings.box, session_id or uuid4().hex
-        async with lock_session(box, session_id):
+        box = self._settings.box
+        async with lock_session(box, caller.session):
             session = await box.session(
-                session_id, allow=allow, approver=self._approver, asker=self._asker
+                caller.session,
+                allow=caller.allow,
+                approver=self._approver,
+                asker=self._asker,
+                principal=caller.principal,
+                client=caller.client,
             )
             return await AgentLoop(settings=self._settings, session=session, emit=emit).run(message)
 

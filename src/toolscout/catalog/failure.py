@@ -10,9 +10,10 @@ from contextvars import ContextVar
 from ..errors import CallError
 from .result import Result
 
-# These end only the call. `sys.exit()` in a tool must not end the host program, and a tool may
-# raise CancelledError itself. KeyboardInterrupt is left out: it is meant for the program.
-TOOL_FAILURES = (Exception, SystemExit, asyncio.CancelledError)
+# Everything else that a tool raises ends only its call: `sys.exit()` must not end the host program,
+# and a tool may raise CancelledError itself. Of these two, one is meant for the program, and with
+# the other Python closes a coroutine.
+_NOT_FROM_TOOLS = (KeyboardInterrupt, GeneratorExit)
 
 
 # Exceptions with which a framework suspends or ends its own run. A context variable, because tools
@@ -40,7 +41,9 @@ def failure_result(name: str, error: BaseException) -> Result:
 
     A cancellation of the call itself is raised again, and so is an exception that is passed on.
     """
-    if is_passed(error) or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
+    if isinstance(error, _NOT_FROM_TOOLS) or is_passed(error):
+        raise error
+    if isinstance(error, asyncio.CancelledError) and is_cancelled():
         raise error
     message = f": {error}" if str(error) else ""
     return Result.error(f"{name} failed: {type(error).__name__}{message}", code=CallError.code)

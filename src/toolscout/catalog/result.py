@@ -91,7 +91,7 @@ class Result:
             return cls(content=pieces)._replace_surrogates()
         text = _dump_json(value)
         if text is None:
-            return cls(content=(Content(text=replace_surrogates(str(value))),))
+            return cls(content=(Content(text=replace_surrogates(_describe(value))),))
         text = replace_surrogates(text)
         return cls(content=(Content(text=text),), structured=text)
 
@@ -106,6 +106,14 @@ class Result:
         if content == self.content and structured == self.structured:
             return self
         return replace(self, content=content, structured=structured)
+
+
+def _describe(value: object) -> str:
+    """A value as text, whatever it is: the tool has run, so its result is not a failure."""
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - `__str__` may raise anything
+        return f"[a {type(value).__name__} that cannot be written as text]"
 
 
 def _replace_content_surrogates(piece: Content) -> Content:

@@ -26,7 +26,7 @@ from ..events import (
     UpstreamLostEvent,
 )
 from ..store.log_contract import LogRow
-from ..telemetry.redaction import shape
+from ..telemetry.redaction import safe_name, shape
 from .processes import current_process
 
 RecordLevel = Literal["off", "shape", "full"]
@@ -192,7 +192,7 @@ def _row(event: Event, kind: str, data: Mapping[str, Any]) -> LogRow:
         session=_clean(event.session),
         principal=_clean(event.principal),
         client=_clean(event.client),
-        tool=_clean(getattr(event, "tool", "")),
+        tool=_clean(safe_name(getattr(event, "tool", ""))) if hasattr(event, "tool") else "",
         server=_clean(getattr(event, "server", "")),
         process=current_process(),
         data=encode_data(data),

@@ -21,7 +21,7 @@ from .deltas import (
     UsageDelta,
 )
 from .failures import model_error, resolve_api_key, stream_cut_error, translate_request_errors
-from .messages import Call, CallResult, Message, NativeBlock, Part, Text
+from .messages import Call, CallResult, Message, NativeBlock, Part, Text, encode_input
 from .model import ModelRequest, default_transport
 
 _SERVICE = "Anthropic"
@@ -274,7 +274,7 @@ class _AnthropicStreamReader:
             return [TextDelta(block["text"])] if block.get("text") else []
         if block["type"] == "tool_use":
             # A stream starts with an empty input; a complete reply has all of it.
-            arguments = json.dumps(block["input"]) if block.get("input") else ""
+            arguments = encode_input(block["input"]) if block.get("input") else ""
             return [CallDelta(index, id=block["id"], name=block["name"], arguments=arguments)]
         # Any other block (thinking, hosted search) is collected and sent back unchanged.
         block["_json"] = []

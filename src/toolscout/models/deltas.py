@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..catalog.sanitization import replace_json_surrogates, replace_surrogates
@@ -177,15 +177,22 @@ def _ensure_ids(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The parts with a unique id for every call."""
     # Some compatible services send no id, or the same one twice. The position makes the new id
     # the same on every run.
-    seen: set[str] = set()
+    seen: dict[str, Call] = {}
     unique: list[Part] = []
     for index, part in enumerate(parts):
-        if isinstance(part, Call) and (not part.id or part.id in seen):
-            part = Call(f"call_{index}_{part.id}".rstrip("_"), part.name, part.arguments, part.echo)
         if isinstance(part, Call):
-            seen.add(part.id)
+            known = seen.get(part.id) if part.id else None
+            if known is not None and _is_same_call(known, part):
+                continue  # sent twice, made once
+            if not part.id or known is not None:
+                part = replace(part, id=f"call_{index}_{part.id}".rstrip("_"))
+            seen[part.id] = part
         unique.append(part)
     return tuple(unique)
+
+
+def _is_same_call(first: Call, second: Call) -> bool:
+    return (first.name, first.arguments) == (second.name, second.arguments)
 
 
 def collect(deltas: Iterable[Delta]) -> Reply:

@@ -23,7 +23,7 @@ from .deltas import (
     UsageDelta,
 )
 from .failures import model_error, resolve_api_key, stream_cut_error, translate_request_errors
-from .messages import Call, CallResult, Message, NativeBlock, Part, Text
+from .messages import Call, CallResult, Message, NativeBlock, Part, Text, encode_input
 from .model import ModelRequest, default_transport
 from .stream_task import stream_in_task
 
@@ -265,7 +265,7 @@ class _GeminiStreamReader:
             index,
             id=call.id or "",
             name=call.name or "",
-            arguments=json.dumps(call.args or {}, ensure_ascii=False),
+            arguments=encode_input(call.args or {}),
             echo=json.dumps({k: v for k, v in echo.items() if v}),
         )
 

@@ -111,6 +111,15 @@ class Message:
         return tuple(p for p in self.parts if isinstance(p, CallResult))
 
 
+def encode_input(value: object) -> str:
+    """The arguments of a call as JSON text; what cannot be encoded gives text that is not JSON."""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        # The call is then refused with an error that the model can read.
+        return f"<arguments that cannot be written as JSON: {type(error).__name__}>"
+
+
 def user_message(text: str) -> Message:
     """A message of the user."""
     return Message("user", (Text(text),))

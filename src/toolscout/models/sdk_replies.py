@@ -81,13 +81,23 @@ def read_sdk_reply(response: object) -> SDKReply:
     # By a field and not by a class: the SDKs are optional, and wrappers return their own types.
     for reply_format in _FORMATS:
         if _has_field(response, reply_format.marker):
-            message = collect(reply_format.read(_to_dict(response))).message
+            message = _read_message(reply_format, response)
             return SDKReply(reply_format, message, _model_name(response))
     raise ToolscoutError(
         f"A {type(response).__name__} is no reply of a model that can be answered.",
         hint="Give the whole response of Messages, Responses, Chat Completions or Gemini, awaited, "
         "as the SDK returns it or as its dictionary; of a stream, its final one.",
     )
+
+
+def _read_message(reply_format: ReplyFormat, response: object) -> Message:
+    try:
+        return collect(reply_format.read(_to_dict(response))).message
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError) as error:
+        raise ToolscoutError(
+            f"This reply is not in the format of {reply_format.provider}: {error}.",
+            hint="Give the response as the SDK returns it, or the whole of its JSON.",
+        ) from error
 
 
 def _has_field(response: object, name: str) -> bool:

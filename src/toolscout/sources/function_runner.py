@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from pydantic import ValidationError
 
-from ..catalog.failure import TOOL_FAILURES, failure_result
+from ..catalog.failure import failure_result
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
 from ..catalog.tool_text import signature as signature_text
@@ -114,7 +114,7 @@ class FunctionRunner:
             return _invalid_arguments(self.tool, error)
         try:
             return Result.of(await self._invoke(positional, named))
-        except TOOL_FAILURES as error:
+        except BaseException as error:  # noqa: BLE001 - a tool may raise anything
             return failure_result(self.tool.name, error)
 
     async def _invoke(self, positional: list[Any], named: dict[str, Any]) -> Any:

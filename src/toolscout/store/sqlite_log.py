@@ -20,8 +20,8 @@ APPLICATION_ID = 0x73636F6A
 BUSY_TIMEOUT_SECONDS = 0.25
 # A checkpoint waits for the disk, so `prune` does it, away from calls. This many pages (16 MB) are
 # the limit at which a writer does it after all.
-_CHECKPOINT_PAGES = 4_000
-_WAL_BYTES_KEPT = 8 << 20
+_CHECKPOINT_PAGES = 1_000
+_WAL_BYTES_KEPT = 1 << 20
 _FREE_PAGES_KEPT = 1_000
 _FREE_PAGES_RETURNED = 500
 
@@ -148,7 +148,8 @@ class SqliteLog:
                 if _read_pragma(sql, "freelist_count") > _FREE_PAGES_KEPT:
                     # As a script: `execute` would free a single page.
                     sql.executescript(f"PRAGMA incremental_vacuum({_FREE_PAGES_RETURNED})")
-                sql.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                # TRUNCATE, because a log that is only written over keeps the size it once had.
+                sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 sql.close()
         return deleted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from threading import Thread
@@ -104,8 +105,10 @@ def _run_with_limit(actions: Sequence[Close]) -> None:
     threads = [Thread(target=action, name="toolscout-otlp", daemon=True) for action in actions]
     for thread in threads:
         thread.start()
+    # One limit for all of them: two collectors that hang must not take twice as long.
+    end = time.monotonic() + _CLOSE_SECONDS
     for thread in threads:
-        thread.join(_CLOSE_SECONDS)
+        thread.join(max(0.0, end - time.monotonic()))
 
 
 class _OutageLog:

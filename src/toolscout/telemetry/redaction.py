@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import cast
@@ -9,11 +10,19 @@ from typing import cast
 # Arguments may be large and deep; a record of them should not be.
 _MAX_DEPTH = 3
 _MAX_KEYS = 30
-_MAX_KEY_CHARS = 60
+
+
+# What the names of tools and parameters look like. A model may write any text where a name belongs.
+_NAME = re.compile(r"[\w$@.:/-]{1,100}\Z")
+
+
+def safe_name(text: str) -> str:
+    """A name as it is; any other text as its length."""
+    return text if _NAME.match(text) else f"text({len(text)})"
 
 
 def shape(value: object, *, depth: int = 0) -> object:
-    """Replace values by their types, and texts and lists by their lengths; keys stay."""
+    """Replace values by their types, texts and lists by their lengths; keys that are names stay."""
     match value:
         case None:
             return "null"
@@ -42,7 +51,7 @@ def _object_shape(value: Mapping[object, object], depth: int) -> object:
     if depth >= _MAX_DEPTH:
         return f"object({len(value)})"
     shapes = {
-        str(key)[:_MAX_KEY_CHARS]: shape(item, depth=depth + 1)
+        safe_name(str(key)): shape(item, depth=depth + 1)
         for key, item in islice(value.items(), _MAX_KEYS)
     }
     if len(value) > _MAX_KEYS:

@@ -41,7 +41,7 @@ class Approvals:
 
     async def find(self, approval: PendingApproval | str) -> PendingApproval:
         """An approval as it is stored now; another process may have asked for it."""
-        key = approval if isinstance(approval, str) else approval.id
+        key = approval.id if isinstance(approval, PendingApproval) else str(approval)
         await asyncio.to_thread(self.stored.refresh)
         session = self.stored.session
         section = session.sections.get(APPROVALS)
@@ -91,7 +91,9 @@ class Approvals:
         # Durably, and before the tool runs: an approval must never run a tool twice, not even if
         # this process is killed.
         await asyncio.to_thread(self.stored.apply_durably, move)
-        self.emit(ApprovalEvent(tool=tool.name, approved=True, approval=approval))
+        self.emit(
+            ApprovalEvent(tool=tool.name, approved=True, approval=approval, why=self._why(approval))
+        )
 
     async def refuse(self, approval: PendingApproval) -> None:
         """Mark an approval as refused; raises if it is not valid any more."""
@@ -104,4 +106,14 @@ class Approvals:
             return session.with_section(APPROVALS, after), None
 
         await asyncio.to_thread(self.stored.apply_durably, move)
-        self.emit(ApprovalEvent(tool=approval.tool, approved=False, approval=approval.id))
+        self.emit(
+            ApprovalEvent(
+                tool=approval.tool, approved=False, approval=approval.id, why=approval.why
+            )
+        )
+
+    def _why(self, approval: str) -> str:
+        session = self.stored.session
+        section = session.sections.get(APPROVALS)
+        found = find_approval(section, approval, session.id, principal=self.principal)
+        return found.why if found else ""

@@ -64,7 +64,11 @@ def encode_arguments(arguments: object) -> str:
     """The arguments of a call as JSON text; text is taken for JSON and stays as it is."""
     if isinstance(arguments, str):
         return arguments
-    return json.dumps(arguments or {}, ensure_ascii=False, default=str)
+    try:
+        return json.dumps(arguments or {}, ensure_ascii=False, default=str)
+    except Exception as error:  # noqa: BLE001 - too deep, cyclic, or an object without a text
+        # Not JSON, so the call is refused with an error that the model can read.
+        return f"<arguments that cannot be written as JSON: {type(error).__name__}>"
 
 
 def signature_hint(tool: Tool) -> str:

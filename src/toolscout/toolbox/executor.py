@@ -258,8 +258,11 @@ class CallExecutor(CallContext):
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
         session = self.feature_session(attempt.options)
-        work = feature.call(session, tool, valid)
-        result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+        try:
+            work = feature.call(session, tool, valid)
+            result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
+        finally:
+            session.end()
         self._emit_call(tool, _ms_since(started), is_error=result.is_error, code=result.code)
         record = attempt.record(result, tool=tool, is_run=True)
         return replace(record, enabled=session.enabled, needs=session.needs)
@@ -302,6 +305,7 @@ class CallExecutor(CallContext):
     async def _offload(self, options: CallOptions, tool: Tool, result: Result) -> Result:
         session = self.feature_session(options)
         fitting, failures = await self.features.keep(session, tool, result)
+        session.end()
         self.emit_failures(failures, tool=tool.name)
         if fitting is not result:
             before, after = len(result.text), len(fitting.text)

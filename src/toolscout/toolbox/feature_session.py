@@ -8,6 +8,7 @@ from typing import Any
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..errors import CallRefusedError
 from ..events import Event
 from ..search.hit import Results
 from .argument_checks import check_search
@@ -19,13 +20,29 @@ RunCall = Callable[[str, object], Awaitable[CallRecord]]
 """Runs a call of a feature with the rule, the approvals and the limits of its caller."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FeatureSession:
-    """What a feature may do for a caller: nothing that the caller could not do itself."""
+    """What a feature may do for a caller: nothing that the caller could not do itself.
+
+    It ends with the call that it was made for. A feature that keeps it would act for one caller
+    with the permissions of another.
+    """
 
     _context: CallContext
     _run: RunCall
     _records: list[CallRecord] = field(default_factory=list[CallRecord])
+    _has_ended: bool = False
+
+    def end(self) -> None:
+        """Refuse all further use."""
+        self._has_ended = True
+
+    def _check(self) -> None:
+        if self._has_ended:
+            raise CallRefusedError(
+                "This session was for a call that is over.",
+                hint="Use the session that the present call was given.",
+            )
 
     @property
     def id(self) -> str:
@@ -39,15 +56,18 @@ class FeatureSession:
 
     def tools(self, *names: str) -> tuple[Tool, ...]:
         """The tools of these names that the caller may use."""
+        self._check()
         return self._context.allowed_tools(*names)
 
     def search(self, query: str | Sequence[str], *, limit: int = 5) -> Results:
         """The best tools for a query among those that the caller may use."""
+        self._check()
         check_search(query, limit, "auto")
         return self._context.live.engine.search(query, limit=limit, allow=self._context.allow)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool as the caller would; a failure of the tool is an error result."""
+        self._check()
         record = await self._run(name, arguments)
         self._records.append(record)
         return record.result

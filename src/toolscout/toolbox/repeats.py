@@ -71,9 +71,9 @@ class RepeatTracker:
         return count
 
 
-def repeat_refusal(call: Call, count: int) -> Result:
-    """The result of a call that is not repeated again."""
-    return Result.error(
+def repeat_refusal(call: Call, count: int) -> str:
+    """What the model is told about a call that is not repeated again."""
+    return (
         f"{call.name} was not run: the last {count} steps made this very call and got the same "
         "result each time. Do something else, or tell the user what is in the way."
     )

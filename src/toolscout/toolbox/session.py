@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..catalog.questions import Answer, AnswerAction
 from ..catalog.result import Result
@@ -16,6 +16,7 @@ from ..disclosure.session_state import SessionState
 from ..disclosure.snapshot import carry_loaded_tools
 from ..disclosure.target import Target
 from ..disclosure.view import View, view, why
+from ..errors import ToolscoutError
 from ..events import E, Event, ToolsDisabledEvent, ToolsEnabledEvent
 from ..search.hit import Results
 from .argument_checks import check_tool_names
@@ -223,6 +224,11 @@ class Session:
         wait any more, or for another principal, the result says so and nothing is run. Content that
         does not fit the question leaves it open.
         """
+        if action not in get_args(AnswerAction):
+            raise ToolscoutError(
+                f"{action!r} is no answer to a question.",
+                hint=f"Choose from: {', '.join(get_args(AnswerAction))}.",
+            )
         answer = Answer(action=action, content=content or {})
         return await self._executor.questions.reply(question, answer)
 
@@ -266,7 +272,9 @@ class Session:
         executor = self._executor
         catalog = executor.live.catalog
         pairs = [(catalog.get(name) or Tool(name=name), result) for name, result in results]
-        fitted, failures = await executor.features.keep_turn(executor.feature_session(), pairs)
+        session = executor.feature_session()
+        fitted, failures = await executor.features.keep_turn(session, pairs)
+        session.end()
         executor.emit_failures(failures)
         return fitted
 

@@ -14,6 +14,7 @@ from ..catalog.source import Source
 from ..catalog.tool import Tool
 from ..config import Config
 from ..errors import SourceError
+from ..events import Sink, ignore
 from ..sources.files import FileSource
 from ..sources.functions import FunctionSource
 
@@ -26,10 +27,11 @@ _YAML_KEY = re.compile(r"^([A-Za-z_]+)\s*:", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SourceContext:
-    """What a toolbox passes to its sources: a callback for changed tool lists, and the settings."""
+    """What a toolbox passes to its sources: a callback for changed lists, settings, a sink."""
 
     changed: Callable[[Source], None]
     config: Config
+    sink: Sink = ignore
 
 
 class InlineFunctionSource(FunctionSource):
@@ -181,6 +183,6 @@ def _mcp_sources(path: Path, context: SourceContext) -> list[Source]:
     listings = ListingCache(context.config.cache_folder / "listings")
     grants = OAuthTokenStore.of(context.config)
     return [
-        MCPSource(s, listings=listings, grants=grants, on_change=context.changed)
+        MCPSource(s, listings=listings, grants=grants, on_change=context.changed, sink=context.sink)
         for s in read_server_config(path).servers
     ]

@@ -14,9 +14,10 @@ from typing import Any, Literal
 from ..catalog.result import Result
 from ..disclosure.discovery import role_of
 from ..disclosure.view import View
-from ..errors import ToolscoutError
+from ..errors import ConfigError, ToolscoutError, UnknownToolError
+from ..events import ToolRefusedEvent
 from ..models.messages import Call
-from .arguments import encode_arguments
+from .arguments import encode_arguments, read_tool_name
 from .call_record import CallOptions, CallRecord
 from .executor import CallExecutor
 from .repeats import REFUSED_AT, RepeatTracker, StepRecords, repeat_refusal
@@ -53,6 +54,13 @@ class StepLimits:
     parallel: int = 8
     argument_chars: int = 1_000_000
     repeats: int = REFUSED_AT
+
+    def __post_init__(self) -> None:
+        if self.parallel < 1 or min(self.calls, self.argument_chars, self.repeats) < 0:
+            raise ConfigError(
+                f"{self} would let no call through.",
+                hint="At least one call runs at a time, and no limit is negative.",
+            )
 
 
 class StepHooks:
@@ -159,7 +167,11 @@ class Step:
         Never raises for a mistake of the model or a failure of the tool: the result is then an
         error that says what to do next. `approval` is the id of an approval that was needed.
         """
-        call = Call(id or f"step-call-{next(self._ids)}", name, encode_arguments(arguments))
+        call_id, text = id or f"step-call-{next(self._ids)}", encode_arguments(arguments)
+        try:
+            call = Call(call_id, read_tool_name(name), text)
+        except UnknownToolError as error:
+            return self._refuse(Call(call_id, repr(name), text), error.code, str(error))
         return await self._call(call, arguments, approval=approval)
 
     async def run(self, calls: Sequence[Call]) -> tuple[CallRecord, ...]:
@@ -170,8 +182,10 @@ class Step:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._call(call, call.arguments)) for call in calls]
         except BaseExceptionGroup as failures:
-            # Only hooks and exceptions that are passed on get here; callers expect the exception.
-            raise failures.exceptions[0] from failures
+            # Only hooks and exceptions that are passed on get here. Callers expect the exception as
+            # it was raised, without the group around it.
+            first = failures.exceptions[0]
+            raise first from first.__cause__
         return tuple(task.result() for task in tasks)
 
     async def finish(self) -> tuple[CallRecord, ...]:
@@ -250,13 +264,13 @@ class Step:
     async def _answer_again(self, known: _StepCall, call: Call) -> CallRecord:
         """The record of a call whose id was used before; it is not run again."""
         if (known.given.name, known.given.arguments) != (call.name, call.arguments):
-            return _refused(call, _duplicate_id_error(call))
+            return self._refuse(call, "refused", _duplicate_id_error(call))
         await asyncio.wait([known.done])
         return _record_of(known)
 
     async def _run_entry(self, entry: _StepCall, arguments: object, approval: str) -> CallRecord:
         if len(self._calls) > self._limits.calls:
-            return _refused(entry.real, _call_limit_error(self._limits.calls))
+            return self._refuse(entry.real, "refused", _call_limit_error(self._limits.calls))
         if entry.is_discovery:
             async with self._discovery:
                 return await self._run_hooked(entry, arguments, approval)
@@ -272,7 +286,7 @@ class Step:
         self._hooks.on_start(call, is_discovery=is_discovery)
         repeats = self._repeats.count_repeats(call) if self._repeats else 0
         if repeats and repeats >= self._limits.repeats:
-            record = _refused(call, repeat_refusal(call, repeats))
+            record = self._refuse(call, "repeated", repeat_refusal(call, repeats))
             return replace(record, is_discovery=is_discovery, is_repeat=True)
         hooked = await self._hooks.before_call(call)
         if isinstance(hooked, Result):
@@ -290,9 +304,8 @@ class Step:
     ) -> CallRecord:
         size = len(call.arguments)
         if size > self._limits.argument_chars:
-            return _refused(
-                call, _argument_size_error(call.name, size, self._limits.argument_chars)
-            )
+            text = _argument_size_error(call.name, size, self._limits.argument_chars)
+            return self._refuse(call, "invalid_arguments", text)
         entry.is_started = not entry.is_discovery
         if call is not entry.real:  # a hook changed it
             call = wrap_call(call, entry.dispatcher) if entry.dispatcher else call
@@ -300,6 +313,14 @@ class Step:
         name = entry.dispatcher or call.name
         options = replace(self._options, approval=approval) if approval else self._options
         return await self._executor.call(name, arguments, options=options)
+
+    def _refuse(self, call: Call, code: str, text: str) -> CallRecord:
+        """The record of a call that the step itself refuses, and the event that says so."""
+        arguments = call.values() or {}
+        self._executor.emit(
+            ToolRefusedEvent(tool=call.name, code=code, why=text, arguments=arguments)
+        )
+        return _refused(call, Result.error(text, code=code))
 
     def _check_open(self) -> None:
         if self._is_finished:
@@ -352,27 +373,24 @@ def _refused(call: Call, result: Result) -> CallRecord:
     return CallRecord(call=call, result=result, full=result)
 
 
-def _duplicate_id_error(call: Call) -> Result:
-    return Result.error(
+def _duplicate_id_error(call: Call) -> str:
+    return (
         f"{call.name} was not run: another call of this step has the id {call.id!r}. Make it again"
-        " with an id of its own.",
-        code="refused",
+        " with an id of its own."
     )
 
 
-def _call_limit_error(max_calls: int) -> Result:
-    return Result.error(
+def _call_limit_error(max_calls: int) -> str:
+    return (
         f"Not run: one step may have at most {max_calls} calls. Go on with the results you have, "
-        "and make this call in a later step if it is still needed.",
-        code="refused",
+        "and make this call in a later step if it is still needed."
     )
 
 
-def _argument_size_error(name: str, size: int, max_chars: int) -> Result:
-    return Result.error(
+def _argument_size_error(name: str, size: int, max_chars: int) -> str:
+    return (
         f"{name} was not run: its arguments have {size} characters, and at most {max_chars} are "
-        "taken. Send less, or send it in parts.",
-        code="invalid_arguments",
+        "taken. Send less, or send it in parts."
     )
 
 

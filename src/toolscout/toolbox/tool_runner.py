@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import replace
 
-from ..catalog.failure import TOOL_FAILURES, failure_result, is_passed
+from ..catalog.failure import failure_result, is_passed
 from ..catalog.questions import stop_while_asking
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
@@ -20,7 +20,7 @@ async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: floa
         async with limit:
             with stop_while_asking(limit):
                 result = Result.of(await work)
-    except TOOL_FAILURES as error:
+    except BaseException as error:  # noqa: BLE001 - a tool may raise anything
         if limit.expired() and isinstance(error, TimeoutError):
             return Result.error(
                 f"{tool.name} gave no answer within {timeout_seconds:g} seconds; what it began may"

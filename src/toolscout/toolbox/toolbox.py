@@ -98,6 +98,7 @@ class Toolbox:
         self._config = config or Config.read()
         self._profile = _configure_profile(profile, self._config, profile_options)
         check_store(store)
+        self._store: Store | None = None  # first, because building features emits events
         self._journal = journal or _open_journal(store, self._config, clock)
         self._owns_journal = journal is None
         journal_sink = self._record if self._journal is not None else ignore
@@ -106,7 +107,7 @@ class Toolbox:
         self._live = LiveCatalog(
             engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
         )
-        self._source_context = SourceContext(self._live.schedule_refresh, self._config)
+        self._source_context = SourceContext(self._live.schedule_refresh, self._config, self._sink)
         self._initial_sources = build_sources(sources, context=self._source_context)
         self._allow = normalize_rule(allow)
         self._approval_gate = ApprovalGate(approval_policy=approval_policy, approver=approver)
@@ -117,7 +118,6 @@ class Toolbox:
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_option = store
-        self._store: Store | None = None
         self._store_lock = Lock()
         self._is_entered = False
         # Weak, so that a conversation nobody uses any more is not held in memory. One with unsaved

@@ -85,7 +85,10 @@ async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
     )
     # Anything but an explicit "accept" is a no, including a client that cannot ask its user.
     if isinstance(answer, types.ErrorData):
-        return ApprovalDecision(is_approved=False, reason=f"it needs a yes, but {answer.message}")
+        return ApprovalDecision(
+            is_approved=False,
+            reason=f"it needs approval, and the client answered: {answer.message.rstrip('.')}",
+        )
     return ApprovalDecision(
         is_approved=isinstance(answer, types.ElicitResult) and answer.action == "accept"
     )
