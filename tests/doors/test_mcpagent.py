@@ -154,7 +154,9 @@ async def test_pre_discovered_tools_are_there_without_a_search(door: str, tmp_pa
     names = ["get_weather", "send_message", "list_files"]
     options = {"pre_discovered": [*names, "no_such_tool"]}
     steps = [[("send_message", {"text": "Hello"})], add("get_weather"), search("send_message")]
-    seen = await talk(door, tmp_path, *steps, options=options)
+    # One server: tools of several come in the order in which the servers start.
+    served = {"everything": [r for rows in SERVED.values() for r in rows]}
+    seen = await talk(door, tmp_path, *steps, served=served, options=options)
     assert [r.names for r in seen.received] == [[*START, *names]] * 4
     assert seen.answers[0] == ['send_message {"text": "Hello"}']
     assert seen.answers[1] == ["Already available: get_weather."]
@@ -267,21 +269,19 @@ async def test_all_names_are_shown_sorted_the_added_ones_too(door: str, tmp_path
 async def test_what_reads_large_outputs_and_special_tools_are_there_at_once(
     door: str, tmp_path: Path
 ) -> None:
-    """A gateway has no custom tools: there a special tool is named as pre-discovered."""
+    """A gateway has no custom tools: there special tools are named as pre-discovered."""
     lines = json.dumps({"lines": [f"step {n} of the build passed" for n in range(5_000)]})
     served = {"build": [row("get_log", "Get the log of a build", result=lines)]}
-    options = {"pre_discovered": SPECIAL_NAMES} if door == "gateway" else None
-    first = await talk(
-        door,
-        tmp_path,
-        [("get_log", {}), ("ask_human", {"question": "Go on?"})],
-        served=served,
-        custom=SPECIAL,
-        options=options,
-    )
-    assert [r.names for r in first.received] == [[*START, *SPECIAL_NAMES]] * 2
-    assert first.answers[0][1] == 'ask_human {"question": "Go on?"}'
-    notice = first.answers[0][0]
+    steps = [[("get_log", {}), ("ask_human", {"question": "Go on?"})]]
+    if door == "gateway":
+        served["build"] += SPECIAL
+        options = {"pre_discovered": SPECIAL_NAMES}
+        seen = await talk(door, tmp_path, *steps, served=served, options=options)
+    else:
+        seen = await talk(door, tmp_path, *steps, served=served, custom=SPECIAL)
+    assert [r.names for r in seen.received] == [[*START, *SPECIAL_NAMES]] * 2
+    assert seen.answers[0][1] == 'ask_human {"question": "Go on?"}'
+    notice = seen.answers[0][0]
     assert "step 0 of" in notice
     assert "step 4999" not in notice
     assert "search_large_output" in notice
@@ -451,7 +451,8 @@ async def test_the_instructions_have_the_steps_and_the_categories(
     places = [text.index(step) for step in steps]
     assert places == sorted(places)
     assert "5 most similar" in text
-    assert "- weather\n- github\n- slack\n- disk\n" in text
+    listed = text.partition("Tool categories:\n")[2].splitlines()
+    assert {*listed} - {"</tool_search>"} == {f"- {server}" for server in SERVED}
     categories = [
         "google-sheets (spreadsheet operations)",
         "github (repository management)",
