@@ -115,11 +115,7 @@ def shown(talk: Transcript, step: int) -> set[str]:
     return set(json.loads(talk.answers[step][0])["tools"]) - {*DISCOVERY}
 
 
-def section(title: str) -> pytest.MarkDecorator:
-    return pytest.mark.section("mcpagent", title)
-
-
-@section("How It Works")
+@pytest.mark.section("mcpagent", "How It Works")
 @pytest.mark.behaviour("B2", "B12", "B22", "B30", "B31", "B72", "B78")
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_tool_is_searched_then_added_then_called(door: str, tmp_path: Path) -> None:
@@ -147,8 +143,8 @@ async def test_a_tool_is_searched_then_added_then_called(door: str, tmp_path: Pa
         assert roles == ["user", *["assistant", "user"] * 3]
 
 
-@section("Usage")
-@pytest.mark.behaviour("B1", "B3")
+@pytest.mark.section("mcpagent", "Usage")
+@pytest.mark.behaviour("B3")
 @pytest.mark.parametrize("door", DOORS)
 async def test_pre_discovered_tools_are_there_without_a_search(door: str, tmp_path: Path) -> None:
     names = ["get_weather", "send_message", "list_files"]
@@ -163,7 +159,7 @@ async def test_pre_discovered_tools_are_there_without_a_search(door: str, tmp_pa
     assert found(seen.answers[2][0]) == ["send_message"]
 
 
-@section("Usage")
+@pytest.mark.section("mcpagent", "Usage")
 @pytest.mark.behaviour("B3", "B48", "B52", "B85")
 @pytest.mark.parametrize("door", DOORS)
 async def test_workspace_tools_left_out_of_the_list_are_found_and_added(
@@ -180,7 +176,7 @@ async def test_workspace_tools_left_out_of_the_list_are_found_and_added(
     assert found(seen.answers[0][0]) == WORKSPACE_NAMES
 
 
-@section("The search_tools Function")
+@pytest.mark.section("mcpagent", "The search_tools Function")
 @pytest.mark.behaviour("B5", "B6", "B7", "B8", "B10", "B11")
 @pytest.mark.parametrize("door", DOORS)
 async def test_each_pattern_of_the_document_finds_what_it_says(door: str, tmp_path: Path) -> None:
@@ -194,6 +190,7 @@ async def test_each_pattern_of_the_document_finds_what_it_says(door: str, tmp_pa
     steps = [[("search_tools", {"query": pattern}) for pattern in patterns]]
     seen = await talk(door, tmp_path, *steps)
     assert [found(answer) for answer in seen.answers[0]] == [*patterns.values()]
+    assert all("fuzzy_used" not in answer for answer in seen.answers[0])
     reply = json.loads(seen.answers[0][0])
     assert [*reply] == ["found", "tools", "message"]
     assert reply["found"] == 2
@@ -211,7 +208,7 @@ async def test_each_pattern_of_the_document_finds_what_it_says(door: str, tmp_pa
     assert "add_tool" in seen.first.tools["search_tools"]["description"]
 
 
-@section("The search_tools Function")
+@pytest.mark.section("mcpagent", "The search_tools Function")
 @pytest.mark.behaviour("B13", "B15", "B16", "B17")
 @pytest.mark.parametrize("door", DOORS)
 async def test_without_a_match_the_five_most_similar_tools_are_found(
@@ -229,7 +226,7 @@ async def test_without_a_match_the_five_most_similar_tools_are_found(
     assert [r.get("fuzzy_used", False) for r in (typo, words, many, exact)] == [*[True] * 3, False]
 
 
-@section("The add_tool Function")
+@pytest.mark.section("mcpagent", "The add_tool Function")
 @pytest.mark.behaviour("B21", "B22", "B23", "B26", "B27", "B30", "B32")
 @pytest.mark.parametrize("door", DOORS)
 async def test_several_tools_are_added_at_once_and_stay(door: str, tmp_path: Path) -> None:
@@ -251,7 +248,7 @@ async def test_several_tools_are_added_at_once_and_stay(door: str, tmp_path: Pat
     assert "search_tools" in seen.first.tools["add_tool"]["description"]
 
 
-@section("The show_all_tools Function")
+@pytest.mark.section("mcpagent", "The show_all_tools Function")
 @pytest.mark.behaviour("B33", "B34")
 @pytest.mark.parametrize("door", DOORS)
 async def test_all_names_are_shown_sorted_the_added_ones_too(door: str, tmp_path: Path) -> None:
@@ -263,7 +260,7 @@ async def test_all_names_are_shown_sorted_the_added_ones_too(door: str, tmp_path
     assert seen.last.names == [*START, "read_file"]
 
 
-@section("Immediately Available Tools")
+@pytest.mark.section("mcpagent", "Immediately Available Tools")
 @pytest.mark.behaviour("B2", "B36", "B41", "B42", "B44", "B48", "B52")
 @pytest.mark.parametrize("door", DOORS)
 async def test_what_reads_large_outputs_and_special_tools_are_there_at_once(
@@ -287,7 +284,7 @@ async def test_what_reads_large_outputs_and_special_tools_are_there_at_once(
     assert "search_large_output" in notice
 
 
-@section("Immediately Available Tools")
+@pytest.mark.section("mcpagent", "Immediately Available Tools")
 @pytest.mark.behaviour("B36", "B41")
 @pytest.mark.parametrize("door", DOORS)
 async def test_the_three_large_output_tools_say_what_they_take(door: str, tmp_path: Path) -> None:
@@ -308,8 +305,8 @@ async def test_the_three_large_output_tools_say_what_they_take(door: str, tmp_pa
     assert unified.first.names == START[:4]
 
 
-@section("Discoverable Tools")
-@pytest.mark.behaviour("B49", "B51", "B64", "B73", "S23")
+@pytest.mark.section("mcpagent", "Discoverable Tools")
+@pytest.mark.behaviour("B49", "B64", "B73", "S23")
 @pytest.mark.parametrize("door", DOORS)
 async def test_server_custom_and_virtual_tools_wait_to_be_discovered(
     door: str, tmp_path: Path
@@ -344,7 +341,7 @@ async def test_server_custom_and_virtual_tools_wait_to_be_discovered(
         assert found(seen.answers[0][0]) == ["get_prompt"]
 
 
-@section("Tool Filtering Integration")
+@pytest.mark.section("mcpagent", "Tool Filtering Integration")
 @pytest.mark.behaviour("B35", "B48", "B56", "B58", "B62", "B63")
 @pytest.mark.parametrize("door", DOORS)
 async def test_only_selected_servers_and_the_selected_workspace_tool_exist(
@@ -374,7 +371,7 @@ async def test_only_selected_servers_and_the_selected_workspace_tool_exist(
     assert seen.last.names == [*START, *special, "create_issue"]
 
 
-@section("Tool Filtering Integration")
+@pytest.mark.section("mcpagent", "Tool Filtering Integration")
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
     ("servers", "tools", "kept"),
@@ -411,7 +408,7 @@ async def test_each_row_of_the_filtering_table_holds(
     assert shown(seen, 0) == kept | special
 
 
-@section("Tool Filtering Integration")
+@pytest.mark.section("mcpagent", "Tool Filtering Integration")
 @pytest.mark.behaviour("B3", "B56")
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_pre_discovered_tool_that_is_filtered_out_stays_out(
@@ -424,7 +421,7 @@ async def test_a_pre_discovered_tool_that_is_filtered_out_stays_out(
     assert "get_weather" in seen.answers[0][0]
 
 
-@section("Comparison with Other Modes")
+@pytest.mark.section("mcpagent", "Comparison with Other Modes")
 @pytest.mark.behaviour("B1", "B80", "B83")
 @pytest.mark.parametrize("door", DOORS)
 async def test_in_normal_mode_all_tools_are_visible_and_nothing_is_searched(
@@ -438,7 +435,7 @@ async def test_in_normal_mode_all_tools_are_visible_and_nothing_is_searched(
     assert seen.answers == [["Sunny, 21 C"]]
 
 
-@section("System Prompt")
+@pytest.mark.section("mcpagent", "System Prompt")
 @pytest.mark.behaviour("B67", "B68", "B69")
 @pytest.mark.parametrize("door", DOORS)
 async def test_the_instructions_have_the_steps_and_the_categories(
@@ -463,7 +460,7 @@ async def test_the_instructions_have_the_steps_and_the_categories(
     assert "- weather\n" not in seen.first.instructions
 
 
-@section("Implementation Details")
+@pytest.mark.section("mcpagent", "Implementation Details")
 @pytest.mark.behaviour("B53", "K6")
 @pytest.mark.parametrize("door", DOORS)
 async def test_discovery_controls_what_is_seen_and_not_what_can_run(
@@ -475,7 +472,7 @@ async def test_discovery_controls_what_is_seen_and_not_what_can_run(
     assert seen.last.names == START
 
 
-@section("Implementation Details")
+@pytest.mark.section("mcpagent", "Implementation Details")
 @pytest.mark.behaviour("B29")
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_name_of_the_workspace_writer_is_understood_by_its_alias(
@@ -489,8 +486,8 @@ async def test_a_name_of_the_workspace_writer_is_understood_by_its_alias(
         assert seen.last.names == [*START, "update_workspace_file"]
 
 
-@section("Best Practices")
-@pytest.mark.behaviour("B6", "B77")
+@pytest.mark.section("mcpagent", "Best Practices")
+@pytest.mark.behaviour("B6")
 @pytest.mark.parametrize("door", DOORS)
 async def test_words_of_a_good_description_find_the_tool(door: str, tmp_path: Path) -> None:
     served = {
@@ -501,7 +498,7 @@ async def test_words_of_a_good_description_find_the_tool(door: str, tmp_path: Pa
     assert found(seen.answers[0][0]) == ["conditions"]
 
 
-@section("Error Handling")
+@pytest.mark.section("mcpagent", "Error Handling")
 @pytest.mark.behaviour("B9", "B18", "B19", "B75")
 @pytest.mark.parametrize("door", DOORS)
 async def test_errors_are_answers_in_the_shape_of_the_document(door: str, tmp_path: Path) -> None:
@@ -519,7 +516,7 @@ async def test_errors_are_answers_in_the_shape_of_the_document(door: str, tmp_pa
     assert seen.last.names == START
 
 
-@section("Example")
+@pytest.mark.section("mcpagent", "Example")
 @pytest.mark.behaviour("B79")
 @pytest.mark.parametrize("door", DOORS)
 async def test_documentation_tools_are_found_and_used(door: str, tmp_path: Path) -> None:

@@ -17,9 +17,7 @@ OUTPUT_FOLDER = "outputs"
 """The folder of large results, below the state folder."""
 
 
-def build_features(
-    config: Config, given: Features, *, profile: Profile, sink: Sink
-) -> Features:
+def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
     """The features that a program gave, else those that the settings or the profile ask for."""
     check_feature_paths(config)
     rules, memory = given.rules, given.memory

@@ -116,9 +116,7 @@ class Toolbox:
         self._asker = asker
         self._waiting: WaitingCalls = SuspendedCalls(ttl_seconds=self._question_seconds)
         given = Features(rules, memory, offload, tuple(features))
-        self._features = build_features(
-            self._config, given, profile=self._profile, sink=self._sink
-        )
+        self._features = build_features(self._config, given, profile=self._profile, sink=self._sink)
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_option = store
