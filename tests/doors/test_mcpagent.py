@@ -216,14 +216,16 @@ async def test_without_a_match_the_five_most_similar_tools_are_found(
 ) -> None:
     notices = [row(f"post_notice_{n}", "Put it on the board") for n in range(8)]
     served = {**SERVED, "board": notices}
-    queries = ("wether", "send msg", "post notces", "weather")
+    queries = ("wether", "send msg", "message everybody today", "post notces", "weather")
     steps = [[("search_tools", {"query": query}) for query in queries]]
     seen = await talk(door, tmp_path, *steps, served=served)
-    typo, words, many, exact = map(json.loads, seen.answers[0])
+    typo, words, one_word, many, exact = map(json.loads, seen.answers[0])
     assert typo["tools"][0]["name"] == "get_weather"
     assert words["tools"][0]["name"] == "send_message"
+    assert [t["name"] for t in one_word["tools"]] == ["send_message"]
     assert [t["name"] for t in many["tools"]] == [r["name"] for r in notices[:5]]
-    assert [r.get("fuzzy_used", False) for r in (typo, words, many, exact)] == [*[True] * 3, False]
+    is_fuzzy = [reply.get("fuzzy_used", False) for reply in (typo, words, one_word, many, exact)]
+    assert is_fuzzy == [True, True, True, True, False]
 
 
 @pytest.mark.section("mcpagent", "The add_tool Function")
