@@ -115,8 +115,8 @@ class Config(BaseModel):
     memory: bool = False
     """Whether conversations remember the entities in results, and the tools they used."""
 
-    large_outputs: bool = False
-    """Whether large results are stored in the state folder and read in parts."""
+    large_outputs: bool | None = None
+    """Whether large results are stored and read in parts; unset means as the profile says."""
 
     @classmethod
     def read(

@@ -66,7 +66,10 @@ async def test_each_mode_has_its_own_way_of_finding_tools_and_tells_of_it():
         "default": dispatch,
         "compact": dispatch,
         "solaris": ("searchTools",),
-        "mcpagent": ("search_tools", "add_tool", "show_all_tools"),
+        "mcpagent": (
+            *("search_tools", "add_tool", "show_all_tools"),
+            *("search_large_output", "read_large_output", "query_large_output"),
+        ),
         "cortex": ("ToolSearch",),
         "everruns": ("tool_search",),
         "cms": ("tool_search",),

@@ -18,7 +18,10 @@ WORKSPACE = [
     Tool(name="read_workspace_file", category="workspace_tools"),
     Tool(name="write_workspace_file", category="workspace_tools"),
 ]
-HUMAN = [Tool(name="ask_human", category="human")]
+HUMAN = [
+    Tool(name="ask_human", category="human"),
+    Tool(name="hand_in", category="structured_output"),
+]
 VIRTUAL = [Tool(name="get_prompt", category="virtual_tools")]
 MINE = [Tool(name="plain"), Tool(name="mail_it", category="mail")]
 ALL = [*GITHUB, *SLACK, *SHEETS, *WORKSPACE, *HUMAN, *VIRTUAL, *MINE]
@@ -55,19 +58,35 @@ def test_a_server_is_known_in_any_spelling(spelling):
 @pytest.mark.behaviour("B59")
 def test_selected_tools_bring_only_themselves():
     chosen = Filter(tools=("github:create_issue",))
-    assert allowed(chosen) == named(GITHUB[:1], WORKSPACE, HUMAN, VIRTUAL)
+    assert allowed(chosen) == named(GITHUB[:1], HUMAN, VIRTUAL)
     assert chosen.warnings == ()
+
+
+@pytest.mark.behaviour("B48")
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        Filter(servers=("github",)),
+        Filter(servers=(NO_SERVERS, "github")),
+        Filter(tools=("github:create_issue",)),
+        Filter(tools=("human:somebody_else", "structured_output:something_else")),
+        Filter(("slack",), ("human:somebody_else",), "specific_first"),
+    ],
+)
+def test_no_filter_hides_structured_output_and_human_tools(chosen):
+    assert named(HUMAN) <= allowed(chosen)
+    assert chosen.allows(Tool(name="other", category="structured-output_tools"))
 
 
 @pytest.mark.behaviour("B59")
 def test_an_entry_without_a_colon_is_ignored_with_a_warning_and_opens_nothing():
     chosen = Filter(tools=("create_issue", ":x", "github:", "slack:post_message"))
-    assert allowed(chosen) == named(SLACK, WORKSPACE, HUMAN, VIRTUAL)
+    assert allowed(chosen) == named(SLACK, HUMAN, VIRTUAL)
     assert [p.where for p in chosen.warnings] == [
         "tools entry 'create_issue'", "tools entry ':x'", "tools entry 'github:'"
     ]  # fmt: skip
     assert all(p.severity == "warning" and "server:tool" in p.remedy for p in chosen.warnings)
-    assert allowed(Filter(tools=("nonsense",))) == named(WORKSPACE, HUMAN, VIRTUAL)
+    assert allowed(Filter(tools=("nonsense",))) == named(HUMAN, VIRTUAL)
 
 
 @pytest.mark.behaviour("B60", "K13")
@@ -103,6 +122,7 @@ def test_a_server_cannot_pass_for_the_system_by_naming_its_category():
     disguised = Tool(name="evil__x", server="evil", category="virtual_tools")
     assert not Filter(servers=("github",)).allows(disguised)
     assert not Filter(servers=("github",)).allows(Tool(name="e__x", server="e", category="human"))
+    assert not Filter(servers=("github",)).allows(Tool(name="workspace__x", server="workspace"))
 
 
 @pytest.mark.behaviour("B65")

@@ -114,8 +114,8 @@ async def converse(
 ) -> Transcript:
     """Lead the conversation through a door; `options` are those of the profile.
 
-    `more` are arguments of `Toolbox` for the first two doors, and for the third its keys
-    `gateway`, `settings`, … tables of the configuration.
+    `more` are arguments of `Toolbox` for the first two doors, with `sources` beside the rows, and
+    for the third its keys `gateway`, `settings`, … tables of the configuration.
     """
     lead: Callable[..., Any] = {"sdk": _sdk, "agent": _agent, "gateway": _gateway}[door]
     return await lead(rows, steps, folder, profile, dict(options or {}), message, more)
@@ -238,8 +238,9 @@ def _open_box(
 ) -> Toolbox:
     config = Config.read(environment={}, home=str(folder / "home"), embedder="none")
     arguments = {k: v for k, v in more.items() if not isinstance(v, dict)}
+    sources = arguments.pop("sources", ())
     return Toolbox(
-        [StubSource(rows, folder)],
+        [StubSource(rows, folder), *sources],
         profile=profile,
         profile_options=options or None,
         config=config,

@@ -7,9 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from toolscout.disclosure.designs.mcpagent import RegexMatcher, workflow_prompt
-from toolscout.disclosure.profiles import EVERYTHING, MCPAGENT, recommend_profile
-from toolscout.disclosure.scope import ToolSelector
+from toolscout.disclosure.designs.mcpagent import RegexMatcher, mcpagent_profile, workflow_prompt
+from toolscout.disclosure.profiles import (
+    EVERYTHING,
+    MCPAGENT,
+    get_profile,
+    profile_options,
+    recommend_profile,
+)
+from toolscout.errors import ConfigError
 from toolscout.tokens import default_counter
 
 DISCOVERY = ["search_tools", "add_tool", "show_all_tools"]
@@ -55,12 +61,20 @@ def test_the_start_is_discovery_then_features_then_special_categories(agent, too
 
 @pytest.mark.behaviour("B3", "B85")
 def test_pre_discovered_names_are_in_view_and_unknown_ones_are_not(talk, tools) -> None:
-    policy = replace(MCPAGENT.policy, pinned=ToolSelector(names=("get_weather", "nowhere")))
-    agent = talk(replace(MCPAGENT, policy=policy), tools)
-    assert agent.names() == [*DISCOVERY, "get_weather"]
+    agent = talk(mcpagent_profile(pre_discovered=("get_weather", "nowhere")), tools)
+    assert agent.names() == [*DISCOVERY, "get_weather", "ask_user"]
     assert "read_workspace_file" in found(agent.call("search_tools", query="workspace"))
     filtered = talk(agent.profile, tools, allow=lambda t: t.server == "slack")
     assert filtered.names() == DISCOVERY
+
+
+@pytest.mark.behaviour("B59")
+def test_a_selected_tool_without_a_server_is_an_error_that_names_it() -> None:
+    with pytest.raises(ConfigError, match="create_issue"):
+        get_profile("mcpagent", {"selected_tools": ["create_issue"]})
+    with pytest.raises(ConfigError, match="pre_discovered"):
+        get_profile("mcpagent", {"pre_discovered": 5})
+    assert "pre_discovered" in profile_options("mcpagent")
 
 
 @pytest.mark.behaviour("B5", "B21", "B33")

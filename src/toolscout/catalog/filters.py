@@ -14,16 +14,18 @@ Precedence = Literal["union", "specific_first"]
 NO_SERVERS = "NO_SERVERS"
 # The owner of a tool that has neither server nor category.
 CUSTOM = "custom"
-# Categories that stay unless entries of their own narrow them.
+# Categories that stay beside selected servers unless entries of their own narrow them.
 SYSTEM = frozenset(
     [
         "workspace",
-        "human",
         *(f"workspace_{part}" for part in ("basic", "advanced", "git", "browser")),
     ]
 )
-# The category of the system's own tools; no filter hides them.
+# The category of the system's own tools.
 VIRTUAL = "virtual"
+# Categories that no filter hides: control of the program, questions to people, the system itself.
+UNFILTERED = frozenset(["structured_output", "human", VIRTUAL])
+_KNOWN_CATEGORIES = SYSTEM | UNFILTERED
 _ALL = "*"
 
 
@@ -33,7 +35,8 @@ class Filter:
 
     With neither, everything is allowed. A tool belongs to its server, else to its category, else
     to `custom`. If a server is selected and also has entries of its own, `union` takes both, and
-    `specific_first` takes only the entries.
+    `specific_first` takes only the entries. Tools without a server are always allowed in the
+    categories `structured_output`, `human` and `virtual`.
     """
 
     servers: tuple[str, ...] = ()
@@ -81,7 +84,7 @@ class Filter:
         # filter hides.
         if tool.server:
             return not self._excludes_servers and self._selects(owner, tool)
-        if owner == VIRTUAL:
+        if owner in UNFILTERED:
             return True
         return self._selects(owner, tool) or (self._excludes_servers and not self._selects_any)
 
@@ -103,17 +106,21 @@ class Filter:
     def _selects(self, owner: str, tool: Tool) -> bool:
         entries = self._entries.get(owner)
         if entries is None:
-            return owner in self._selected or owner in SYSTEM
+            return owner in self._selected or self._keeps_system(owner, tool)
         if _ALL in entries or (owner in self._selected and self.precedence == "union"):
             return True
         return normalise_name(tool.local_name) in entries or normalise_name(tool.name) in entries
 
+    def _keeps_system(self, owner: str, tool: Tool) -> bool:
+        # Entries alone select only themselves; beside servers the workspace stays.
+        return bool(self.servers) and not tool.server and owner in SYSTEM
+
 
 def _normalise_owner(name: str) -> str:
-    """One spelling for a server or category; system categories may end in `_tools`."""
+    """One spelling for a server or category; known categories may end in `_tools`."""
     spelled = name.strip().lower().replace("-", "_")
     bare = spelled.removesuffix("_tools")
-    return bare if bare in SYSTEM or bare == VIRTUAL else spelled
+    return bare if bare in _KNOWN_CATEGORIES else spelled
 
 
 def _parse_entries(entries: tuple[str, ...]) -> Iterator[tuple[str, str]]:

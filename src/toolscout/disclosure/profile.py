@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..catalog.filters import Filter
 from ..catalog.schema import Schema
 from ..catalog.tool import Annotations, Tool, normalise_name
 from .matcher import LoadRule, Matcher, load_nothing
@@ -122,7 +123,11 @@ OnUnloaded = Literal["execute", "reject", "load"]
 HintPart = Literal["categories", "names", "message"]
 """A part of the hint for a search without a match."""
 
+OutputTools = Literal["as set", "unified", "all"]
+"""The tools for large results: as the settings say, the unified one, or also its older names."""
+
 _DEFER_ALL = Policy()
+_EVERY_TOOL = Filter()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +170,11 @@ class NativeSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A named set of disclosure choices; vary one with `dataclasses.replace`."""
+    """A named set of disclosure choices; vary one with `dataclasses.replace`.
+
+    `selection` filters the tools that exist for its callers. `output_tools` other than `as set`
+    stores large results unless the settings say that they are not stored.
+    """
 
     name: str
     summary: str
@@ -173,6 +182,8 @@ class Profile:
     matcher: Matcher
     reply: ReplyRenderer
     policy: Policy = _DEFER_ALL
+    selection: Filter = _EVERY_TOOL
+    output_tools: OutputTools = "as set"
     hiding: Hiding = "omit"
     loading: LoadRule = load_nothing
     prompt: PromptRenderer = no_prompt

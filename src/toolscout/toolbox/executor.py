@@ -226,6 +226,7 @@ class CallExecutor(CallContext):
         self, attempt: CallAttempt, tool: Tool, arguments: Mapping[str, Any]
     ) -> CallRecord:
         valid = self._validate(tool, arguments)
+        self.live.check_content(tool, valid.get("server"), self.allow)
         # After validation, so that the user approves exactly what will run.
         needs = await self._require_approval(attempt.options, tool, valid)
         if needs is not None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..config import PREFIX, Config
 from ..disclosure.feature import Feature
+from ..disclosure.profile import Profile
 from ..errors import ConfigError
 from ..events import Sink
 from ..offload.result_store import ResultStore
@@ -16,8 +17,8 @@ OUTPUT_FOLDER = "outputs"
 """The folder of large results, below the state folder."""
 
 
-def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
-    """The features that a program gave, and those of the settings for what it did not give."""
+def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
+    """The features that a program gave, else those that the settings or the profile ask for."""
     check_feature_paths(config)
     rules, memory = given.rules, given.memory
     others = given.others
@@ -38,7 +39,7 @@ def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
         given,
         rules=rules,
         memory=memory,
-        offload=given.offload or _result_store(config),
+        offload=given.offload or _result_store(config, profile),
         others=others,
     )
 
@@ -47,9 +48,13 @@ def _has_skills(features: tuple[Feature, ...]) -> bool:
     return any(feature.health_key == "skills" for feature in features)
 
 
-def _result_store(config: Config) -> ResultStore:
+def _result_store(config: Config, profile: Profile) -> ResultStore:
+    is_stored = config.large_outputs
+    if is_stored is None:
+        is_stored = profile.output_tools != "as set"
     # Without a folder it stores nothing, but it still caps the size of results.
-    return ResultStore(config.state_folder / OUTPUT_FOLDER if config.large_outputs else None)
+    folder = config.state_folder / OUTPUT_FOLDER if is_stored else None
+    return ResultStore(folder, show_aliases=profile.output_tools == "all")
 
 
 def check_feature_paths(config: Config) -> None:

@@ -14,7 +14,8 @@ from ..catalog.source import Source
 from ..catalog.tool import Tool
 from ..errors import ClosedError, SourceError, ToolscoutError
 from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
-from ..search.engine import Engine
+from ..search.engine import Allow, Engine
+from .server_content import CONTENT, ContentServer, admits_server, build_content_source
 
 _MAX_PROBLEMS_SHOWN = 3
 
@@ -36,9 +37,16 @@ class LiveCatalog:
     """
 
     def __init__(
-        self, engine: Engine, *, sink: Sink, on_update: Callable[[Catalog], None] = lambda _: None
+        self,
+        engine: Engine,
+        *,
+        sink: Sink,
+        on_update: Callable[[Catalog], None] = lambda _: None,
+        allow: Callable[[], Allow | None] = lambda: None,
     ) -> None:
         self._engine = engine
+        self._allow = allow
+        self._content: Source | None = None
         self._sink = sink
         self._on_update = on_update
         self._sources: dict[str, Source] = {}
@@ -120,6 +128,29 @@ class LiveCatalog:
             await self._run_to_completion(
                 self._update_catalog(lambda catalog: catalog.with_source(name, tools))
             )
+            await self._refresh_content(source)
+
+    async def _refresh_content(self, source: Source) -> None:
+        """Offer what an MCP server has besides tools, after it was listed or removed."""
+        if not isinstance(source, ContentServer):
+            return
+        if CONTENT not in self._sources:
+            content = build_content_source(
+                lambda: tuple(self._sources.values()),
+                lambda server: admits_server(server, self.catalog, self._allow()),
+            )
+            # Without anything to get, it is not a source that a user should see.
+            if await content.tools():
+                self._sources[CONTENT] = self._content = content
+        if self._content is not None:
+            await self.refresh(CONTENT)
+
+    def check_content(self, tool: Tool, server: object, allow: Allow | None) -> None:
+        """Raise if a tool would get a prompt or resource of a server the caller may not use."""
+        if self._content is None or self.source_of(tool) is not self._content:
+            return
+        if not admits_server(str(server), self.catalog, allow):
+            raise SourceError(f"There is no MCP server {server!r} here.", hint="Use another one.")
 
     def _record_problem(self, name: str, why: str) -> None:
         """Store or clear the problem of a source; only a new problem is an event."""
@@ -146,6 +177,7 @@ class LiveCatalog:
             await self._update_catalog(lambda catalog: catalog.without_source(name))
         finally:  # it is registered nowhere now, so nothing else would close it
             await source.close()
+        await self._refresh_content(source)
 
     def source_of(self, tool: Tool) -> Source:
         """The source that runs a tool of the catalog."""

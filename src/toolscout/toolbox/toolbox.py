@@ -33,7 +33,7 @@ from ..events import (
 from ..journal.journal import Journal
 from ..search.embedders import load_embedders
 from ..search.embedders.cache import VectorCache
-from ..search.engine import Engine
+from ..search.engine import Allow, Engine
 from ..search.hit import Results
 from ..search.query import Mode
 from ..store.contract import Record, Store, check_entry
@@ -105,7 +105,10 @@ class Toolbox:
         self._sink = _combine(journal_sink, sink, clock=clock)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
-            engine or _build_engine(self._config), sink=self._sink, on_update=self._notify_features
+            engine or _build_engine(self._config),
+            sink=self._sink,
+            on_update=self._notify_features,
+            allow=lambda: self._allowed_by(self._profile, None),
         )
         self._source_context = SourceContext(self._live.schedule_refresh, self._config, self._sink)
         self._initial_sources = build_sources(sources, context=self._source_context)
@@ -114,7 +117,7 @@ class Toolbox:
         self._asker = asker
         self._waiting: WaitingCalls = SuspendedCalls(ttl_seconds=self._question_seconds)
         given = Features(rules, memory, offload, tuple(features))
-        self._features = build_features(self._config, given, sink=self._sink)
+        self._features = build_features(self._config, given, profile=self._profile, sink=self._sink)
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_option = store
@@ -211,7 +214,7 @@ class Toolbox:
         """The best tools for a query, or for several at once."""
         self._check_entered()
         check_search(query, limit, mode)
-        allowed = intersect(self._allow, normalize_rule(allow))
+        allowed = self._allowed_by(self._profile, allow)
         return self._live.engine.search(query, limit=limit, allow=allowed, mode=mode)
 
     async def session(
@@ -243,13 +246,14 @@ class Toolbox:
             rebuilt = rebuild_session(id, messages, profile=self._profile, catalog=self.catalog)
             await asyncio.to_thread(stored.apply, lambda s: (rebuilt.with_version(s.version), None))
         gate = self._approval_gate
+        used = _configure_profile(profile, self._config) if profile else self._profile
         return Session(
             CallExecutor(
                 stored=stored,
                 live=self._live,
-                profile=_configure_profile(profile, self._config) if profile else self._profile,
+                profile=used,
                 features=self._features,
-                allow=intersect(self._allow, normalize_rule(allow)),
+                allow=self._allowed_by(used, allow),
                 approval_gate=replace(gate, approver=approver) if approver else gate,
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
@@ -320,6 +324,12 @@ class Toolbox:
             feature_problems=self._feature_problems,
             journal=self._journal,
         )
+
+    def _allowed_by(self, profile: Profile, rule: AllowRule | None) -> Allow | None:
+        """What the toolbox, the selection of a profile and a caller's rule all allow."""
+        allowed = intersect(self._allow, normalize_rule(rule))
+        selection = profile.selection
+        return intersect(allowed, selection.allows) if selection.is_active else allowed
 
     @property
     def _question_seconds(self) -> float:

@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from rapidfuzz import fuzz
 
+from ...catalog.filters import Filter
 from ...catalog.result import Result
 from ...catalog.sanitization import clean_line
 from ...catalog.tool import Tool, normalise_name
-from ...errors import QueryError, ToolscoutError
+from ...errors import ConfigError, QueryError, ToolscoutError
 from ...search.pattern import Haystack, Pattern
 from ..matcher import SearchDomain, ToolMatches, rank_by_score
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
@@ -227,11 +228,15 @@ def _render_error(error: ToolscoutError) -> Result:
     return plain_error(error)
 
 
+# Control tools of the program, and tools that ask a person: never deferred, never filtered.
+SPECIAL_CATEGORIES = ("structured_output", "human")
+
 MCPAGENT = Profile(
     name="mcpagent",
     summary="Patterns find tools, a second call adds them; nothing is shown before.",
     metatools=(_SEARCH, _ADD, _SHOW, _REMOVE),
-    policy=Policy(rule="all", pinned=ToolSelector(categories=("structured_output", "human"))),
+    policy=Policy(rule="all", pinned=ToolSelector(categories=SPECIAL_CATEGORIES)),
+    output_tools="all",
     matcher=RegexMatcher(),
     reply=render_brief,
     render_error=_render_error,
@@ -249,6 +254,29 @@ MCPAGENT = Profile(
 )
 
 
-def mcpagent_profile() -> Profile:
-    """The profile with its options; none so far."""
-    return MCPAGENT
+def mcpagent_profile(
+    *,
+    pre_discovered: tuple[str, ...] = (),
+    selected_servers: tuple[str, ...] = (),
+    selected_tools: tuple[str, ...] = (),
+    categories: tuple[str, ...] = (),
+    output_tools: Literal["all", "unified"] = "all",
+) -> Profile:
+    """The profile with its options.
+
+    `pre_discovered` tools are in view from the start. Of the others, only those that
+    `selected_servers` or `selected_tools` (`server:tool`, `server:*`) select exist; without both,
+    all do. `categories` are lines of the instructions in place of the servers. `output_tools`
+    says whether the tools for large results are shown under all three names.
+    """
+    selection = Filter(servers=selected_servers, tools=selected_tools)
+    for problem in selection.warnings:
+        raise ConfigError(f"selected_tools: {problem.where} names no tool.", hint=problem.remedy)
+    pinned = ToolSelector(names=pre_discovered, categories=SPECIAL_CATEGORIES)
+    return replace(
+        MCPAGENT,
+        policy=replace(MCPAGENT.policy, pinned=pinned),
+        selection=selection,
+        prompt=workflow_prompt(categories=categories),
+        output_tools=output_tools,
+    )

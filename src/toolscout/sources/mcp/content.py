@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ...catalog.filters import VIRTUAL
 from ...catalog.result import Result
 from ...catalog.sanitization import clean_line
 from ...catalog.schema import Schema
@@ -120,5 +121,6 @@ def _build_tool(
         parameters=Schema.of(
             {"type": "object", "properties": dict(properties), "required": list(required)}
         ),
+        category=VIRTUAL,
         annotations=Annotations(read_only=True),
     )
