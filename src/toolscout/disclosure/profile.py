@@ -165,7 +165,13 @@ class NativeSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A named set of disclosure choices; vary one with `dataclasses.replace`."""
+    """A named set of disclosure choices; vary one with `dataclasses.replace`.
+
+    With `needs_deferred_tools` the discovery tools are shown only where there is something to load.
+    With `runs_loaded_next_step` a tool that the model loads can be called from its next reply on,
+    not in the same one. With `searches_empty_catalog` a search over no tools finds nothing, which
+    is an error otherwise.
+    """
 
     name: str
     summary: str
@@ -185,6 +191,9 @@ class Profile:
     native: NativeSearch = NativeSearch()
     roster_tokens: int = 0
     searches_deferred_only: bool = False
+    searches_empty_catalog: bool = False
+    needs_deferred_tools: bool = False
+    runs_loaded_next_step: bool = False
     lists_itself: bool = True
     describe: DefinitionRenderer = describe_full
     render_error: ErrorRenderer = plain_error

@@ -8,6 +8,7 @@ from typing import Any
 
 import mcp_types as types
 
+from ...disclosure.prompts import join_paragraphs
 from ...disclosure.view import View
 from ...search.engine import Allow
 from ...sources.mcp.wire import clean_definition
@@ -131,11 +132,13 @@ class ViewCache:
         view = session.view("mcp")
         search = self._box.profile.tool_for("search")
         tools = [self._tool_definition(tool, view.real_name(tool["name"])) for tool in view.tools]
-        roster = session.state.roster
+        # These are in the instructions too, but not every client passes them to its model, and
+        # they are sent only once: a slot that changes reaches the model with the list of tools.
+        roster = f"What there is:\n{session.state.roster}" if session.state.roster else ""
         for tool in tools:
-            # The roster is in the instructions too, which not every client passes to its model.
-            if search is not None and tool.name == search.name and roster:
-                tool.description = f"{tool.description}\n\nWhat there is:\n{roster}"
+            if search is not None and tool.name == search.name:
+                texts = (tool.description or "", roster, *(text for _, text in view.slots))
+                tool.description = join_paragraphs(*texts)
         return ClientView(
             tools=tuple(tools),
             instructions=view.instructions,
