@@ -55,7 +55,7 @@ def test_the_search_is_in_view_and_says_every_form_of_query(cortex) -> None:
     assert first["parameters"]["required"] == ["query"]
 
 
-@pytest.mark.behaviour("C2", "C6", "K28")
+@pytest.mark.behaviour("C6", "K28")
 def test_no_rule_and_no_filter_takes_the_search_away(talk, tools) -> None:
     nothing = talk(CORTEX, tools, allow=lambda _: False)
     assert nothing.names() == ["ToolSearch"]
@@ -85,7 +85,7 @@ def test_what_waits_follows_the_marks_the_lists_and_where_a_tool_is_from(talk, t
     assert [cortex.why(n) for n in ("served_kept", "served_pinned")] == ["never_defer", "pinned"]
     off = replace(policy, rule="listed")
     cortex = talk(replace(CORTEX, policy=off), [tool("served", server="s")])
-    assert cortex.names() == ["ToolSearch", "served"]
+    assert cortex.names() == ["served"]
 
 
 @pytest.mark.behaviour("C21", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18", "C20", "C45")
@@ -298,7 +298,7 @@ def test_names_are_cut_and_cleaned_without_meeting(talk, tool) -> None:
     long = [tool(f"server.one__{'x' * 80}_{i}", server="s") for i in range(2)]
     cortex = talk(replace(CORTEX, policy=Policy(rule="none")), long, target="anthropic")
     view = cortex.view()
-    names = [t["name"] for t in view.tools][1:]
+    names = [t["name"] for t in view.tools]
     assert len(set(names)) == 2
     assert all(len(n) <= 64 and "." not in n for n in names)
     assert [view.real_name(n) for n in names] == [t.name for t in long]

@@ -243,7 +243,8 @@ def _is_small(profile: Profile, scope: Scope, before: ViewSnapshot | None) -> bo
 
 def _has_deferrable_tools(profile: Profile, scope: Scope) -> bool:
     """Whether there is anything to load now, or was before it was loaded."""
-    return any(not profile.policy.visibility(tool) for tool in scope.tools)
+    # Over the whole catalog: what a caller may use never takes a discovery tool away.
+    return any(not profile.policy.visibility(tool) for tool in scope.catalog)
 
 
 def _fix_roster(
