@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -170,40 +171,36 @@ async def test_the_parameters_are_a_query_in_five_forms_and_a_limit(
     assert "ignored for select:" in limit["description"]
 
 
+FORMS = [
+    # Ignores the limit; spaces around names are allowed.
+    ("select:mcp__slack__send, mcp__slack__list", 1, ["mcp__slack__send", "mcp__slack__list"]),
+    # Alone, though it also begins the name of another tool.
+    ("mcp__obsidian__search", 5, ["mcp__obsidian__search"]),
+    # Sorted, and cut at the limit.
+    ("mcp__github", 2, ["mcp__github__close", "mcp__github__list"]),
+    # By name and description, best first.
+    ("read MAIL", 1, ["mcp__mail__read"]),
+    # Only where the required word occurs.
+    ("+calendar event", 5, ["mcp__calendar__add"]),
+]
+
+
 @pytest.mark.section("cortex", "Schema")
 @pytest.mark.behaviour("C21", "C23", "C24", "C25", "C26")
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize(
-    ("query", "limit", "loaded"),
-    [
-        ("select:mcp__obsidian__search, mcp__slack__send", 1, [WAITING[1], WAITING[2]]),
-        ("mcp__obsidian__search", 5, [WAITING[1]]),
-        ("mcp__obsidian", 5, WAITING[:2]),
-        ("read note", 1, [WAITING[0]]),
-        ("+slack note", 5, [WAITING[2]]),
-    ],
-    ids=["select", "exact", "prefix", "keywords", "required"],
-)
-async def test_each_form_of_query_loads_what_it_says(
-    door: str, query: str, limit: int, loaded: list[str], tmp_path: Path
-) -> None:
-    # `mcp__obsidian__search` also begins the name of another tool, which must not come with it.
-    rows = [*ROWS, row("mcp__obsidian__search_all", "Everything.")] if limit != 5 else ROWS
-    got = await talk(
-        door, tmp_path, [("ToolSearch", {"query": query, "max_results": limit})], rows=rows
-    )
-    assert got.last.names == ["ToolSearch", *loaded]
-
-
-@pytest.mark.section("cortex", "Schema")
-@pytest.mark.behaviour("C23")
-@pytest.mark.parametrize("door", DOORS)
-async def test_an_exact_name_comes_without_the_names_it_begins(door: str, tmp_path: Path) -> None:
-    rows = [*ROWS, row("mcp__obsidian__search_all", "Everything.")]
-    got = await talk(
-        door, tmp_path, [("ToolSearch", {"query": "mcp__obsidian__search"})], rows=rows
-    )
-    assert got.last.names == ["ToolSearch", "mcp__obsidian__search"]
+async def test_each_form_of_query_loads_what_it_says(door: str, tmp_path: Path) -> None:
+    rows = [
+        *(row(f"mcp__github__{verb}", "An issue.") for verb in ("open", "list", "close")),
+        *(row(f"mcp__slack__{verb}", "A message.") for verb in ("list", "send")),
+        *(row(f"mcp__obsidian__{verb}", "A note.") for verb in ("search_all", "search")),
+        *(row(f"mcp__mail__{verb}", "A letter.") for verb in ("send", "read")),
+        row("mcp__meetup__add", "Add an event."),
+        row("mcp__calendar__add", "Add an event."),
+    ]
+    steps = [[("ToolSearch", {"query": q, "max_results": most})] for q, most, _ in FORMS]
+    got = await talk(door, tmp_path, *steps, rows=rows)
+    loaded = [now.names[len(before.names) :] for before, now in pairwise(got.received)]
+    assert loaded == [names for _, _, names in FORMS]
 
 
 @pytest.mark.section("cortex", "Details")
@@ -356,9 +353,11 @@ async def test_replies_are_blocks_of_names_or_say_that_nothing_matched(
     got = await talk(door, tmp_path, *([search] for search in searches))
     assert [text for (text,) in got.answers] == [
         "Loaded; callable on the next turn:\n- mcp__obsidian__read_note\n- mcp__obsidian__search",
-        "Loaded; callable on the next turn:\n- mcp__slack__send\n\n"
-        "Already loaded, no action needed:\n- mcp__obsidian__search\n\n"
-        "Not in the deferred tool list:\n- nope",
+        (
+            "Loaded; callable on the next turn:\n- mcp__slack__send\n\n"
+            "Already loaded, no action needed:\n- mcp__obsidian__search\n\n"
+            "Not in the deferred tool list:\n- nope"
+        ),
         "Not in the deferred tool list:\n- nope",
         'No tools matched the query: "zebra"',
         "Already loaded, no action needed:\n- mcp__slack__send",
@@ -375,8 +374,10 @@ async def test_no_match_counts_what_is_left_and_points_to_the_list(
     got = await talk(door, tmp_path, [("ToolSearch", {"query": query})])
     assert got.answers == [
         [
-            f'No tools matched the query: "{query}"\n\n'
-            '3 more tools can be loaded; their names are in the "Available Tools" section.'
+            (
+                f'No tools matched the query: "{query}"\n\n'
+                '3 more tools can be loaded; their names are in the "Available Tools" section.'
+            )
         ]
     ]
     assert got.errors == [[False]]
