@@ -305,6 +305,16 @@ async def test_a_call_before_loading_fails_and_shows_the_way(door: str, tmp_path
 
 
 @pytest.mark.section("cortex", "Tool factory")
+@pytest.mark.behaviour("C42")
+async def test_a_client_without_a_session_can_call_what_it_found(tmp_path: Path) -> None:
+    # Nothing stays loaded for it, so the list stays as it is and no call waits for a turn.
+    got = await talk("gateway", tmp_path, [LOAD_SEND], [CALL_SEND], mode="auto")
+    assert got.last.names == ["ToolSearch"]
+    assert slot("gateway", got.last) == slot_of(*WAITING)
+    assert got.answers[1] == ["sent"]
+
+
+@pytest.mark.section("cortex", "Tool factory")
 @pytest.mark.behaviour("C39")
 @pytest.mark.parametrize("door", ["sdk", "agent"])
 async def test_a_tool_file_can_mark_tools_as_always_loaded_or_deferred(
