@@ -94,7 +94,6 @@ async def test_discovery_runs_before_the_other_calls_of_its_step_and_results_kee
     assert office.done == ["mail to ann@example.com: Invoice"]
 
 
-@pytest.mark.behaviour("C42")
 async def test_without_a_search_a_waiting_tool_is_refused_and_its_schema_shown() -> None:
     office = Office()
     model = ScriptedModel([calls(MAIL), calls(search("send an email")), calls(MAIL), "Done."])

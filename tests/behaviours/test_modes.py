@@ -50,7 +50,7 @@ def test_what_every_design_costs_at_the_start_and_after_lookups_is_counted():
     assert default_counter().count(hidden) < told
 
 
-@pytest.mark.behaviour("B83", "C2", "K3", "K16")
+@pytest.mark.behaviour("B83", "K3", "K16")
 async def test_each_mode_has_its_own_way_of_finding_tools_and_tells_of_it():
     ways: dict[str, tuple[str, ...]] = {}
     prompts: dict[str, str] = {}

@@ -115,7 +115,8 @@ async def converse(
     """Lead the conversation through a door; `options` are those of the profile.
 
     `more` are arguments of `Toolbox` for the first two doors, with `sources` beside the rows, and
-    for the third its keys `gateway`, `settings`, … tables of the configuration.
+    for the third its keys `gateway`, `settings`, … tables of the configuration, and `mode` that of
+    the client.
     """
     lead: Callable[..., Any] = {"sdk": _sdk, "agent": _agent, "gateway": _gateway}[door]
     return await lead(rows, steps, folder, profile, dict(options or {}), message, more)
@@ -199,7 +200,7 @@ async def _gateway(
         assert process.stderr is not None
         address = (await process.stderr.readline()).decode().split()[-1]
         # A handshake client has a session, so that what it loads stays in its list.
-        async with Client(address, mode="legacy") as client:
+        async with Client(address, mode=more.get("mode", "legacy")) as client:
             return await _drive(client, steps)
     finally:
         process.terminate()

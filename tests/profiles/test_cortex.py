@@ -9,10 +9,11 @@ import pytest
 from toolscout.disclosure.designs.cortex import AVAILABLE_TOOLS_SLOT, QueryFormMatcher, Slots
 from toolscout.disclosure.discovery import role_of
 from toolscout.disclosure.matcher import SearchDomain
-from toolscout.disclosure.profiles import CORTEX
+from toolscout.disclosure.profiles import CORTEX, get_profile
 from toolscout.disclosure.scope import Policy, Scope, ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.errors import ConfigError
+from toolscout.toolbox.toolbox import Toolbox
 
 
 @pytest.fixture
@@ -55,13 +56,60 @@ def test_the_search_is_in_view_and_says_every_form_of_query(cortex) -> None:
     assert first["parameters"]["required"] == ["query"]
 
 
-@pytest.mark.behaviour("C2", "C6", "K28")
+@pytest.mark.behaviour("C6", "K28")
 def test_no_rule_and_no_filter_takes_the_search_away(talk, tools) -> None:
     nothing = talk(CORTEX, tools, allow=lambda _: False)
     assert nothing.names() == ["ToolSearch"]
     assert nothing.why("ToolSearch") == "discovery"
     policy = Policy(rule="all", deferred=ToolSelector(names=("ToolSearch",)))
     assert talk(replace(CORTEX, policy=policy), tools).names() == ["ToolSearch"]
+
+
+@pytest.mark.behaviour("C2")
+def test_the_search_appears_with_the_first_deferred_tool_behind_what_was_shown(talk, tool) -> None:
+    cortex = talk(CORTEX, [tool("own"), tool("kept", server="s", defer="never")])
+    assert cortex.names() == ["own", "kept"]
+    assert cortex.view().instructions == ""
+    assert [cortex.why(n) for n in ("own", "kept")] == ["unlisted", "never_defer"]
+    cortex.now(cortex.catalog.add(tool("served", server="s")))
+    assert cortex.names() == ["own", "kept", "ToolSearch"]
+    cortex.call("ToolSearch", query="served")
+    assert cortex.names() == ["own", "kept", "ToolSearch", "served"]
+    cortex.now(cortex.catalog.remove("served"))
+    assert "ToolSearch" in cortex.names()
+
+
+@pytest.mark.behaviour("C2", "C38")
+def test_the_options_turn_deferring_off_and_choose_what_is_deferred(talk, tools, tool) -> None:
+    marked = [*tools, tool("marked", defer="always")]
+    off = talk(get_profile("cortex", {"enabled": False}), marked)
+    assert off.names() == [t.name for t in marked]
+    assert off.resolve("marked").tool is not None
+    assert off.view().slots == ()
+    options = {"defer_mcp": False, "should_defer": ["Read", "mcp__slack__send"]}
+    chosen = talk(get_profile("cortex", {**options, "always_load": ["mcp__slack__send"]}), tools)
+    assert chosen.names() == ["ToolSearch", *OBSIDIAN[::-1], "mcp__slack__send"]
+    assert chosen.why("Read") == "listed"
+    assert get_profile("cortex", {"enabled": True}) == CORTEX
+    with pytest.raises(ConfigError, match="always_load"):
+        get_profile("cortex", {"always_load": "Read"})
+
+
+@pytest.mark.behaviour("C42")
+async def test_in_a_step_a_loaded_tool_waits_for_the_next_one_and_other_calls_do_not(tools) -> None:
+    async with Toolbox(tools, profile="cortex", store="memory") as box:
+        session = await box.session("s")
+        step = session.step()
+        await step.call("ToolSearch", {"query": "mcp__slack__send"})
+        early = await step.call("mcp__slack__send", {"path": "x"})
+        assert (early.result.code, early.is_run) == ("not_loaded", False)
+        spelled = await step.call("Mcp-Slack-Send", {"path": "x"})
+        assert spelled.result.code == "not_loaded"
+        direct = await session.call("mcp__slack__send", {"path": "x"})
+        assert direct.code != "not_loaded"
+        await step.finish()
+        later = await session.step().call("mcp__slack__send", {"path": "x"})
+        assert later.result.code != "not_loaded"
 
 
 @pytest.mark.behaviour("C38", "C39", "K8")
@@ -85,7 +133,7 @@ def test_what_waits_follows_the_marks_the_lists_and_where_a_tool_is_from(talk, t
     assert [cortex.why(n) for n in ("served_kept", "served_pinned")] == ["never_defer", "pinned"]
     off = replace(policy, rule="listed")
     cortex = talk(replace(CORTEX, policy=off), [tool("served", server="s")])
-    assert cortex.names() == ["ToolSearch", "served"]
+    assert cortex.names() == ["served"]
 
 
 @pytest.mark.behaviour("C21", "C11", "C12", "C13", "C14", "C15", "C16", "C17", "C18", "C20", "C45")
@@ -228,6 +276,9 @@ def test_a_tool_in_view_is_already_available_whatever_put_it_there(cortex) -> No
     result = details(cortex.call("ToolSearch", query="select:mcp__slack__send,Read"))
     assert result["notFound"] == []
     assert sorted(result["alreadyAvailable"]) == ["Read", "mcp__slack__send"]
+    exact = cortex.call("ToolSearch", query="Read")
+    assert details(exact)["alreadyAvailable"] == ["Read"]
+    assert exact.text == "Already loaded, no action needed:\n- Read"
 
 
 @pytest.mark.behaviour("C34", "C35", "C36", "S17", "K7", "K24")
@@ -253,6 +304,16 @@ def test_the_slot_lists_what_waits_and_is_written_only_when_that_changes(cortex)
     cortex.call("ToolSearch", query="mcp__slack__send")
     assert slot(cortex.view()) == ""
     assert len(changed.write_all(cortex.view().slots).messages()) == 1
+
+
+@pytest.mark.behaviour("C34")
+def test_the_instructions_hold_the_slot_and_can_be_had_without_it(cortex) -> None:
+    view = cortex.view()
+    assert view.instructions == slot(view)
+    assert view.instructions_without_slots == ""
+    introduced = view.with_introduction("Hello.")
+    assert introduced.instructions == f"Hello.\n\n{slot(view)}"
+    assert introduced.instructions_without_slots == "Hello."
 
 
 @pytest.mark.behaviour("C35")
@@ -298,7 +359,7 @@ def test_names_are_cut_and_cleaned_without_meeting(talk, tool) -> None:
     long = [tool(f"server.one__{'x' * 80}_{i}", server="s") for i in range(2)]
     cortex = talk(replace(CORTEX, policy=Policy(rule="none")), long, target="anthropic")
     view = cortex.view()
-    names = [t["name"] for t in view.tools][1:]
+    names = [t["name"] for t in view.tools]
     assert len(set(names)) == 2
     assert all(len(n) <= 64 and "." not in n for n in names)
     assert [view.real_name(n) for n in names] == [t.name for t in long]

@@ -11,7 +11,9 @@ from toolscout.disclosure.matcher import SearchDomain, load_nothing
 from toolscout.disclosure.profiles import EVERRUNS, get_profile
 from toolscout.disclosure.scope import Scope, ToolSelector
 from toolscout.disclosure.session_state import SessionState
+from toolscout.errors import ConfigError
 from toolscout.tokens import default_counter
+from toolscout.toolbox.toolbox import Toolbox
 
 
 def many(tool, count: int):
@@ -44,7 +46,7 @@ def test_the_profile_is_known_and_says_what_it_does(talk, tool) -> None:
     text = talk(EVERRUNS, many(tool, 20)).view().instructions
     for word in ("hidden", "tool_search", "short query", "Frequently used"):
         assert word in text
-    assert talk(EVERRUNS, many(tool, 5)).view().instructions == ""
+    assert talk(EVERRUNS, many(tool, 5)).view().instructions == text
 
 
 @pytest.mark.behaviour("D8", "D42", "K9")
@@ -239,7 +241,39 @@ def test_hiding_schemas_cuts_the_list_by_a_wide_margin(talk, tool) -> None:
 
 
 @pytest.mark.behaviour("D23", "D49")
-def test_a_search_with_no_tools_connected_is_an_error_that_says_so(talk) -> None:
-    result = talk(EVERRUNS).call("tool_search", query="file")
-    assert result.is_error
-    assert "No tools are connected" in result.text
+async def test_without_a_catalog_to_search_the_call_is_an_error_and_raises_nothing(files) -> None:
+    async with Toolbox(files, profile="everruns", store="memory") as box:
+        session = await box.session("s")
+        step = session.step()
+        assert not (await session.call("tool_search", {"query": "file"})).is_error
+    for result in (
+        await session.call("tool_search", {"query": "file"}),
+        (await step.call("tool_search", {"query": "file"})).result,
+    ):
+        assert (result.is_error, result.code) == (True, "closed")
+        assert "toolbox has been closed" in result.text
+
+
+@pytest.mark.behaviour("D23", "D49", "D36")
+def test_a_catalog_without_tools_is_searched_and_nothing_matches(talk) -> None:
+    for query in ("file", ""):
+        result = talk(EVERRUNS).call("tool_search", query=query)
+        assert not result.is_error
+        assert result.value["tools"] == []
+        assert result.value["available_tools"] == []
+        assert "keyword" in result.value["message"]
+
+
+@pytest.mark.behaviour("D6")
+def test_the_threshold_and_the_tools_that_keep_their_schemas_are_options(talk, files) -> None:
+    hidden = get_profile("everruns", {"threshold": 4, "never_defer": ["send_email"]})
+    assert stubs(talk(hidden, files).view()) == ["read_file", "write_file"]
+    assert stubs(talk(get_profile("everruns", {"threshold": 5}), files).view()) == []
+    assert get_profile("everruns", {"threshold": 15}) == EVERRUNS
+
+
+@pytest.mark.behaviour("D7")
+@pytest.mark.parametrize("threshold", [-1, 4.5, "4", True, None])
+def test_a_threshold_that_is_no_count_is_an_error_that_names_it(threshold) -> None:
+    with pytest.raises(ConfigError, match="option threshold of the profile 'everruns' is wrong"):
+        get_profile("everruns", {"threshold": threshold})

@@ -222,7 +222,8 @@ class AgentLoop:
 
     def _build_request(self, view: View) -> ModelRequest:
         slots = tuple(user_message(text) for _, text in view.slots if text)
-        parts = (self.settings.instructions, view.instructions)
+        # The slots are messages here, so that a change of one leaves the system prompt as it was.
+        parts = (self.settings.instructions, view.instructions_without_slots)
         return ModelRequest(
             messages=(*slots, *self._messages),
             instructions="\n\n".join(part for part in parts if part),

@@ -140,7 +140,7 @@ def _add_overflow_definitions(
 
 def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     arguments = read_search_arguments(call.profile, call.tool, call.arguments)
-    if not call.scope.catalog:
+    if not call.scope.catalog and not call.profile.searches_empty_catalog:
         return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
     search = find_tools(call.profile, arguments, call.scope, call.engine)
     rules = call.rules(search.found.tools) if search.found.tools else ""

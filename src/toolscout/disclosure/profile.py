@@ -174,6 +174,10 @@ class Profile:
 
     `selection` filters the tools that exist for its callers. `output_tools` other than `as set`
     stores large results unless the settings say that they are not stored.
+    With `needs_deferred_tools` the discovery tools are shown only where there is something to load.
+    With `runs_loaded_next_step` a tool that the model loads can be called from its next reply on,
+    not in the same one. With `searches_empty_catalog` a search over no tools finds nothing, which
+    is an error otherwise.
     """
 
     name: str
@@ -196,6 +200,9 @@ class Profile:
     native: NativeSearch = NativeSearch()
     roster_tokens: int = 0
     searches_deferred_only: bool = False
+    searches_empty_catalog: bool = False
+    needs_deferred_tools: bool = False
+    runs_loaded_next_step: bool = False
     lists_itself: bool = True
     describe: DefinitionRenderer = describe_full
     render_error: ErrorRenderer = plain_error

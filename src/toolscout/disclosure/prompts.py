@@ -43,6 +43,11 @@ class Prompt:
     slots: tuple[tuple[str, str], ...] = ()
 
 
+def join_paragraphs(*texts: str) -> str:
+    """The texts that are not empty, with a blank line between them."""
+    return "\n\n".join(text for text in texts if text)
+
+
 PromptRenderer = Callable[[PromptContext], Prompt]
 """Writes the instructions of a profile."""
 

@@ -141,7 +141,8 @@ class Policy:
             return "loaded"
         if tool.defer == "always" and (self.marks_ignore_threshold or not is_small):
             return "marked"
-        return "small" if is_small else self._reason_by_rule(tool)
+        reason = self._reason_by_rule(tool)
+        return "small" if is_small and reason != "unlisted" else reason
 
     def _reason_by_rule(self, tool: Tool) -> VisibilityReason:
         if self.rule != "none" and self.deferred.covers(tool):

@@ -22,7 +22,7 @@ from .native import (
     search_name,
 )
 from .profile import Profile
-from .prompts import Prompt, PromptContext
+from .prompts import Prompt, PromptContext, join_paragraphs
 from .rendering import RenderedTool, ToolRenderer
 from .resolution import resolve_name
 from .roster import build_roster
@@ -81,6 +81,9 @@ class View:
     it to the catalog name. `force` is the tool that the model must call now, if any, and `search`
     is the name of the search. `session` records what was sent: keep it, so that the next view
     only appends. `rendered` are the tools one by one, with their definitions.
+
+    `instructions` hold all the text for the model, slots included. A program that sends the slots
+    as messages of their own, as `Agent` does, takes `instructions_without_slots` instead.
     """
 
     text: str
@@ -91,6 +94,7 @@ class View:
     mechanism: Mechanism
     names: Mapping[str, str]
     slots: tuple[tuple[str, str], ...] = ()
+    instructions_without_slots: str = ""
     force: str | None = None
     search: str = ""
     notes: tuple[str, ...] = ()
@@ -113,6 +117,14 @@ class View:
         ]
         # Without the closing bracket, so that a list that grew begins with the one before it.
         return f"{compact_json(visible)[:-1]}\n{self.instructions}"
+
+    def with_introduction(self, text: str) -> View:
+        """The view with a text in front of its instructions."""
+        return replace(
+            self,
+            instructions=join_paragraphs(text, self.instructions),
+            instructions_without_slots=join_paragraphs(text, self.instructions_without_slots),
+        )
 
     def real_name(self, name: str) -> str:
         """The catalog name of a tool that the model called."""
@@ -177,7 +189,8 @@ def view(
     prompt = _render_prompt(profile, scope, plan, extras, search)
     return View(
         text=compact_json(target.provider.wrap(tools)),
-        instructions=prompt.instructions,
+        instructions=join_paragraphs(prompt.instructions, *(text for _, text in prompt.slots)),
+        instructions_without_slots=prompt.instructions,
         session=session,
         target=target,
         surface=plan.surface,
@@ -223,7 +236,15 @@ def _is_small(profile: Profile, scope: Scope, before: ViewSnapshot | None) -> bo
     # later would change the list that the provider has cached.
     if profile.surface == "dispatch" or (before is not None and not before.is_direct):
         return False
+    if profile.needs_deferred_tools and not _has_deferrable_tools(profile, scope):
+        return True
     return is_small_catalog(profile.policy, scope.catalog, scope.allow)
+
+
+def _has_deferrable_tools(profile: Profile, scope: Scope) -> bool:
+    """Whether there is anything to load now, or was before it was loaded."""
+    # Over the whole catalog: what a caller may use never takes a discovery tool away.
+    return any(not profile.policy.visibility(tool) for tool in scope.catalog)
 
 
 def _fix_roster(
@@ -269,10 +290,11 @@ def _overflow_notes(
 def _render_prompt(
     profile: Profile, scope: Scope, plan: ViewPlan, extras: Sequence[Tool], search: str
 ) -> Prompt:
-    if plan.surface == "direct" and profile.metatools:
+    own = profile.metatools_on(plan.surface)
+    if plan.surface == "direct" and profile.metatools and not own:
         return Prompt()
     context = PromptContext(
-        own=(*(m.tool for m in profile.metatools_on(plan.surface)), *extras),
+        own=(*(m.tool for m in own), *extras),
         scope=scope,
         roster=scope.session.roster or "",
         surface=plan.surface,

@@ -34,6 +34,8 @@ _ALIASES = {
     "risk": "risk riskLevel risk_level",
     "requires_confirmation": "requires_confirmation requiresConfirmation",
     "defer": "defer deferrable defer_loading",
+    "always_load": "always_load alwaysLoad",
+    "should_defer": "should_defer shouldDefer",
     "annotations": "annotations hints",
 }
 _PLAIN = "name description server category phrases tags usage extraction metadata local policy"

@@ -57,6 +57,9 @@ class _ToolParser:
                 fields[key] = parse(self, key, known[key])
         if "annotations" in known:
             self._apply_annotations(fields, self._parse_object("annotations", known["annotations"]))
+        for key, deferral in _DEFERRAL_FLAGS.items():
+            if key in known and self.parse_flag(key, known[key]):
+                fields["defer"] = deferral
         if "policy" in known:
             self._apply_policy(fields, known["policy"])
         if self._extra or "metadata" in known:
@@ -215,6 +218,10 @@ _FIELD_PARSERS: dict[str, Callable[[_ToolParser, str, Any], object]] = {
     "extraction": _ToolParser.parse_extraction,
     "local": _ToolParser.parse_line,
 }
+
+
+# The last one that is set wins: a tool that must always be loaded is never deferred.
+_DEFERRAL_FLAGS: dict[str, Deferral] = {"should_defer": "always", "always_load": "never"}
 
 
 def _json_type(value: object) -> str:

@@ -79,6 +79,7 @@ class CallOptions:
     With `defers`, a missing approval or answer is returned in the record instead of asking inline.
     `approval` is the id of one that was given; with `is_resumed` the call is the stored one.
     `feature_depth` counts the features that the call came through; 0 means from the model.
+    `loaded_now` are the tools that the same reply of the model has loaded.
     """
 
     passes: tuple[type[BaseException], ...] = ()
@@ -86,6 +87,7 @@ class CallOptions:
     approval: str = ""
     is_resumed: bool = False
     feature_depth: int = 0
+    loaded_now: frozenset[str] = frozenset()
 
 
 INLINE = CallOptions()

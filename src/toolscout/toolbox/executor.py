@@ -22,6 +22,7 @@ from ..disclosure.session_state import SessionState
 from ..errors import (
     CallRefusedError,
     InvalidArgumentsError,
+    NotLoadedError,
     SchemaError,
     ToolscoutError,
     UnknownToolError,
@@ -111,7 +112,10 @@ class CallExecutor(CallContext):
         """This conversation for a feature, with the permissions of its caller and no others."""
         depth = options.feature_depth + 1
         # An approval is for one call, and that is the one the feature was called by.
-        inner = replace(options, approval="", is_resumed=False, feature_depth=depth)
+        # A feature reads no view, so what it calls need not be in one.
+        inner = replace(
+            options, approval="", is_resumed=False, feature_depth=depth, loaded_now=frozenset()
+        )
         return FeatureSession(
             self, lambda name, arguments: self.call(name, arguments, options=inner)
         )
@@ -146,11 +150,14 @@ class CallExecutor(CallContext):
             arguments = read_arguments(tool, attempt.arguments)
             return await self._run_feature_tool(attempt, feature, tool, arguments)
         is_from_feature = attempt.options.feature_depth > 0
+        loaded_now = attempt.options.loaded_now
         resolution, enabled = await self._resolve(
             name, is_inner=depth > 0, is_from_feature=is_from_feature
         )
         if resolution.tool is None:
             record = self._emit_not_found(attempt, resolution)
+        elif self.profile.runs_loaded_next_step and resolution.tool.name in loaded_now:
+            raise _called_too_early(resolution.tool)
         else:
             arguments = read_arguments(resolution.tool, attempt.arguments)
             record = await self._run_catalog_tool(attempt, resolution.tool, arguments)
@@ -369,6 +376,14 @@ def _check_depth(attempt: CallAttempt) -> None:
             f" and at most {_MAX_FEATURE_DEPTH} are allowed.",
             hint="Answer with the results so far, or call the tool directly.",
         )
+
+
+def _called_too_early(tool: Tool) -> NotLoadedError:
+    return NotLoadedError(
+        f"{tool.name} was loaded in this turn, so it has not run.",
+        hint="It is callable on the next turn: call it again then, with arguments that fit its"
+        " schema.",
+    )
 
 
 def _ms_since(started: float, *, without: float = 0.0) -> float:

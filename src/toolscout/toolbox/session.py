@@ -365,5 +365,4 @@ def _add_introduction(current: View, introduction: str) -> View:
         return current
     session = current.session.with_section(INTRODUCTIONS, introduction)
     # In front, because the profile's instructions may grow when the catalog does.
-    parts = (part for part in (introduction, current.instructions) if part)
-    return replace(current, instructions="\n\n".join(parts), session=session)
+    return replace(current.with_introduction(introduction), session=session)

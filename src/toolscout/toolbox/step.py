@@ -311,7 +311,7 @@ class Step:
             call = wrap_call(call, entry.dispatcher) if entry.dispatcher else call
             arguments = call.arguments
         name = entry.dispatcher or call.name
-        options = replace(self._options, approval=approval) if approval else self._options
+        options = replace(self._options, approval=approval, loaded_now=self._loaded_now())
         return await self._executor.call(name, arguments, options=options)
 
     def _refuse(self, call: Call, code: str, text: str) -> CallRecord:
@@ -321,6 +321,12 @@ class Step:
             ToolRefusedEvent(tool=call.name, code=code, why=text, arguments=arguments)
         )
         return _refused(call, Result.error(text, code=code))
+
+    def _loaded_now(self) -> frozenset[str]:
+        """The tools that the discovery calls of this step have loaded."""
+        finished = (c.done for c in self._calls.values() if c.is_discovery and c.done.done())
+        records = (done.result() for done in finished if not done.cancelled())
+        return frozenset(name for record in records for name in record.enabled)
 
     def _check_open(self) -> None:
         if self._is_finished:

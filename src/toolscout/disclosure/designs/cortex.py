@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...catalog.result import Result
@@ -11,9 +11,9 @@ from ...catalog.tool import Tool
 from ...errors import ConfigError
 from ..matcher import SearchDomain, ToolMatches, load_all, rank_by_score
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
-from ..prompts import Prompt, PromptContext
+from ..prompts import Prompt, PromptContext, no_prompt
 from ..reply import ToolSearchResult, text_result
-from ..scope import Policy
+from ..scope import Policy, ToolSelector
 
 AVAILABLE_TOOLS_SLOT = "_available_tools"
 """The slot that lists the tools that can be loaded."""
@@ -35,6 +35,9 @@ class QueryFormMatcher:
             return _match_select(text.removeprefix(_SELECT), domain)
         # Names and prefixes are case-sensitive, keywords are not, as in the published design.
         if len(text.split()) == 1:
+            if _is_never_deferred(text, domain):
+                # Missing among the deferred tools; the search reports it as already in view.
+                return ToolMatches(missing=(text,))
             found = _match_name(text, domain, limit=limit)
             if found:
                 return ToolMatches(tools=found, scores=(1.0,) * len(found))
@@ -47,6 +50,11 @@ def _match_select(text: str, domain: SearchDomain) -> ToolMatches:
     found = tuple(known[n] for n in names if n in known)
     missing = tuple(n for n in names if n not in known)
     return ToolMatches(tools=found, scores=(1.0,) * len(found), missing=missing)
+
+
+def _is_never_deferred(name: str, domain: SearchDomain) -> bool:
+    """Whether there is a tool of this name that a search need not load."""
+    return domain.scope.get(name) is not None and all(t.name != name for t in domain.tools)
 
 
 def _match_name(text: str, domain: SearchDomain, *, limit: int | None) -> tuple[Tool, ...]:
@@ -232,9 +240,35 @@ CORTEX = Profile(
     no_match_hint=HintTemplate(parts=()),
     on_empty="none",
     on_unloaded="reject",
+    needs_deferred_tools=True,
+    runs_loaded_next_step=True,
 )
 
 
-def cortex_profile() -> Profile:
-    """The profile with its options; none so far."""
-    return CORTEX
+def cortex_profile(
+    *,
+    enabled: bool = True,
+    always_load: Sequence[str] = (),
+    should_defer: Sequence[str] = (),
+    defer_mcp: bool = True,
+) -> Profile:
+    """The profile with its options.
+
+    With `enabled=False` nothing is deferred and there is no `ToolSearch`. `always_load` and
+    `should_defer` name tools; the first wins. With `defer_mcp=False` the tools of servers are
+    deferred only if they are named or marked so.
+    """
+    if not enabled:
+        return replace(
+            CORTEX,
+            metatools=(),
+            prompt=no_prompt,
+            policy=Policy(rule="none"),
+            on_unloaded="execute",
+        )
+    policy = Policy(
+        rule="served" if defer_mcp else "listed",
+        pinned=ToolSelector(names=tuple(always_load)),
+        deferred=ToolSelector(names=tuple(should_defer)),
+    )
+    return replace(CORTEX, policy=policy)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from ...catalog.result import Result
 from ...catalog.tool import Tool
@@ -19,7 +22,7 @@ from ..profile import (
 )
 from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
-from ..scope import Policy
+from ..scope import Policy, ToolSelector
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ _SEARCH = metatool(
             "'run sql' or 'send message'.",
         },
     ),
-    # Below the threshold the search is listed too: the design registers it unconditionally.
+    # Below the threshold the search and the prompt are there too: the design adds them always.
     surfaces=("direct", *ALL_SURFACES),
     title="Tool Search",
 )
@@ -136,6 +139,7 @@ EVERRUNS = Profile(
         parts=("names", "message"), message="No tools matched the query. Try another keyword."
     ),
     on_empty="browse",
+    searches_empty_catalog=True,
     on_unloaded="execute",
     is_strict=False,
     stub_hint="Parameters are hidden to save context. Call {search} with the query "
@@ -143,6 +147,16 @@ EVERRUNS = Profile(
 )
 
 
-def everruns_profile() -> Profile:
-    """The profile with its options; none so far."""
-    return EVERRUNS
+def everruns_profile(
+    *,
+    # Strict, so that neither true nor "20" passes for a number.
+    threshold: Annotated[int, Field(strict=True, ge=0)] = MIN_TOOLS_TO_HIDE,
+    never_defer: Sequence[str] = (),
+) -> Profile:
+    """The profile with its options.
+
+    From `threshold` tools on, the search tool included, schemas are hidden; `never_defer` names
+    tools that keep theirs.
+    """
+    pinned = ToolSelector(names=tuple(never_defer))
+    return replace(EVERRUNS, policy=replace(EVERRUNS.policy, threshold=threshold, pinned=pinned))

@@ -253,10 +253,13 @@ class ClientSide:
         # could never be called, so the client gets `call_tool` instead. A small catalog is shown
         # as a whole, and nothing has to join.
         profile = self._box.profile
-        is_dynamic = profile.surface != "dispatch" and profile.tool_for("call") is not None
-        if not is_dynamic or is_small_catalog(profile.policy, self._box.catalog, allow):
+        if profile.surface == "dispatch":
             return profile
-        return replace(profile, surface="dispatch")
+        # Nothing stays loaded, so a profile without `call_tool` may refuse no call for that.
+        if profile.tool_for("call") is None:
+            return replace(profile, on_unloaded="execute")
+        is_small = is_small_catalog(profile.policy, self._box.catalog, allow)
+        return profile if is_small else replace(profile, surface="dispatch")
 
     def _original_definition(self, name: str) -> types.Tool | None:
         tool = self._box.catalog.get(name)

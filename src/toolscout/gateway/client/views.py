@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
 
+from ...disclosure.prompts import join_paragraphs
+from ...disclosure.rendering import RenderedTool
 from ...disclosure.view import View
 from ...search.engine import Allow
 from ...sources.mcp.wire import clean_definition
@@ -107,16 +109,22 @@ class ViewCache:
     def _catalog_state(self) -> tuple[int, int]:
         return (self._generation, self._box.catalog.version)
 
-    def _tool_definition(self, definition: Mapping[str, Any], name: str) -> types.Tool:
+    def _tool_definition(self, rendered: RenderedTool) -> types.Tool:
         """A tool as its server defined it, sanitized, under the name and text of the view."""
-        tool = types.Tool.model_validate(definition)
+        tool, name = types.Tool.model_validate(rendered.value), rendered.tool.name
         original = self._get_original(name)
         if original is None:
             return tool
         cleaned = self._clean_definition(name, original)
         if cleaned is None:
             return tool
-        from_view = {"name": tool.name, "description": tool.description, "title": tool.title}
+        from_view: dict[str, Any] = {
+            "name": tool.name,
+            "description": tool.description,
+            "title": tool.title,
+        }
+        if rendered.is_hidden:  # the view has a stub in place of the schema
+            from_view["input_schema"] = tool.input_schema
         return cleaned.model_copy(update=from_view)
 
     def _clean_definition(self, name: str, original: types.Tool) -> types.Tool | None:
@@ -130,12 +138,14 @@ class ViewCache:
     def _build_view(self, session: Session, *, keeps_session: bool) -> ClientView:
         view = session.view("mcp")
         search = self._box.profile.tool_for("search")
-        tools = [self._tool_definition(tool, view.real_name(tool["name"])) for tool in view.tools]
-        roster = session.state.roster
+        tools = [self._tool_definition(tool) for tool in view.rendered]
+        # These are in the instructions too, but not every client passes them to its model, and
+        # they are sent only once: a slot that changes reaches the model with the list of tools.
+        roster = f"What there is:\n{session.state.roster}" if session.state.roster else ""
         for tool in tools:
-            # The roster is in the instructions too, which not every client passes to its model.
-            if search is not None and tool.name == search.name and roster:
-                tool.description = f"{tool.description}\n\nWhat there is:\n{roster}"
+            if search is not None and tool.name == search.name:
+                texts = (tool.description or "", roster, *(text for _, text in view.slots))
+                tool.description = join_paragraphs(*texts)
         return ClientView(
             tools=tuple(tools),
             instructions=view.instructions,
