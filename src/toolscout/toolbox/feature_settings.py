@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..config import PREFIX, Config
 from ..disclosure.feature import Feature
+from ..disclosure.profile import Profile
 from ..errors import ConfigError
 from ..events import Sink
 from ..offload.result_store import ResultStore
@@ -16,7 +17,7 @@ OUTPUT_FOLDER = "outputs"
 """The folder of large results, below the state folder."""
 
 
-def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
+def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
     """The features that a program gave, and those of the settings for what it did not give."""
     check_feature_paths(config)
     rules, memory = given.rules, given.memory
@@ -33,7 +34,8 @@ def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
     if config.skills and not _has_skills(others):
         from ..guidance.skills import Skills
 
-        others = (*others, Skills(*config.skills))
+        skills = Skills(*config.skills, style=profile.skill_style, matching=profile.skill_matching)
+        others = (*others, skills)
     return replace(
         given,
         rules=rules,

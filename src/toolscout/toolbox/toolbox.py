@@ -113,7 +113,7 @@ class Toolbox:
         self._asker = asker
         self._waiting: WaitingCalls = SuspendedCalls(ttl_seconds=self._question_seconds)
         given = Features(rules, memory, offload, tuple(features))
-        self._features = build_features(self._config, given, sink=self._sink)
+        self._features = build_features(self._config, given, profile=self._profile, sink=self._sink)
         self._feature_problems: Mapping[str, Sequence[str]] = {}
         self._clock = clock
         self._store_option = store
@@ -238,16 +238,17 @@ class Toolbox:
         self._live.check_open()
         check_entry(id)
         check_messages(messages)
+        chosen = _configure_profile(profile, self._config) if profile else self._profile
         stored = await self._load_session(id)
         if messages is not None and stored.session.version == 0:
-            rebuilt = rebuild_session(id, messages, profile=self._profile, catalog=self.catalog)
+            rebuilt = rebuild_session(id, messages, profile=chosen, catalog=self.catalog)
             await asyncio.to_thread(stored.apply, lambda s: (rebuilt.with_version(s.version), None))
         gate = self._approval_gate
         return Session(
             CallExecutor(
                 stored=stored,
                 live=self._live,
-                profile=_configure_profile(profile, self._config) if profile else self._profile,
+                profile=chosen,
                 features=self._features,
                 allow=intersect(self._allow, normalize_rule(allow)),
                 approval_gate=replace(gate, approver=approver) if approver else gate,
