@@ -134,7 +134,7 @@ async def talk(
         folder=folder,
         profile="solaris",
         options=OPTIONS if options is None else options,
-        **{**more, "gateway": {"skills": [str(skills)]}},
+        **{**more, "gateway": {**more.get("gateway", {}), "skills": [str(skills)]}},
     )
 
 
@@ -210,6 +210,21 @@ async def test_the_prompt_describes_twelve_core_tools_and_none_of_the_seven_othe
     ]
 
 
+@pytest.mark.behaviour("A3", "A18", "A26")
+@pytest.mark.section("solaris", "Core vs Non-Core Tools")
+@pytest.mark.parametrize("door", DOORS)
+async def test_without_options_tools_of_a_server_are_listed_and_not_described(
+    door: str, tmp_path: Path
+) -> None:
+    rows = [{**tool, "server": "stub"} for tool in (*CORE, *OTHERS)]
+    led = await talk(door, tmp_path, search("stub"), search("slack"), rows=rows, options={})
+    text = led.first.instructions
+    assert f"- **stub**: {', '.join(tool['name'] for tool in rows)}\n" in text
+    assert [tool["name"] for tool in rows if tool["description"] in text] == []
+    assert names(led.answers[0][0]) == [tool["name"] for tool in rows]
+    assert json.loads(led.answers[1][0])["allCategories"] == ["stub"]
+
+
 @pytest.mark.behaviour("A2", "A29")
 @pytest.mark.section("solaris", "Core vs Non-Core Tools")
 @pytest.mark.parametrize("door", DOORS)
@@ -261,6 +276,31 @@ async def test_the_search_returns_entries_or_the_categories_to_try(
     }
     assert led.errors == [[False], [False], [True]]
     assert '"required":["query"]' in led.answers[2][0]
+
+
+@pytest.mark.behaviour("A11")
+@pytest.mark.section("solaris", "New Tool: searchTools")
+@pytest.mark.parametrize("door", DOORS)
+async def test_the_weather_is_not_asked_for_before_the_user_approved(
+    door: str, tmp_path: Path
+) -> None:
+    wary = {**OTHERS[-1], "requires_confirmation": True}
+    call = [("getWeather", {"city": "San Francisco"})]
+    # A definition of MCP has no such mark; there the gateway asks before tools that may write, and
+    # this client cannot be asked.
+    led = await talk(
+        door,
+        tmp_path,
+        search("weather"),
+        call,
+        [("executeCode", {"code": "1"})] if door != "gateway" else call,
+        rows=(*CORE, *OTHERS[:-1], wary),
+        gateway={"confirm": "unknown"},
+    )
+    assert names(led.answers[0][0]) == ["getWeather"]
+    assert led.errors[1] == [True]
+    assert "San Francisco" not in led.answers[1][0]
+    assert led.errors[2] == [door == "gateway"]
 
 
 @pytest.mark.behaviour("A23", "A25")

@@ -326,6 +326,9 @@ async def test_the_tools_for_skills_have_the_names_that_the_hints_use(
         names = [t["name"] for t in view.tools]
         assert [n for n in names if "kill" in n] == shown
         assert f"read one with `{shown[1]}`" in view.instructions
+        # `lead browsers` is no part of the skill's words: only a ranked search finds it.
+        found = await session.call(shown[0], {"query": "lead browsers"})
+        assert bool(found.value["results"]) == (profile == "default")
         # Another profile of the same toolbox names what is shown there.
         other = await box.session("t", profile="solaris")
         hint = (await other.call("searchTools", {"query": "Navigate"})).value["results"][0]
