@@ -4,7 +4,17 @@ import json
 from pathlib import Path
 
 import pytest
-from scripts.mutations import MutationError, is_enough, main, read_mutations, try_mutation
+from scripts.mutations import (
+    MUTATIONS,
+    PROJECT,
+    MutationError,
+    check_applicable,
+    is_enough,
+    main,
+    read_mutations,
+    try_mutation,
+)
+from tests.behaviours.table import read
 
 SOURCE = "def twice(x):\n    return 2 * x\n\n\ndef half(x):\n    return x / 2\n"
 TESTS = """
@@ -107,3 +117,10 @@ def test_a_mutation_beyond_the_time_limit_is_not_caught(project: Path):
 def test_all_mutations_together_must_reach_the_number(project: Path):
     assert run(project, CHANGE.format("A1", "2 * x", "3 * x"), "--skip-baseline") == 1
     assert is_enough([], 0)
+
+
+def test_every_mutation_applies_to_the_code_and_names_a_row_that_a_test_proves():
+    mutations = read_mutations(MUTATIONS)
+    assert check_applicable(mutations, PROJECT) == []
+    proofs = read().proofs
+    assert [m for m in mutations if m.row not in proofs or m.old == m.new or not m.breaks] == []

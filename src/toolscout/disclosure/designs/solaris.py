@@ -242,6 +242,7 @@ SOLARIS = Profile(
     # The design's SDK needs every tool registered in advance, so tools are hidden in the prompt
     # only and stay callable.
     hiding="prompt",
+    on_unloaded="execute",
     # The application's own tools are core, those of servers are found: described one by one, the
     # tools of a few servers would fill the prompt.
     policy=Policy(rule="served"),
@@ -254,7 +255,6 @@ SOLARIS = Profile(
         parts=("categories", "message"), message="No tool matched. Try one of the categories."
     ),
     on_empty="all",
-    on_unloaded="execute",
     skill_style="camel",
     skill_matching="literal",
 )
