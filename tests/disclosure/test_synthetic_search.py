@@ -154,7 +154,7 @@ class Talk:
             case "say":
                 self.say()
             case _:
-                self.min_confidence(value if isinstance(value, float) else 1.0)
+                self.cut(value if isinstance(value, float) else 1.0)
         self.look()
 
     @property
