@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours bench bench-quick conformance wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours mutations bench bench-quick conformance wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -49,6 +49,9 @@ docs: setup  ## write what the pages say of the code, and build the site
 
 behaviours: setup  ## which tests prove which behaviours
 	@$(BIN)/python -m tests.behaviours $(ARGS)
+
+mutations: setup  ## break the code on purpose; marked tests must notice: ARGS="solaris C2"
+	@$(BIN)/python scripts/mutations.py --jobs $(JOBS) $(ARGS)
 
 bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench $(ARGS)

@@ -26,7 +26,7 @@ async def test_a_question_that_needs_no_tool_is_answered_at_once() -> None:
     assert (run.searches, len(run.steps), run.stopped_by) == (0, 1, "answer")
 
 
-@pytest.mark.behaviour("E1", "E76", "E77", "E78", "E116", "A30", "E75")
+@pytest.mark.behaviour("E1", "E76", "E77", "E78", "E116", "E75")
 async def test_what_a_search_finds_is_active_in_the_next_step_and_can_be_used() -> None:
     office = Office()
     model = ScriptedModel([calls(search("send an email")), calls(MAIL), "Done: it is sent."])

@@ -1,10 +1,13 @@
 """Print every behaviour with the tests that prove it, and leave with 1 if there is a gap.
 
+Below it: how many acceptance conversations each section of each design has through each door.
+
 `python -m tests.behaviours` prints all of them, `python -m tests.behaviours B81 E` some.
 """
 
 import sys
 
+from .sections import matrix_lines, read_sections
 from .table import Table, read
 
 
@@ -32,7 +35,7 @@ def summary(table: Table) -> str:
 
 def main(wanted: list[str]) -> int:
     table = read()
-    print(*lines(table, wanted), "", summary(table), sep="\n")
+    print(*lines(table, wanted), "", *matrix_lines(read_sections()), "", summary(table), sep="\n")
     for complaint, rows in (("unknown", table.unknown), ("stale", table.stale)):
         if rows:
             print(f"{complaint}: {', '.join(rows)}")

@@ -80,7 +80,7 @@ def marked(module: ast.Module) -> Iterator[tuple[str, str]]:
             if not isinstance(test, type_of_test) or not test.name.startswith("test_"):
                 continue
             decorators = [*above, *test.decorator_list]
-            if NOT_RUN & {*_marks(*decorators)}:
+            if NOT_RUN & {*marks(*decorators)}:
                 continue
             for row in (*shared, *_rows(*decorators)):
                 yield test.name, row
@@ -102,7 +102,7 @@ def _rows(*nodes: ast.AST) -> Iterator[str]:
                     pass
 
 
-def _marks(*nodes: ast.AST) -> Iterator[str]:
+def marks(*nodes: ast.AST) -> Iterator[str]:
     """The names of all marks on a test."""
     for node in nodes:
         for inner in ast.walk(node):

@@ -44,7 +44,7 @@ def test_a_category_is_on_unless_it_was_stored_as_exactly_false(stored) -> None:
     assert shown(stored) == [*CORE, "browseWeb", "createPlan"]
 
 
-@pytest.mark.behaviour("S19")
+@pytest.mark.behaviour("A25", "S19")
 def test_a_selection_narrows_what_is_on_and_an_empty_one_does_not() -> None:
     assert shown({}, ("createPlan",)) == [*CORE, "createPlan"]
     assert shown({"web": False}, ("browseWeb",)) == CORE

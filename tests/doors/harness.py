@@ -117,6 +117,8 @@ async def converse(
     `more` are arguments of `Toolbox` for the first two doors, with `sources` beside the rows, and
     for the third its keys `gateway`, `settings`, … tables of the configuration, and `mode` that of
     the client.
+    Rules, skills and memory in the table `gateway` are settings
+    of the toolbox behind the first two.
     """
     lead: Callable[..., Any] = {"sdk": _sdk, "agent": _agent, "gateway": _gateway}[door]
     return await lead(rows, steps, folder, profile, dict(options or {}), message, more)
@@ -182,9 +184,8 @@ async def _gateway(
     # Without a prefix the tools keep their names, as behind the other doors.
     server = {"command": sys.executable, "args": [str(STUB), str(tools)], "prefix": False}
     # Large results add a tool of their own, which none of the designs but one has.
-    tables = {"gateway": {"large_outputs": False}} | {
-        k: v for k, v in more.items() if isinstance(v, dict)
-    }
+    tables = {k: v for k, v in more.items() if isinstance(v, dict)}
+    tables["gateway"] = {"large_outputs": False, **tables.get("gateway", {})}
     document = {"mcpServers": {"stub": server}, **({"profile": options} if options else {})}
     (folder / "mcp.json").write_text(json.dumps({**document, **tables}))
     options_of_serve = ["--profile", profile, "--http", "127.0.0.1:0", "--wait", "60"]
@@ -237,7 +238,9 @@ def _open_box(
     options: dict[str, Any],
     more: dict[str, Any],
 ) -> Toolbox:
-    config = Config.read(environment={}, home=str(folder / "home"), embedder="none")
+    table = more.get("gateway", {})
+    features = {k: table[k] for k in ("rules", "skills", "memory") if k in table}
+    config = Config.read(environment={}, home=str(folder / "home"), embedder="none", **features)
     arguments = {k: v for k, v in more.items() if not isinstance(v, dict)}
     sources = arguments.pop("sources", ())
     return Toolbox(

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.config import Config
 from toolscout.disclosure.designs.solaris import catalog_prompt
-from toolscout.disclosure.profiles import SOLARIS
+from toolscout.disclosure.discovery import discover
+from toolscout.disclosure.profiles import SOLARIS, get_profile
+from toolscout.errors import ConfigError
+from toolscout.evals.costs import CostEstimator
+from toolscout.search.engine import Engine
 from toolscout.tokens import default_counter
+from toolscout.toolbox.toolbox import Toolbox
 
 DOCUMENTS = ["createDocument", "updateDocument", "readDocument", "listDocuments"]
 PLANS = ["createPlan", "updatePlan", "readPlan"]
@@ -232,3 +240,127 @@ def test_a_tool_that_was_never_searched_for_runs_and_keeps_its_need_of_approval(
     assert resolution.refusal is None
     assert resolution.tool.name == "getWeather"
     assert resolution.tool.requires_confirmation
+
+
+def served(tool, *names: str, server: str = "web") -> list[Tool]:
+    return [tool(f"{server}__{name}", f"Does {name}.", server=server) for name in names]
+
+
+@pytest.mark.behaviour("A2", "A3")
+def test_tools_of_servers_are_found_and_the_applications_own_are_core(talk, tool) -> None:
+    solaris = talk(SOLARIS, [tool("createPlan", "Plans."), *served(tool, "get", "post")])
+    text = solaris.view().instructions
+    assert "- **createPlan**: Plans." in text
+    assert "- **web**: web__get, web__post" in text
+    assert "Does get." not in text
+    assert solaris.call("searchTools", query="WEB").value["results"][0]["category"] == "web"
+    assert solaris.call("searchTools", query="no").value["allCategories"] == ["web"]
+
+
+@pytest.mark.behaviour("A2", "A3")
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        ({}, ["get", "post", "mail"]),
+        ({"core": ["get"]}, ["plan", "post", "mail"]),
+        ({"core": ["web"]}, ["plan", "mail"]),
+        ({"core": ["Planning"]}, ["get", "post", "mail"]),
+        ({"deferred": ["plan"]}, ["plan"]),
+        ({"deferred": ["web"]}, ["get", "post"]),
+        ({"deferred": ["Planning"]}, ["plan"]),
+        ({"categories": {"Letters": ["mail"]}}, ["mail"]),
+        ({"core": ["get"], "deferred": ["plan"]}, ["plan", "post", "mail"]),
+        ({"core": ["get"], "deferred": ["get"]}, ["post", "mail"]),
+    ],
+)
+def test_options_say_which_tools_are_core_and_which_are_found(talk, tool, options, found) -> None:
+    tools = [
+        tool("plan", "Plans.", category="Planning"),
+        *(replace(t, name=t.local_name) for t in served(tool, "get", "post")),
+        *(replace(t, name=t.local_name) for t in served(tool, "mail", server="post-office")),
+    ]
+    solaris = talk(get_profile("solaris", options), tools)
+    entries = solaris.call("searchTools", query="").value["results"]
+    assert [entry["name"] for entry in entries] == found
+    text = solaris.view().instructions
+    assert [t.name for t in tools if f"- **{t.name}**: " not in text] == found
+
+
+@pytest.mark.behaviour("A17", "A26")
+def test_hints_name_the_tool_that_reads_skills_or_none(talk, tool) -> None:
+    for own, reader in (("readSkill", "readSkill"), ("read_skill", "read_skill"), ("other", "")):
+        solaris = talk(SOLARIS, OTHERS)
+        extras = [tool(own, "Reads.")]
+        text = solaris.view(extras).instructions
+        found = discover(
+            SOLARIS,
+            "searchTools",
+            {"query": "Navigate"},
+            session=solaris.session,
+            engine=solaris.engine,
+            catalog=solaris.catalog,
+            extras=extras,
+        ).result.value
+        hint = found["results"][0]["relatedSkill"]
+        if reader:
+            assert f"THEN optionally `{reader}` for expert guidance" in text
+            assert hint == f"Load the skill 'agent-browser' with {reader} for expert guidance."
+        else:
+            assert "THEN" not in text
+            assert hint is None
+
+
+@pytest.mark.behaviour("A17", "A31", "A32")
+@pytest.mark.parametrize(
+    ("profile", "shown"),
+    [("solaris", ["searchSkills", "readSkill"]), ("default", ["search_skills", "read_skill"])],
+)
+async def test_the_tools_for_skills_have_the_names_that_the_hints_use(
+    tmp_path: Path, profile: str, shown: list[str]
+) -> None:
+    (tmp_path / "agent-browser.md").write_text("How to lead a browser.")
+    config = Config.read(environment={}, skills=[tmp_path], home=tmp_path, embedder="none")
+    async with Toolbox(OTHERS, profile=profile, config=config, store="memory") as box:
+        session = await box.session("s")
+        view = session.view("anthropic")
+        names = [t["name"] for t in view.tools]
+        assert [n for n in names if "kill" in n] == shown
+        assert f"read one with `{shown[1]}`" in view.instructions
+        # `lead browsers` is no part of the skill's words: only a ranked search finds it.
+        found = await session.call(shown[0], {"query": "lead browsers"})
+        assert bool(found.value["results"]) == (profile == "default")
+        # Another profile of the same toolbox names what is shown there.
+        other = await box.session("t", profile="solaris")
+        hint = (await other.call("searchTools", {"query": "Navigate"})).value["results"][0]
+        assert f"with {shown[1]} for" in hint["relatedSkill"]
+
+
+@pytest.mark.behaviour("A4")
+def test_labels_of_the_options_win_over_what_a_tool_says(talk) -> None:
+    options = {"categories": {"Net": ["browseWeb"]}, "skills": {"surfing": ["browseWeb"]}}
+    solaris = talk(get_profile("solaris", options), [Tool(name="readSkill"), *OTHERS])
+    (entry,) = solaris.call("searchTools", query="net").value["results"]
+    assert (entry["name"], entry["category"]) == ("browseWeb", "Net")
+    assert "'surfing'" in entry["relatedSkill"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"catalog_detail": "two_lines"}, "catalog_detail"),
+        ({"core": "createPlan"}, "core"),
+        ({"cores": ["createPlan"]}, "no option 'cores'"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(options, message) -> None:
+    with pytest.raises(ConfigError, match=message):
+        get_profile("solaris", options)
+
+
+@pytest.mark.behaviour("A28")
+def test_the_cost_of_the_prompt_is_counted_beside_that_of_describing_everything(tool) -> None:
+    many = [tool(f"t{n}", "Does one long thing after another. " * 5, server="s") for n in range(60)]
+    estimator = CostEstimator(engine=Engine(Catalog(many)), counter=default_counter())
+    prompt, described = estimator.prompt_tokens(SOLARIS)
+    assert prompt < described / 3
+    assert described > sum(default_counter().count(t.description) for t in many)

@@ -615,3 +615,38 @@ async def test_the_name_that_sqlite_has_for_memory_makes_no_file(
     async with Toolbox([], store=":memory:") as box:
         await (await box.session("s")).load("t")
     assert not (tmp_path / ":memory:").exists()
+
+
+async def test_a_session_takes_another_profile_by_its_name(open_box: Any):
+    box = await open_box(Tool(name="s__far", server="s", description="Far away."))
+    session = await box.session("s", profile="cortex")
+    names = [t["name"] for t in session.view().tools]
+    assert "ToolSearch" in names
+    assert "s__far" not in names
+    assert not (await session.call("ToolSearch", {"query": "select:s__far"})).is_error
+    assert "s__far" in [t["name"] for t in session.view().tools]
+    other = await box.session("other")  # the profile of the toolbox shows a small catalog whole
+    assert [t["name"] for t in other.view().tools] == ["s__far"]
+
+
+async def test_a_session_is_rebuilt_from_messages_by_its_own_profile(open_box: Any):
+    far = [Tool(name=f"s__t{n}", server="s", description=f"Thing {n}.") for n in range(40)]
+    box = await open_box(*far, profile="everything")
+    before = await box.session("a", profile="cortex")
+    before.view()
+    answer = await before.call("ToolSearch", {"query": "select:s__t7"})
+    call = {"id": "1", "type": "function"}
+    function = {"name": "ToolSearch", "arguments": '{"query": "select:s__t7"}'}
+    messages = [
+        {"role": "user", "content": "Find it."},
+        {"role": "assistant", "tool_calls": [{**call, "function": function}]},
+        {"role": "tool", "tool_call_id": "1", "content": answer.text},
+    ]
+    again = await box.session("b", profile="cortex", messages=messages)
+    assert again.state.loaded == before.state.loaded == ("s__t7",)
+
+
+async def test_an_unknown_profile_of_a_session_is_an_error_that_lists_the_known_ones(open_box: Any):
+    box = await open_box()
+    with pytest.raises(ConfigError, match="no profile 'cortx'"):
+        await box.session("s", profile="cortx")

@@ -50,7 +50,8 @@ def command(
 
     A profile is counted at the start of a conversation, after one search and after five, each with
     everything that the model then reads: tools, instructions, searches and replies. The saving is
-    that of the first request. Searches here go by words alone.
+    that of the first request; a profile that costs more than everything loaded is explained below
+    the table. Searches here go by words alone.
     """
     # Without an embedder: the counts need the size of the replies, not the best hits.
     engine = Engine(load_and_warn(paths))
@@ -95,7 +96,20 @@ def _count_profiles(
                 "after_5": cost.after_5,
                 "saved": cost.savings(everything),
             }
+            if cost.start > everything:
+                rows[profile.name]["note"] = _explain_cost(estimator, profile)
     return rows
+
+
+def _explain_cost(estimator: CostEstimator, profile: Profile) -> str:
+    """Why a profile costs more than all definitions."""
+    if profile.hiding != "prompt":
+        return "The catalog is too small for a search to pay off."
+    prompt, described = estimator.prompt_tokens(profile)
+    return (
+        "Every tool stays in the list, and the prompt comes on top. What it saves is the prompt: "
+        f"{prompt:,} tokens instead of {described:,} with every tool described."
+    )
 
 
 def _read_text(path: Path) -> str:
@@ -127,6 +141,9 @@ def _print_report(report: dict[str, Any]) -> None:
         for name, r in report["profiles"].items()
     ]
     print_table(("profile", "start", "after 1 search", "after 5", "saved"), rows)
+    for name, row in report["profiles"].items():
+        if "note" in row:
+            print_line(f"{name} costs more than everything loaded. {row['note']}")
     if "conversation" in report:
         bills = report["conversation"].items()
         columns = ("surface", "billed", "cached", "written", "plain", "output")

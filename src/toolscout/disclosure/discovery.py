@@ -65,6 +65,7 @@ class DiscoveryCall:
     scope: Scope
     engine: Engine
     rules: RulesLookup
+    extras: tuple[Tool, ...] = ()
 
     @property
     def session(self) -> SessionState:
@@ -100,8 +101,12 @@ def discover(
     catalog: Catalog,
     allow: Allow | None = None,
     rules: RulesLookup = no_rules,
+    extras: Sequence[Tool] = (),
 ) -> DiscoveryOutcome:
-    """Answer a call of a discovery tool; errors become replies and are never raised."""
+    """Answer a call of a discovery tool; errors become replies and are never raised.
+
+    `extras` are the tools that features add to the view.
+    """
     role = role_of(profile, name, catalog)
     tool = _tool_for(profile, role) if role else None
     scope = Scope.of(profile.policy, catalog, session, allow)
@@ -110,7 +115,13 @@ def discover(
         text = f"{name} is not a discovery tool of the profile {profile.name}; they are: {known}."
         return DiscoveryOutcome(session=session, result=Result.error(text))
     call = DiscoveryCall(
-        profile=profile, tool=tool, arguments=arguments, scope=scope, engine=engine, rules=rules
+        profile=profile,
+        tool=tool,
+        arguments=arguments,
+        scope=scope,
+        engine=engine,
+        rules=rules,
+        extras=tuple(extras),
     )
     try:
         outcome = _ROLE_ACTIONS[role](call)
@@ -144,7 +155,7 @@ def _search(call: DiscoveryCall) -> DiscoveryOutcome:
         return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
     search = find_tools(call.profile, arguments, call.scope, call.engine)
     rules = call.rules(search.found.tools) if search.found.tools else ""
-    found = replace(search.found, rules=rules)
+    found = replace(search.found, rules=rules, extras=call.extras)
     return DiscoveryOutcome(
         session=search.session,
         result=_render_reply(call.profile, found),

@@ -120,6 +120,12 @@ OnEmpty = Literal["all", "browse", "none", "error"]
 OnUnloaded = Literal["execute", "reject", "load"]
 """What a call of a deferred tool does: run, be refused with the schema, or load the tool."""
 
+SkillStyle = Literal["snake", "camel"]
+"""How the tools for skills are named: `read_skill`, or `readSkill`."""
+
+SkillMatching = Literal["ranked", "literal"]
+"""How skills are found: by the engine as well, or only by a part of their own words."""
+
 HintPart = Literal["categories", "names", "message"]
 """A part of the hint for a search without a match."""
 
@@ -211,6 +217,8 @@ class Profile:
     aliases: tuple[tuple[str, str], ...] = ()
     stub_hint: str = ""
     forces_search: bool = False
+    skill_style: SkillStyle = "snake"
+    skill_matching: SkillMatching = "ranked"
     clears_on_compaction: bool = False
 
     def tool_for(self, role: Role) -> Metatool | None:

@@ -36,7 +36,8 @@ class ToolSearchResult:
     before. `missing` were requested by name and do not exist; `unmatched` are the queries of
     several that found nothing; `overflow` has no room in the provider's list; `after` is the
     scope once tools are loaded; `news` says what changed in the catalog since the last report.
-    `scores` are those of `tools`, and `vectors` what the queries were encoded as.
+    `scores` are those of `tools`, and `vectors` what the queries were encoded as. `extras` are
+    the tools that features add to the view.
     """
 
     queries: tuple[str, ...]
@@ -56,6 +57,7 @@ class ToolSearchResult:
     hint: NoMatchHint = NoMatchHint()
     news: str = ""
     scores: tuple[float, ...] = ()
+    extras: tuple[Tool, ...] = ()
     vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
 from ..disclosure.discovery import DiscoveryOutcome, discover
 from ..disclosure.profile import Profile
@@ -62,6 +63,14 @@ class CostEstimator:
             if number in (1, LOOKUPS):
                 totals.append(self._count_tokens(current) + message_tokens)
         return Cost(start=start, after_1=totals[min(1, len(totals) - 1)], after_5=totals[-1])
+
+    def prompt_tokens(self, profile: Profile) -> tuple[int, int]:
+        """The tokens of the instructions, and of instructions that know every tool as core."""
+        core = Catalog(replace(tool, defer="never") for tool in self.engine.catalog)
+        described = view(profile, core, SessionState("tokens"), target=self.target)
+        current = self._view(profile, SessionState("tokens"))
+        count = self.counter.count
+        return count(current.instructions), count(described.instructions)
 
     def _view(self, profile: Profile, session: SessionState) -> View:
         return view(profile, self.engine.catalog, session, target=self.target)

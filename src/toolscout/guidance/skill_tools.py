@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
 
 from ..catalog.schema import Schema
 from ..catalog.tool import Annotations, Tool
-
-Style = Literal["snake", "camel"]
+from ..disclosure.profile import SkillStyle
 
 _CAMEL = {"search_skills": "searchSkills", "read_skill": "readSkill"}
 _QUERY = {"type": "string", "description": "What you want to do, or a skill's name."}
@@ -43,7 +41,7 @@ SKILL_TOOLS = (*_CAMEL, *_CAMEL.values())
 """Every name of a skill tool."""
 
 
-def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
+def skill_tool_definitions(style: SkillStyle) -> tuple[Tool, ...]:
     """Both tools in a naming style."""
     return tuple(
         replace(tool, name=tool_name(name, style))
@@ -51,11 +49,11 @@ def skill_tool_definitions(style: Style) -> tuple[Tool, ...]:
     )
 
 
-def tool_name(name: str, style: Style) -> str:
+def tool_name(name: str, style: SkillStyle) -> str:
     """The name of a tool in a naming style."""
     return _CAMEL[name] if style == "camel" else name
 
 
-def other_style(style: Style) -> Style:
+def other_style(style: SkillStyle) -> SkillStyle:
     """The other naming style."""
     return "camel" if style == "snake" else "snake"

@@ -14,11 +14,12 @@ from ..catalog.problem import Problem
 from ..catalog.result import Result
 from ..catalog.tool import Tool, normalise_name
 from ..disclosure.feature import CallerSession, Feature
+from ..disclosure.profile import SkillMatching, SkillStyle
 from ..search.engine import Engine
 from ..search.hit import Hit, Results
 from ..tokens import TokenCounter, default_counter
 from .skill import MANIFEST, Skill, SkillLibrary, read_library, split_front_matter
-from .skill_tools import Style, other_style, skill_tool_definitions, tool_name
+from .skill_tools import other_style, skill_tool_definitions, tool_name
 from .text_files import (
     MAX_BYTES,
     TextFileError,
@@ -28,7 +29,6 @@ from .text_files import (
     resolve_inside,
 )
 
-MatchMode = Literal["ranked", "literal"]
 BUDGET_TOKENS = 1_500
 _LIMIT = 5
 # Below this confidence of the search, a hit by meaning alone is not shown.
@@ -49,16 +49,16 @@ class Skills(Feature):
         self,
         *folders: Path | str,
         engine: Engine | None = None,
-        style: Style = "snake",
-        matching: MatchMode = "ranked",
+        style: SkillStyle = "snake",
+        matching: SkillMatching = "ranked",
         budget_tokens: int = BUDGET_TOKENS,
         max_bytes: int = MAX_BYTES,
         counter: TokenCounter | None = None,
     ) -> None:
         self._folders = tuple(Path(folder) for folder in folders)
         self._engine = engine or Engine()
-        self._style: Style = style
-        self._matching: MatchMode = matching
+        self._style: SkillStyle = style
+        self._matching: SkillMatching = matching
         self._budget_tokens = budget_tokens
         self._max_bytes = max_bytes
         self._counter = counter or default_counter()

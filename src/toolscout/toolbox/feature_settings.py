@@ -34,7 +34,8 @@ def build_features(config: Config, given: Features, *, profile: Profile, sink: S
     if config.skills and not _has_skills(others):
         from ..guidance.skills import Skills
 
-        others = (*others, Skills(*config.skills))
+        skills = Skills(*config.skills, style=profile.skill_style, matching=profile.skill_matching)
+        others = (*others, skills)
     return replace(
         given,
         rules=rules,

@@ -241,19 +241,19 @@ class Toolbox:
         self._live.check_open()
         check_entry(id)
         check_messages(messages)
+        chosen = _configure_profile(profile, self._config) if profile else self._profile
         stored = await self._load_session(id)
         if messages is not None and stored.session.version == 0:
-            rebuilt = rebuild_session(id, messages, profile=self._profile, catalog=self.catalog)
+            rebuilt = rebuild_session(id, messages, profile=chosen, catalog=self.catalog)
             await asyncio.to_thread(stored.apply, lambda s: (rebuilt.with_version(s.version), None))
         gate = self._approval_gate
-        used = _configure_profile(profile, self._config) if profile else self._profile
         return Session(
             CallExecutor(
                 stored=stored,
                 live=self._live,
-                profile=used,
+                profile=chosen,
                 features=self._features,
-                allow=self._allowed_by(used, allow),
+                allow=self._allowed_by(chosen, allow),
                 approval_gate=replace(gate, approver=approver) if approver else gate,
                 sink=self._sink,
                 timeout_seconds=self._config.call_timeout_seconds,
