@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from ..catalog.schema import Schema
@@ -165,7 +166,11 @@ class NativeSearch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A named set of disclosure choices; vary one with `dataclasses.replace`."""
+    """A named set of disclosure choices; vary one with `dataclasses.replace`.
+
+    `remembers` and `rules` are the features that a toolbox with this profile has by itself: a
+    memory of entities and used tools, and rules of use from folders or Markdown files.
+    """
 
     name: str
     summary: str
@@ -194,6 +199,8 @@ class Profile:
     stub_hint: str = ""
     forces_search: bool = False
     clears_on_compaction: bool = False
+    remembers: bool = False
+    rules: tuple[Path, ...] = ()
 
     def tool_for(self, role: Role) -> Metatool | None:
         """The discovery tool with this role."""
