@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..config import PREFIX, Config
 from ..disclosure.feature import Feature
+from ..disclosure.profile import Profile
 from ..errors import ConfigError
 from ..events import Sink
 from ..offload.result_store import ResultStore
@@ -16,17 +17,18 @@ OUTPUT_FOLDER = "outputs"
 """The folder of large results, below the state folder."""
 
 
-def build_features(config: Config, given: Features, *, sink: Sink) -> Features:
-    """The features that a program gave, and those of the settings for what it did not give."""
-    check_feature_paths(config)
+def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
+    """The features that a program gave; for others, those of the settings and the profile."""
+    check_feature_paths(config, profile)
+    paths = (*config.rules, *profile.rules)
     rules, memory = given.rules, given.memory
     others = given.others
     # Imported on demand: a toolbox without these features starts faster.
-    if rules is None and config.rules:
+    if rules is None and paths:
         from ..guidance.rules import Rules
 
-        rules = Rules(*config.rules, sink=sink, is_watched=True)
-    if memory is None and config.memory:
+        rules = Rules(*paths, sink=sink, is_watched=True)
+    if memory is None and (config.memory or profile.remembers):
         from ..memory.memory import Memory
 
         memory = Memory()
@@ -52,9 +54,9 @@ def _result_store(config: Config) -> ResultStore:
     return ResultStore(config.state_folder / OUTPUT_FOLDER if config.large_outputs else None)
 
 
-def check_feature_paths(config: Config) -> None:
+def check_feature_paths(config: Config, profile: Profile) -> None:
     """Raise for a path of rules or skills that cannot be used."""
-    for path in config.rules:
+    for path in (*config.rules, *profile.rules):
         if path.suffix != ".md":
             _require_folder(path, "rules")
         elif not path.is_file():
