@@ -47,7 +47,11 @@ async def play(
 
 
 async def _count_conversation(
-    cms: Cms, conversation: Conversation, everything: RequestCost, by: TokenCounter, on_event: EventCallback
+    cms: Cms,
+    conversation: Conversation,
+    everything: RequestCost,
+    by: TokenCounter,
+    on_event: EventCallback,
 ) -> ConversationCost:
     model = ScriptedModel(conversation.script())
     run = await _run(cms, conversation, model, on_event)

@@ -135,7 +135,7 @@ def test_below_the_users_cut_a_search_is_not_answered_and_nothing_is_withheld():
         Tool(name="send_email", description="Send an email message to someone."),
         Tool(name="get_weather", description="Tell the weather forecast for a city."),
     ]
-    plain, wary = Engine(Catalog(tools)), Engine(Catalog(tools), cut=1.0)
+    plain, wary = Engine(Catalog(tools)), Engine(Catalog(tools), min_confidence=1.0)
     for query, is_answered in (("send_email", True), ("weather of rome or email", False)):
         found = wary.search(query)
         assert found.answered is is_answered

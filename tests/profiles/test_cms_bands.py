@@ -99,6 +99,11 @@ def test_vectors_decide_where_words_fail(domain) -> None:
     assert confidence_of(query, "words") <= 0.3
     found = BandedMatcher(min_confidence=0).match(query, domain, limit=1)
     assert found.names == ("cms_findImage",)
+    # A word that matches by chance does not count beside them.
+    found = BandedMatcher(words_only=1, vectors_only=1).match("publish bild", domain, limit=5)
+    assert found.names == domain.engine.search("publish bild", limit=5, arms="vectors").names
+    assert found.names[0] == "cms_findImage"
+    assert domain.engine.search("publish bild", arms="words").names == ("cms_publishPost",)
 
 
 @pytest.mark.behaviour("E38", "E129")

@@ -47,7 +47,7 @@ def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
     async def get_extraction_health(request: Request) -> Response:
         if not await is_authenticated(request):
             return PlainTextResponse(_LOGIN, status_code=_UNAUTHORISED)
-        return _extraction_response(await gateway.box.health())
+        return extraction_response(await gateway.box.health())
 
     @app.custom_route("/health/live", ["GET"])
     async def get_liveness(_: Request) -> Response:
@@ -62,7 +62,7 @@ def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
     _ = (get_health, get_extraction_health, get_liveness, get_metrics)
 
 
-def _extraction_response(health: Health) -> Response:
+def extraction_response(health: Health) -> Response:
     """The status of the memory, which extracts entities from results."""
     part = health.parts.get("memory")
     if part is None:
