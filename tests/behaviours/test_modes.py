@@ -138,7 +138,7 @@ def test_below_the_users_cut_a_search_is_not_answered_and_nothing_is_withheld():
     plain, wary = Engine(Catalog(tools)), Engine(Catalog(tools), min_confidence=1.0)
     for query, is_answered in (("send_email", True), ("weather of rome or email", False)):
         found = wary.search(query)
-        assert found.answered is is_answered
+        assert found.is_answered is is_answered
         assert found.names == plain.search(query).names != ()
         assert plain.search(query).answered
 
