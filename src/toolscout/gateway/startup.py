@@ -9,7 +9,7 @@ from threading import Event, Lock, Thread
 
 from ..config import Config
 from ..errors import EmbedderError
-from ..events import Sink
+from ..events import Sink, ignore
 from ..search.analyzer import latin_share
 from ..search.arrays import Floats
 from ..search.embedders import load_embedders
@@ -98,7 +98,7 @@ class LazyEncoder:
         self._is_loaded.set()
 
 
-def build_engine(config: Config, *, sink: Sink) -> Engine:
+def build_engine(config: Config, *, sink: Sink = ignore) -> Engine:
     """The search engine of a gateway, which answers by keywords until its encoder is loaded."""
     embedders = tuple(
         LazyEncoder(e) if isinstance(e, UniversalEncoder) else e
