@@ -35,6 +35,8 @@ from .similarity import TextSimilarity
 
 _log = logging.getLogger(__name__)
 RULES = Path(__file__).with_name("rules")
+WORKFLOWS = Path(__file__).with_name("workflows")
+"""The six long prompts that the rules are condensed from; an agent with everything has them."""
 CATEGORIES = (
     *("pages", "sections", "images", "posts", "navigation", "entries"),
     *("search", "research", "pexels", "http", "planning"),

@@ -19,9 +19,9 @@ from toolscout.models.scripted import ScriptedModel
 from toolscout.tokens import TokenCounter
 from toolscout.toolbox.permissions import ApprovalRequest
 
-from .cms import RULES, Cms, open_cms
+from .cms import WORKFLOWS, Cms, open_cms
 from .conversations import CONVERSATIONS, Conversation
-from .costs import EXPECTED, ConversationCost, count_request
+from .costs import EXPECTED, ConversationCost, RequestCost, count_request
 from .prompt import core_prompt, full_prompt
 
 __all__ = ["EXPECTED", "play"]
@@ -47,7 +47,11 @@ async def play(
 
 
 async def _count_conversation(
-    cms: Cms, conversation: Conversation, everything: int, by: TokenCounter, on_event: EventCallback
+    cms: Cms,
+    conversation: Conversation,
+    everything: RequestCost,
+    by: TokenCounter,
+    on_event: EventCallback,
 ) -> ConversationCost:
     model = ScriptedModel(conversation.script())
     run = await _run(cms, conversation, model, on_event)
@@ -55,7 +59,7 @@ async def _count_conversation(
         kind=conversation.kind,
         requests=tuple(count_request(request, by=by) for request in model.requests),
         searches=sum(_only_searched(step) for step in run.steps),
-        everything=everything,
+        baseline=everything,
     )
 
 
@@ -88,13 +92,13 @@ def _only_searched(step: RunStep) -> bool:
     return bool(step.outcomes) and all(o.is_discovery for o in step.outcomes)
 
 
-async def _count_everything(cms: Cms, by: TokenCounter) -> int:
-    """The tokens of one request with every definition and every rule."""
+async def _count_everything(cms: Cms, by: TokenCounter) -> RequestCost:
+    """The tokens of one request with every definition and the six workflows."""
     async with cms.toolbox(profile=EVERYTHING, store="memory", engine=Engine()) as box:
         everything = view(EVERYTHING, box.catalog, SessionState("everything"))
         request = ModelRequest(
             messages=(),
             tools=tuple(everything.tools),
-            instructions=full_prompt(TODAY, Rules(RULES), cms.tools),
+            instructions=full_prompt(TODAY, Rules(WORKFLOWS)),
         )
-    return count_request(request, by=by).total
+    return count_request(request, by=by)

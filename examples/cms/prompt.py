@@ -1,11 +1,9 @@
-"""Instructions of the site's agent: the core, and the full prompt with all rules."""
+"""Instructions of the site's agent: the core, and the full prompt with all workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 
-from toolscout.catalog.tool import Tool
 from toolscout.guidance.rules import Rules
 
 _CORE = """<agent>
@@ -32,6 +30,6 @@ def core_prompt(today: date) -> str:
     return _CORE.format(today=today.isoformat())
 
 
-def full_prompt(today: date, rules: Rules, tools: Sequence[Tool]) -> str:
-    """The instructions of an agent that has every tool from the start, with all rules."""
-    return f"{core_prompt(today)}\n\n{rules.text_for(tools)}"
+def full_prompt(today: date, workflows: Rules) -> str:
+    """The instructions of an agent that has every tool from the start, with all workflows."""
+    return "\n\n".join([core_prompt(today), *workflows.book.texts.values()])

@@ -64,6 +64,9 @@ class Config(BaseModel):
     embedder: str = "use"
     """Where vectors come from: `use` (bundled), `none`, `onnx:…`, `openai:…`; several as `a+b`."""
 
+    ranker_times: bool = False
+    """Whether every ranker of a search is timed: `search_arm` events, and `/metrics`."""
+
     counter: str = "auto"
     """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
 

@@ -27,6 +27,7 @@ from toolscout.events import (
     KINDS,
     DiscoveryResultEvent,
     Event,
+    RankerTimeEvent,
     ToolCallEvent,
     ToolHeldEvent,
     ToolRefusedEvent,
@@ -206,6 +207,7 @@ def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
     for event in (
         ToolCallEvent(tool="x", server="one"),
         DiscoveryResultEvent(tool="tool_search"),
+        RankerTimeEvent(arm="bm25f", took_ms=1.0),
         ToolRefusedEvent(tool="x"),
         ToolHeldEvent(server="one", tool="x", standing="new"),
         UpstreamReadyEvent(server="one"),

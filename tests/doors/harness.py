@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import httpx2
 from mcp import Client
 from mcp_types import CallToolResult, TextContent
 from tests.wire.server import Wire
@@ -66,6 +67,7 @@ class Transcript:
     received: list[Received] = field(default_factory=list)
     answers: list[list[str]] = field(default_factory=list)
     errors: list[list[bool]] = field(default_factory=list)
+    pages: dict[str, httpx2.Response] = field(default_factory=dict)
 
     @property
     def first(self) -> Received:
@@ -110,17 +112,21 @@ async def converse(
     profile: str,
     options: Mapping[str, Any] | None = None,
     message: str = "Please help.",
+    settings: Mapping[str, str] | None = None,
+    paths: Sequence[str] = (),
     **more: Any,
 ) -> Transcript:
     """Lead the conversation through a door; `options` are those of the profile.
 
-    `more` are arguments of `Toolbox` for the first two doors, with `sources` beside the rows, and
-    for the third its keys `gateway`, `settings`, … tables of the configuration, and `mode` that of
-    the client.
-    Rules, skills and memory in the table `gateway` are settings
-    of the toolbox behind the first two.
+    A step without calls ends a turn: the user says the same again, and the session goes on.
+    `settings` are those of `Config`, with the embedder `none` unless they name one. `paths` are
+    fetched from the gateway at the end. `more` are arguments of `Toolbox` for the first two doors,
+    with `sources` beside the rows; what is a dictionary is a table of the configuration for the
+    third, and `mode` is that of its client. Rules, skills and memory in the table `gateway` are
+    settings of the toolbox behind the first two.
     """
     lead: Callable[..., Any] = {"sdk": _sdk, "agent": _agent, "gateway": _gateway}[door]
+    more = {**more, "settings": {"embedder": "none", **(settings or {})}, "paths": paths}
     return await lead(rows, steps, folder, profile, dict(options or {}), message, more)
 
 
@@ -134,22 +140,26 @@ async def _sdk(
     more: dict[str, Any],
 ) -> Transcript:
     async with Wire(*_plan(steps)) as wire, _open_box(rows, folder, profile, options, more) as box:
+        await box.wait_until_ready()
         session = await box.session("talk")
         client = anthropic.AsyncAnthropic(api_key="k", base_url=wire.url, max_retries=0)
-        messages: list[Any] = [{"role": "user", "content": message}]
-        while True:  # the loop of docs/quickstart-library.md
-            view = session.view(model=MODEL)
-            reply = await client.messages.create(
-                model=MODEL,
-                max_tokens=1024,
-                system=view.instructions,
-                tools=view.tools,
-                messages=messages,
-            )
-            more_messages = await session.answer(reply)
-            if not more_messages:
-                break
-            messages += more_messages
+        messages: list[Any] = []
+        for _ in range(_turns(steps)):
+            messages.append({"role": "user", "content": message})
+            while True:  # the loop of docs/quickstart-library.md
+                view = session.view(model=MODEL)
+                reply = await client.messages.create(
+                    model=MODEL,
+                    max_tokens=1024,
+                    system=view.instructions,
+                    tools=view.tools,
+                    messages=messages,
+                )
+                more_messages = await session.answer(reply)
+                if not more_messages:
+                    break
+                messages += more_messages
+            messages.append({"role": "assistant", "content": reply.content})
         await client.close()
     return _transcript(wire)
 
@@ -164,9 +174,11 @@ async def _agent(
     more: dict[str, Any],
 ) -> Transcript:
     async with Wire(*_plan(steps)) as wire, _open_box(rows, folder, profile, options, more) as box:
+        await box.wait_until_ready()
         model = AnthropicModel(MODEL, api_key="k", base_url=wire.url)
         async with Agent(box, model=model) as agent:
-            await agent.run(message, session="talk")
+            for _ in range(_turns(steps)):
+                await agent.run(message, session="talk")
     return _transcript(wire)
 
 
@@ -184,7 +196,7 @@ async def _gateway(
     # Without a prefix the tools keep their names, as behind the other doors.
     server = {"command": sys.executable, "args": [str(STUB), str(tools)], "prefix": False}
     # Large results add a tool of their own, which none of the designs but one has.
-    tables = {k: v for k, v in more.items() if isinstance(v, dict)}
+    tables = {k: v for k, v in more.items() if isinstance(v, dict) and k != "settings"}
     tables["gateway"] = {"large_outputs": False, **tables.get("gateway", {})}
     document = {"mcpServers": {"stub": server}, **({"profile": options} if options else {})}
     (folder / "mcp.json").write_text(json.dumps({**document, **tables}))
@@ -194,18 +206,32 @@ async def _gateway(
         *command,
         *options_of_serve,
         cwd=folder,
-        env={**os.environ, "TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"},
+        env={**os.environ, "TOOLSCOUT_HOME": str(folder / "home"), **_variables(more["settings"])},
         stderr=asyncio.subprocess.PIPE,
     )
     try:
         assert process.stderr is not None
         address = (await process.stderr.readline()).decode().split()[-1]
         # A handshake client has a session, so that what it loads stays in its list.
-        async with Client(address, mode=more.get("mode", "legacy")) as client:
-            return await _drive(client, steps)
+        async with httpx2.AsyncClient(base_url=address.removesuffix("/mcp")) as http:
+            await _wait_for_vectors(http)
+            async with Client(address, mode=more.get("mode", "legacy")) as client:
+                transcript = await _drive(client, steps)
+            transcript.pages = {path: await http.get(path) for path in more["paths"]}
+        return transcript
     finally:
         process.terminate()
         await process.communicate()
+
+
+async def _wait_for_vectors(http: httpx2.AsyncClient) -> None:
+    """Wait until every tool has its vectors; without an embedder there is nothing to wait for."""
+    async with asyncio.timeout(60):
+        while True:
+            index = (await http.get("/health")).json()["parts"]["index"]
+            if index["tools"] and all(n == index["tools"] for n in index["vectors"].values()):
+                return
+            await asyncio.sleep(0.05)
 
 
 async def _drive(client: Client, steps: Sequence[Step]) -> Transcript:
@@ -240,9 +266,11 @@ def _open_box(
 ) -> Toolbox:
     table = more.get("gateway", {})
     features = {k: table[k] for k in ("rules", "skills", "memory") if k in table}
-    config = Config.read(environment={}, home=str(folder / "home"), embedder="none", **features)
-    arguments = {k: v for k, v in more.items() if not isinstance(v, dict)}
-    sources = arguments.pop("sources", ())
+    settings = {**more["settings"], **features}
+    config = Config.read(environment={}, home=str(folder / "home"), **settings)
+    own = ("paths", "mode", "sources")
+    arguments = {k: v for k, v in more.items() if not isinstance(v, dict) and k not in own}
+    sources = more.get("sources", ())
     return Toolbox(
         [StubSource(rows, folder), *sources],
         profile=profile,
@@ -256,7 +284,15 @@ def _open_box(
 def _plan(steps: Sequence[Step]) -> list[Say]:
     """The replies of the scripted model: the calls of each step, then an answer."""
     calls = [tuple((name, json.dumps(arguments)) for name, arguments in step) for step in steps]
-    return [*(Say(calls=each) for each in calls), Say("Done.")]
+    return [*(Say(calls=each) if each else Say("Done.") for each in calls), Say("Done.")]
+
+
+def _variables(settings: Mapping[str, str]) -> dict[str, str]:
+    return {f"TOOLSCOUT_{name.upper()}": value for name, value in settings.items()}
+
+
+def _turns(steps: Sequence[Step]) -> int:
+    return 1 + sum(not step for step in steps)
 
 
 def _transcript(wire: Wire) -> Transcript:

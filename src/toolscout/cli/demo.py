@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module, util
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,8 +31,8 @@ def command(*, is_json: bool) -> None:
     """Play three conversations with a small content system of 45 tools.
 
     One is answered at once, one needs a search, one needs several. Each step shows what the model
-    saw and what it did; the table at the end counts what tools and rules cost in every request,
-    beside a request that has all 45 definitions and all rules.
+    saw and what it did; the tables at the end count what tools and rules cost in every request,
+    beside a request that has all 45 definitions and the six workflow prompts, and line by line.
     """
     demo = load_example_site("demo")
     counter = default_counter()
@@ -131,6 +132,20 @@ def _print_costs(costs: Sequence[Any], demo: ModuleType, counter: TokenCounter) 
         "saved: of the last request; over all: of all requests, where everything-loaded is not "
         "charged for searching; design E: what its plan expects."
     )
+    print_line("")
+    print_table(
+        ("", *(cost.kind for cost in costs), "everything"),
+        _line_rows(costs),
+        title="The last request, line by line",
+    )
+
+
+def _line_rows(costs: Sequence[Any]) -> list[tuple[str, ...]]:
+    """A row for each line of a request: its name, and its tokens in every conversation."""
+    columns = [*(asdict(cost.requests[-1]) for cost in costs), asdict(costs[0].baseline)]
+    return [
+        (name.replace("_", " "), *(str(column[name]) for column in columns)) for name in columns[0]
+    ]
 
 
 def _table_cells(cost: Any, demo: ModuleType) -> tuple[str, ...]:
@@ -154,7 +169,9 @@ def _cost_row(cost: Any, demo: ModuleType) -> dict[str, Any]:
         "first": totals[0],
         "last": totals[-1],
         "each": totals,
+        "lines": asdict(cost.requests[-1]),
         "everything": cost.everything,
+        "everything_lines": asdict(cost.baseline),
         "saved": round(cost.last, 4),
         "saved_over_all": round(cost.overall, 4),
         "expected": demo.EXPECTED.get(cost.kind),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from ..catalog.filters import Filter
@@ -184,6 +185,8 @@ class Profile:
     With `runs_loaded_next_step` a tool that the model loads can be called from its next reply on,
     not in the same one. With `searches_empty_catalog` a search over no tools finds nothing, which
     is an error otherwise.
+    `remembers` and `rules` are the features that a toolbox with this profile has by itself: a
+    memory of entities and used tools, and rules of use from folders or Markdown files.
     """
 
     name: str
@@ -220,6 +223,8 @@ class Profile:
     skill_style: SkillStyle = "snake"
     skill_matching: SkillMatching = "ranked"
     clears_on_compaction: bool = False
+    remembers: bool = False
+    rules: tuple[Path, ...] = ()
 
     def tool_for(self, role: Role) -> Metatool | None:
         """The discovery tool with this role."""

@@ -166,13 +166,19 @@ def _add_related(
     """Add the related tools of the hits, in the order of the hits, up to the limit."""
     if not profile.expands_related or limit is None:
         return answer
-    max_tools = limit + profile.related_extra
-    tools = {t.name: t for t in answer.tools}
-    for name in (n for t in answer.tools for n in t.related):
-        related = scope.get(name) if len(tools) < max_tools else None
+    # By vectors every tool is a hit, so the list is always full. A hit that is less than half as
+    # good as the best is kept only where the good ones name no tool that goes with them.
+    hits = {t.name: score for t, score in zip(answer.tools, answer.scores, strict=True)}
+    floor = max(hits.values(), default=0.0) / 2
+    tools = {t.name: t for t in answer.tools if floor <= 0 or hits[t.name] >= floor}
+    for name in [n for t in tools.values() for n in t.related]:
+        related = scope.get(name) if len(tools) < limit + profile.related_extra else None
         if related is not None:
             tools.setdefault(name, related)
-    scores = (*answer.scores, *(0.0 for _ in range(len(tools) - len(answer.tools))))
+    for tool in answer.tools:
+        if len(tools) < limit:
+            tools.setdefault(tool.name, tool)
+    scores = tuple(hits.get(name, 0.0) for name in tools)
     return replace(answer, tools=tuple(tools.values()), scores=scores)
 
 

@@ -39,7 +39,7 @@ class Gateway:
     ) -> None:
         self.setup = setup
         self._shows_everything = setup.shows_everything
-        self._engine = build_engine(setup.config)
+        self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
         self.upstream = UpstreamSide(
             setup, self._engine, sink=self._on_event, quiet_seconds=quiet_seconds

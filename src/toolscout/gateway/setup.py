@@ -117,7 +117,7 @@ class Setup:
             options = GatewayOptions.model_validate({**settings.gateway.model_dump(), **changes})
             settings = settings.model_copy(update={"gateway": options})
         # Raises for an unknown profile now, rather than when the first client connects.
-        get_profile(settings.gateway.profile, settings.profile)
+        get_profile(settings.gateway.profile, _profile_options(path, settings))
         is_toml = path.suffix == ".toml"
         own = document.rest.get(TABLE)
         # Config.read takes TOML only. Passing over the table in silence would leave the user with
@@ -154,7 +154,8 @@ class Setup:
     @property
     def profile(self) -> Profile:
         """The profile that clients see."""
-        profile = get_profile(self.options.profile, self.settings.profile)
+        options = _profile_options(self.path, self.settings)
+        profile = get_profile(self.options.profile, options)
         # `auto` and `native` choose a surface by model, but the gateway does not know the model
         # behind a client. The default, `dispatch`, keeps the tool list constant.
         if profile.surface in ("auto", "native"):
@@ -208,6 +209,14 @@ class Setup:
             name: value if name == "memory" else tuple(resolve_paths(value, folder))
             for name, value in options.items()
         }
+
+
+def _profile_options(path: Path, settings: GatewaySettings) -> Mapping[str, Any]:
+    """The options of the profile; paths in them are relative to the configuration."""
+    rules = settings.profile.get("rules")
+    if rules is None:
+        return settings.profile
+    return {**settings.profile, "rules": resolve_paths(rules, path.parent)}
 
 
 def _check_names(document: ConfigDocument, settings: GatewaySettings) -> None:

@@ -9,12 +9,13 @@ from threading import Event, Lock, Thread
 
 from ..config import Config
 from ..errors import EmbedderError
+from ..events import Sink, ignore
 from ..search.analyzer import latin_share
 from ..search.arrays import Floats
 from ..search.embedders import load_embedders
-from ..search.embedders.cache import VectorCache
 from ..search.embedders.universal_encoder import UniversalEncoder
 from ..search.engine import Engine
+from ..toolbox.engine_settings import configure_engine
 from .upstream.upstreams import Upstreams
 
 QUIET_SECONDS = 3.0
@@ -97,14 +98,13 @@ class LazyEncoder:
         self._is_loaded.set()
 
 
-def build_engine(config: Config) -> Engine:
+def build_engine(config: Config, *, sink: Sink = ignore) -> Engine:
     """The search engine of a gateway, which answers by keywords until its encoder is loaded."""
     embedders = tuple(
         LazyEncoder(e) if isinstance(e, UniversalEncoder) else e
         for e in load_embedders(config.embedder)
     )
-    cache = VectorCache(config.cache_folder / "vectors.db") if embedders else None
-    return Engine(embedders=embedders, cache=cache)
+    return configure_engine(config, embedders, sink=sink)
 
 
 def preload_encoders(engine: Engine) -> None:

@@ -27,10 +27,10 @@ from .rankers.bm25f import BM25F
 from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
-from .ranking import Allow, Fusion, Ranker, allow_mask
+from .ranking import Allow, Arms, Fusion, Ranker, allow_mask, select_rankers, unwrap
 from .spelling_index import SpellingIndex
 
-__all__ = ["Allow", "Engine", "IndexStatus"]
+__all__ = ["Allow", "Arms", "Engine", "IndexStatus", "default_rankers"]
 
 # Usually a process has a handful of allow rules. A caller that creates a new one for every search
 # must not fill the memory: a full cache is emptied.
@@ -87,6 +87,11 @@ class IndexStatus:
     is_filling: bool
     problem: str
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is an embedder, and every tool has its vectors."""
+        return bool(self.vectors) and all(n == self.tools for n in self.vectors.values())
+
 
 class Engine:
     """Searches tools; safe to use from many threads while the catalog changes.
@@ -117,10 +122,15 @@ class Engine:
     ) -> None:
         self.embedders = tuple(embedders)
         self.min_confidence = min_confidence
-        chosen = tuple(rankers or _default_rankers(self.embedders))
+        chosen = tuple(rankers or default_rankers(self.embedders))
         spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
-        self._pipeline = Pipeline(chosen, fusion, spellings, prepare, corrects_typos=corrects_typos)
-        self._translator_ids = {r.embedder.id for r in chosen if isinstance(r, CrossLingual)}
+        pipeline = Pipeline(chosen, fusion, spellings, prepare, corrects_typos=corrects_typos)
+        self._pipelines: Mapping[Arms, Pipeline] = {
+            arms: replace(pipeline, rankers=select_rankers(chosen, arms))
+            for arms in ("all", "words", "vectors")
+        }
+        inner = map(unwrap, chosen)
+        self._translator_ids = {r.embedder.id for r in inner if isinstance(r, CrossLingual)}
         # Only writers take the lock. Readers load `_snapshot` once per search, which is atomic, and
         # snapshots never change; so a search never waits and never sees half an update.
         self._write_lock = Lock()
@@ -176,14 +186,20 @@ class Engine:
         limit: int = 5,
         allow: Allow | None = None,
         mode: Mode = "auto",
+        arms: Arms = "all",
     ) -> Results:
-        """Find the best tools for a query, or for several queries at once."""
+        """Find the best tools for a query, or for several queries at once.
+
+        `arms` restricts the search to words or to vectors; a name, a pattern or a filter in the
+        query works in either.
+        """
         started = perf_counter()
         snapshot = self._snapshot
         index, mask = snapshot.index, snapshot.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        each = [run_query(self._pipeline, index, q, mask, limit=limit) for q in queries]
+        pipeline = self._pipelines[arms]
+        each = [run_query(pipeline, index, q, mask, limit=limit) for q in queries]
         found = each[0] if len(each) == 1 else merge_results(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
@@ -266,7 +282,7 @@ def _is_never_word(_: str) -> bool:
     return False
 
 
-def _default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
+def default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
     """Names, words, vectors of each embedder, and translated words from the first that can."""
     yield Exact()
     yield BM25F()

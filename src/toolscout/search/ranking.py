@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import NamedTuple, Protocol, TypeGuard
+from typing import Literal, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
@@ -112,6 +112,24 @@ class ClauseRanking(Protocol):
 def has_clause_scores(ranking: Ranking) -> TypeGuard[ClauseRanking]:
     """Whether a ranking scores clauses separately."""
     return hasattr(ranking, "clause_scores")
+
+
+Arms = Literal["all", "words", "vectors"]
+"""Which rankers take part in a search: all, those without an embedder, or those with one."""
+
+
+def unwrap(ranker: Ranker) -> Ranker:
+    """The ranker inside a wrapper, which names it in its attribute `wrapped`."""
+    inner: Ranker | None = getattr(ranker, "wrapped", None)
+    return ranker if inner is None else unwrap(inner)
+
+
+def select_rankers(rankers: Sequence[Ranker], arms: Arms) -> tuple[Ranker, ...]:
+    """The rankers that take part in a search."""
+    wants_embedder = arms == "vectors"
+    return tuple(
+        r for r in rankers if arms == "all" or hasattr(unwrap(r), "embedder") == wants_embedder
+    )
 
 
 class Ranker(Protocol):

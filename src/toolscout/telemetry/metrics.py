@@ -26,7 +26,7 @@ class TimedRanker:
     def __init__(
         self, ranker: Ranker, sink: Sink, *, clock: Callable[[], float] = perf_counter
     ) -> None:
-        self._ranker = ranker
+        self.wrapped = ranker
         self._sink = stamp_sink(sink)
         self._clock = clock
         # A ranker of the user's own needs no name: its class has one.
@@ -36,7 +36,7 @@ class TimedRanker:
         """The ranking of the wrapped ranker."""
         started = self._clock()
         try:
-            return self._ranker.rank(request)
+            return self.wrapped.rank(request)
         finally:
             took = round((self._clock() - started) * 1000, 3)
             self._sink(RankerTimeEvent(arm=self._name, took_ms=took))

@@ -9,6 +9,7 @@ from threading import Lock
 from ..events import (
     DiscoveryResultEvent,
     Event,
+    RankerTimeEvent,
     ToolCallEvent,
     ToolHeldEvent,
     ToolNotFoundEvent,
@@ -21,15 +22,19 @@ _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 UP_STATUSES = ("ready", "asleep", "starting")
 
 
+_Series = tuple[str, tuple[tuple[str, str], ...]]
+"""The name of a metric, and its labels in order."""
+
+
 class PrometheusMetrics:
     """A thread-safe sink that counts events."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        self._buckets: Counter[tuple[str, float]] = Counter()
-        self._seconds: Counter[str] = Counter()
-        self._observed: Counter[str] = Counter()
+        self._counts: Counter[_Series] = Counter()
+        self._buckets: Counter[tuple[_Series, float]] = Counter()
+        self._seconds: Counter[_Series] = Counter()
+        self._observed: Counter[_Series] = Counter()
 
     def __call__(self, event: Event) -> None:
         """Count one event."""
@@ -41,6 +46,8 @@ class PrometheusMetrics:
                 case DiscoveryResultEvent():
                     self._count("searches", found="yes" if event.names else "no")
                     self._observe("search", event.took_ms)
+                case RankerTimeEvent():
+                    self._observe("ranker", event.took_ms, ranker=event.arm)
                 case ToolRefusedEvent():
                     # Without a code the tool was not in view, which counts as unknown.
                     self._count("refusals", code=event.code or "unknown_tool")
@@ -57,14 +64,15 @@ class PrometheusMetrics:
     def _count(self, name: str, **labels: str) -> None:
         self._counts[name, tuple(sorted(labels.items()))] += 1
 
-    def _observe(self, name: str, milliseconds: float) -> None:
+    def _observe(self, name: str, milliseconds: float, **labels: str) -> None:
         seconds = milliseconds / 1_000
-        self._observed[name] += 1
-        self._seconds[name] += seconds  # pyright: ignore[reportArgumentType] -- a Counter of floats
+        series = name, tuple(sorted(labels.items()))
+        self._observed[series] += 1
+        self._seconds[series] += seconds  # pyright: ignore[reportArgumentType] -- a Counter of floats
         # Buckets are cumulative: a value counts in every bucket that it fits in.
         for bound in _BOUNDS:
             if seconds <= bound:
-                self._buckets[name, bound] += 1
+                self._buckets[series, bound] += 1
 
     def render(self, servers: Iterable[tuple[str, str]], gauges: Mapping[str, float]) -> str:
         """All metrics in the text format; `servers` are pairs of name and status."""
@@ -85,14 +93,19 @@ class PrometheusMetrics:
             yield f"toolscout_{name}_total{_render_labels(dict(labels))} {value}"
 
     def _histograms(self) -> Iterator[str]:
-        for name, count in sorted(self._observed.items()):
-            metric = f"toolscout_{name}_seconds"
-            yield f"# TYPE {metric} histogram"
+        previous = ""
+        for series, count in sorted(self._observed.items()):
+            name, labels = series[0], dict(series[1])
+            metric, end = f"toolscout_{name}_seconds", _render_labels(labels)
+            if name != previous:
+                yield f"# TYPE {metric} histogram"
+                previous = name
             for bound in _BOUNDS:
-                yield f'{metric}_bucket{{le="{bound:g}"}} {self._buckets[name, bound]}'
-            yield f'{metric}_bucket{{le="+Inf"}} {count}'
-            yield f"{metric}_sum {self._seconds[name]:g}"
-            yield f"{metric}_count {count}"
+                bucket = _render_labels({**labels, "le": f"{bound:g}"})
+                yield f"{metric}_bucket{bucket} {self._buckets[series, bound]}"
+            yield f"{metric}_bucket{_render_labels({**labels, 'le': '+Inf'})} {count}"
+            yield f"{metric}_sum{end} {self._seconds[series]:g}"
+            yield f"{metric}_count{end} {count}"
 
 
 def _outcome(event: ToolCallEvent) -> str:

@@ -18,16 +18,17 @@ OUTPUT_FOLDER = "outputs"
 
 
 def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
-    """The features that a program gave, else those that the settings or the profile ask for."""
-    check_feature_paths(config)
+    """The features that a program gave; for others, those of the settings and the profile."""
+    check_feature_paths(config, profile)
+    paths = (*config.rules, *profile.rules)
     rules, memory = given.rules, given.memory
     others = given.others
     # Imported on demand: a toolbox without these features starts faster.
-    if rules is None and config.rules:
+    if rules is None and paths:
         from ..guidance.rules import Rules
 
-        rules = Rules(*config.rules, sink=sink, is_watched=True)
-    if memory is None and config.memory:
+        rules = Rules(*paths, sink=sink, is_watched=True)
+    if memory is None and (config.memory or profile.remembers):
         from ..memory.memory import Memory
 
         memory = Memory()
@@ -58,9 +59,9 @@ def _result_store(config: Config, profile: Profile) -> ResultStore:
     return ResultStore(folder, show_aliases=profile.output_tools == "all")
 
 
-def check_feature_paths(config: Config) -> None:
+def check_feature_paths(config: Config, profile: Profile) -> None:
     """Raise for a path of rules or skills that cannot be used."""
-    for path in config.rules:
+    for path in (*config.rules, *profile.rules):
         if path.suffix != ".md":
             _require_folder(path, "rules")
         elif not path.is_file():

@@ -50,6 +50,8 @@ class Session:
         # The calls of the newest steps, to notice a model that repeats itself.
         self._history: deque[StepRecords] = deque(maxlen=STOPPED_AT)
         self._has_reported_introduction = False
+        # The memory as the current turn shows it; None until its first view.
+        self._turn_memory: str | None = None
 
     @property
     def id(self) -> str:
@@ -66,12 +68,23 @@ class Session:
         """What the conversation has loaded, searched and used, as a frozen value."""
         return self._stored.session
 
-    def view(self, model: str | Target = "plain") -> View:
+    def view(self, model: str | Target = "plain", *, with_memory: bool = True) -> View:
         """Exactly what the model sees now, in its provider's format.
 
         `model` is a provider (`anthropic`), a provider and a model (`openai:gpt-5.4`), a known
         model id, or a Target. The next call saves what was shown, so that later views only append.
+        Where the profile remembers, the instructions end with the memory of earlier turns.
         """
+        current = self._build_view(model)
+        if not (with_memory and self._executor.profile.remembers):
+            return current
+        # Fixed for the turn, so that the requests of one turn share a cached prefix.
+        if self._turn_memory is None:
+            self._turn_memory = self.render_memory()
+        parts = (part for part in (current.instructions, self._turn_memory) if part)
+        return replace(current, instructions="\n\n".join(parts))
+
+    def _build_view(self, model: str | Target) -> View:
         executor = self._executor
         introduction = self._introduction()
 
@@ -121,17 +134,17 @@ class Session:
 
         reply = read_sdk_reply(response)
         if not reply.message.calls:
-            self._history.clear()
+            await self.finish()
             return []
         provider = reply.format.provider
         last_view = self._last_view
         # The last view may be for another provider, which names tools and references differently.
         if last_view is None or last_view.target.provider.name != provider:
-            last_view = self.view(f"{provider}:{reply.model}")
+            last_view = self._build_view(f"{provider}:{reply.model}")
         step = self._open_step(last_view, CallOptions())
         records = await step.answer(reply.message.calls)
         results = [(record.result, step.native_answer(record)) for record in records]
-        return reply.next_messages(results, tools=self.view(last_view.target).tools)
+        return reply.next_messages(results, tools=self._build_view(last_view.target).tools)
 
     def step(
         self,
@@ -153,7 +166,7 @@ class Session:
         """
         self._executor.live.check_open()
         options = CallOptions(passes=tuple(passes), defers=approvals == "return")
-        current = model if isinstance(model, View) else self.view(model)
+        current = model if isinstance(model, View) else self._build_view(model)
         return self._open_step(current, options, limits=limits, hooks=hooks)
 
     def _open_step(
@@ -281,6 +294,7 @@ class Session:
     async def finish(self) -> None:
         """Mark the end of a turn, so that memory can process the whole turn."""
         self._history.clear()
+        self._turn_memory = None
         await self._update_features(self._executor.features.finish)
 
     def tools(self, *names: str) -> tuple[Tool, ...]:

@@ -106,9 +106,9 @@ class SyncSession:
         """What the conversation has loaded, searched and used, as a frozen value."""
         return self._session.state
 
-    def view(self, model: str | Target = "plain") -> View:
+    def view(self, model: str | Target = "plain", *, with_memory: bool = True) -> View:
         """Exactly what the model sees now, in its provider's format."""
-        return self._loop.run_function(self._session.view, model)
+        return self._loop.run_function(self._session.view, model, with_memory=with_memory)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool; a mistake of the model or a failure of the tool is a result."""

@@ -32,7 +32,6 @@ from ..events import (
 )
 from ..journal.journal import Journal
 from ..search.embedders import load_embedders
-from ..search.embedders.cache import VectorCache
 from ..search.engine import Allow, Engine
 from ..search.hit import Results
 from ..search.query import Mode
@@ -40,6 +39,7 @@ from ..store.contract import Record, Store, check_entry
 from ..store.factory import log_path, open_store
 from .argument_checks import check_messages, check_search, check_store
 from .call_context import MissingToolExplainer
+from .engine_settings import configure_engine
 from .executor import CallExecutor
 from .feature_settings import build_features
 from .features import FeatureFailure, Features, find_shadowed_tools
@@ -105,7 +105,7 @@ class Toolbox:
         self._sink = _combine(journal_sink, sink, clock=clock)
         self._owns_engine = engine is None
         self._live = LiveCatalog(
-            engine or _build_engine(self._config),
+            engine or _build_engine(self._config, self._sink),
             sink=self._sink,
             on_update=self._notify_features,
             allow=lambda: self._allowed_by(self._profile, None),
@@ -558,11 +558,9 @@ def _combine(*sinks: Sink, clock: Callable[[], float]) -> Sink:
     return stamp_sink(combine_sinks(*map(guard_sink, sinks)), clock=clock)
 
 
-def _build_engine(config: Config) -> Engine:
+def _build_engine(config: Config, sink: Sink) -> Engine:
     """An engine for keyword search, and for semantic search if the settings name an embedder."""
-    embedders = load_embedders(config.embedder)
-    cache = VectorCache(config.cache_folder / "vectors.db") if embedders else None
-    return Engine(embedders=embedders, cache=cache)
+    return configure_engine(config, load_embedders(config.embedder), sink=sink)
 
 
 def _configure_profile(

@@ -6,8 +6,14 @@ navigation), each with rules that the reply delivers together with the tools.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
 from ...catalog.result import Result
-from ..matcher import HybridMatcher, load_all
+from ...config import PathList
+from ..matcher import BandedMatcher, load_all
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
 from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
@@ -60,7 +66,7 @@ CMS = Profile(
     summary="Starts with one tool; hybrid search, rules with the results, memory across turns.",
     metatools=(_SEARCH,),
     policy=Policy(rule="all"),
-    matcher=HybridMatcher(),
+    matcher=BandedMatcher(),
     loading=load_all,
     reply=render_rules,
     prompt=discovery_prompt,
@@ -74,9 +80,33 @@ CMS = Profile(
     on_unloaded="reject",
     # A hit brings the tools that are often used with it, up to the limit and no further.
     expands_related=True,
+    remembers=True,
 )
 
+Confidence = Annotated[float, Field(ge=0, le=1)]
+"""A probability, from 0 to 1."""
 
-def cms_profile() -> Profile:
-    """The profile with its options; none so far."""
-    return CMS
+
+def cms_profile(
+    *,
+    rules: PathList = (),
+    memory: bool = True,
+    words_only: Confidence = 0.8,
+    vectors_only: Confidence = 0.3,
+    min_confidence: Confidence = 0.15,
+    force_search: bool = False,
+) -> Profile:
+    """The profile with its options.
+
+    `rules` are folders with one Markdown file per category; `memory` remembers entities and used
+    tools across turns. Words with more confidence than `words_only` decide alone, and from
+    `vectors_only` down vectors do; below `min_confidence` nothing is found. `force_search` makes
+    the model search before it answers.
+    """
+    return replace(
+        CMS,
+        matcher=BandedMatcher(words_only, vectors_only, min_confidence),
+        forces_search=force_search,
+        remembers=memory,
+        rules=rules,
+    )

@@ -136,7 +136,7 @@ class ViewCache:
         return known[1]
 
     def _build_view(self, session: Session, *, keeps_session: bool) -> ClientView:
-        view = session.view("mcp")
+        view = session.view("mcp", with_memory=False)
         search = self._box.profile.tool_for("search")
         tools = [self._tool_definition(tool) for tool in view.rendered]
         # These are in the instructions too, but not every client passes them to its model, and

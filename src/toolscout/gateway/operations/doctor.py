@@ -182,7 +182,7 @@ class CheckReport:
 async def check_servers(setup: Setup) -> CheckReport:
     """Check all servers and APIs in parallel; nothing is approved or written."""
     config = setup.config
-    check_feature_paths(setup.toolbox_config)
+    check_feature_paths(setup.toolbox_config, setup.profile)
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
     grants = OAuthTokenStore.of(config)

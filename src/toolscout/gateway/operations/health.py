@@ -1,4 +1,4 @@
-"""Health and metrics over HTTP: `/health`, `/health/live` and `/metrics`."""
+"""Health and metrics over HTTP: `/health`, its parts, `/health/live` and `/metrics`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from ...sources.mcp.mcp_source import ServerState
 from ...telemetry.prometheus import UP_STATUSES
+from ...toolbox.health import Health
 from ..gateway import Gateway
 
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
+_NOT_FOUND = 404
+_FAILED = 500
+_LOGIN = "Authentication required: send a bearer token."
+_NO_MEMORY = "Entities are extracted where the gateway has a memory: set memory, or use cms."
 # Probes and load balancers have no token. They get this much and no names of servers.
 _PUBLIC_FIELDS = ("status", "live", "ready")
 
@@ -38,6 +43,12 @@ def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
             report = {key: report[key] for key in _PUBLIC_FIELDS}
         return JSONResponse(report, status_code=200 if report["ready"] else _UNAVAILABLE)
 
+    @app.custom_route("/health/extraction", ["GET"])
+    async def get_extraction_health(request: Request) -> Response:
+        if not await is_authenticated(request):
+            return PlainTextResponse(_LOGIN, status_code=_UNAUTHORISED)
+        return extraction_response(await gateway.box.health())
+
     @app.custom_route("/health/live", ["GET"])
     async def get_liveness(_: Request) -> Response:
         return PlainTextResponse("live")
@@ -45,10 +56,19 @@ def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
     @app.custom_route("/metrics", ["GET"])
     async def get_metrics(request: Request) -> Response:
         if not await is_authenticated(request):
-            return PlainTextResponse("Say who you are.", status_code=_UNAUTHORISED)
+            return PlainTextResponse(_LOGIN, status_code=_UNAUTHORISED)
         return PlainTextResponse(render_metrics(gateway))
 
-    _ = (get_health, get_liveness, get_metrics)
+    _ = (get_health, get_extraction_health, get_liveness, get_metrics)
+
+
+def extraction_response(health: Health) -> Response:
+    """The status of the memory, which extracts entities from results."""
+    part = health.parts.get("memory")
+    if part is None:
+        return JSONResponse({"status": "off", "why": _NO_MEMORY}, status_code=_NOT_FOUND)
+    status_code = _FAILED if part.status == "error" else 200
+    return JSONResponse({"status": part.status, **part.facts}, status_code=status_code)
 
 
 def health_report(gateway: Gateway) -> dict[str, Any]:

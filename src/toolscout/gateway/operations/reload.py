@@ -24,6 +24,8 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.rules": lambda s: s.options.rules,
     "gateway.skills": lambda s: s.options.skills,
     "gateway.memory": lambda s: s.options.memory,
+    "profile.rules": lambda s: s.profile.rules,
+    "profile.memory": lambda s: s.profile.remembers,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),

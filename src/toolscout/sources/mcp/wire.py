@@ -16,6 +16,7 @@ from ...catalog.sanitization import JSONEncodeError, clean, clean_line, encode_j
 from ...catalog.schema import Schema
 from ...catalog.tool import Annotations, Tool, qualify_name, wire_name
 from .servers import Server
+from .tool_metadata import read_tool_metadata
 
 # `_meta` is free for any data, and is kept with every tool.
 _MAX_META_CHARS = 2_000
@@ -37,7 +38,11 @@ def define_tool(
 ) -> MCPToolDefinition:
     """Convert a listed tool: canonical name, and text without hidden characters."""
     prefix = server.name if server.is_prefixed else ""
-    name = wire_name(qualify_name(prefix, clean_line(item.name)))
+
+    def qualify(local: str) -> str:
+        return wire_name(qualify_name(prefix, local))
+
+    name = qualify(clean_line(item.name))
     # Two names may become one when hidden characters are removed. The space makes `wire_name` add a
     # hash, which keeps them apart.
     if name in used_names:
@@ -55,6 +60,7 @@ def define_tool(
         annotations=_annotations(item.annotations),
         local=item.name,
         metadata=_metadata(item, digest),
+        **read_tool_metadata(item, qualify),
     )
     return MCPToolDefinition(tool=tool, local=item.name, digest=digest, raw=item)
 
