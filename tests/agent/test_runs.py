@@ -280,7 +280,7 @@ async def test_a_long_conversation_is_cut_for_good_and_what_was_loaded_stays() -
     assert whole(messages)
     assert len(messages) < 21
     trimmed = [e.facts for e in seen if e.kind == "context_trimmed"]
-    assert trimmed[0] == {"before": 21, "after": 11}
+    assert trimmed[0] == {"before": 22, "after": 11}
 
 
 async def test_by_default_a_conversation_is_cut_when_it_outgrows_the_context_window() -> None:

@@ -197,7 +197,8 @@ async def _gateway(
     server = {"command": sys.executable, "args": [str(STUB), str(tools)], "prefix": False}
     # Large results add a tool of their own, which none of the designs but one has.
     tables = {k: v for k, v in more.items() if isinstance(v, dict) and k != "settings"}
-    tables["gateway"] = {"large_outputs": False, **tables.get("gateway", {})}
+    if profile != "mcpagent":
+        tables["gateway"] = {"large_outputs": False, **tables.get("gateway", {})}
     document = {"mcpServers": {"stub": server}, **({"profile": options} if options else {})}
     (folder / "mcp.json").write_text(json.dumps({**document, **tables}))
     options_of_serve = ["--profile", profile, "--http", "127.0.0.1:0", "--wait", "60"]

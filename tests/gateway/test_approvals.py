@@ -65,5 +65,5 @@ async def test_a_client_that_cannot_ask_counts_as_a_no(serve: Serve, mode: str) 
     async with serve({"one": small("hints")}, **options) as running, running.client(mode) as client:
         refused = await run(client, "one__change")
         assert refused.is_error
-        assert "needs a yes" in text(refused)
+        assert "needs approval" in text(refused)
         assert text(await run(client, "one__look")) == "done"

@@ -23,8 +23,8 @@ MIN_TOKEN_LENGTH = 16
 _MAX_DEPTH = 64
 # How similar an unknown name must be to a known one (difflib) to count as a typo of it.
 _CLOSE_MATCH = 0.7
-# Other tables in JSON files: prompts of VS Code, and the schema that editors add.
-_CLIENT_TABLES = ("$schema", "inputs")
+# Other tables in JSON files: prompts and profiles of editors, and the schema that they add.
+_CLIENT_TABLES = ("$schema", "inputs", "profiles")
 
 
 class _SettingsTable(BaseModel):
