@@ -23,8 +23,10 @@ MIN_TOKEN_LENGTH = 16
 _MAX_DEPTH = 64
 # How similar an unknown name must be to a known one (difflib) to count as a typo of it.
 _CLOSE_MATCH = 0.7
-# Other tables in JSON files: prompts and profiles of editors, and the schema that they add.
-_CLIENT_TABLES = ("$schema", "inputs", "profiles")
+# Other tables in JSON files: prompts of VS Code, and the schema that editors add.
+_CLIENT_TABLES = ("$schema", "inputs")
+# A table of editors that looks like a typo of one of ours. In a file of ours it is one.
+_EDITOR_TABLE = "profiles"
 
 
 class _SettingsTable(BaseModel):
@@ -236,7 +238,7 @@ def _check_tables(document: ConfigDocument) -> None:
         name in document.rest for name in GatewaySettings.model_fields
     )
     for name in document.rest:
-        if name in known or name in _CLIENT_TABLES:
+        if name in known or name in _CLIENT_TABLES or (name == _EDITOR_TABLE and not is_ours):
             continue
         near = get_close_matches(
             name.lower(), known if is_ours else GatewaySettings.model_fields, 1, _CLOSE_MATCH
