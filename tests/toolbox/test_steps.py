@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 
 from toolscout.catalog.result import Result
+from toolscout.config import Config
 from toolscout.errors import ConfigError, ToolscoutError
-from toolscout.events import Event, ToolRefusedEvent
+from toolscout.events import ApprovalEvent, Event, ToolRefusedEvent
 from toolscout.models.messages import Call
 from toolscout.offload.limits import OffloadLimits
 from toolscout.offload.result_store import ResultStore
 from toolscout.sources.functions import tool
 from toolscout.store.log_contract import LogFilter
 from toolscout.toolbox.step import StepHooks, StepLimits
+from toolscout.toolbox.toolbox import Toolbox
 
 
 class Suspended(Exception):
@@ -543,3 +545,29 @@ async def test_a_passed_exception_is_the_one_that_was_raised(open_box: Any) -> N
 def test_limits_that_would_let_nothing_through_are_refused() -> None:
     with pytest.raises(ConfigError, match="no call through"):
         StepLimits(parallel=0)
+
+
+async def test_an_approval_given_later_says_why_it_was_asked(open_box: Any) -> None:
+    events: list[Event] = []
+    session = await (await open_box(sink=events.append)).session("s")
+    await session.load("delete_page")
+    for decide in (session.approve, session.refuse):
+        record = await session.step("plain").call("delete_page", {"page": 1})
+        assert record.needs is not None
+        await decide(record.needs.id)
+    reasons = [e.why for e in events if isinstance(e, ApprovalEvent)]
+    assert len(reasons) == 2
+    assert all("destructive" in why for why in reasons)
+
+
+async def test_rules_in_the_settings_start_with_a_journal(
+    tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "mail.md").write_text("Be polite.")
+    config = Config.read(
+        environment={}, home=str(tmp_path), embedder="none", rules=[str(tmp_path / "rules")]
+    )
+    async with Toolbox([fail], config=config) as box:
+        await box.session("s")
+    assert "A sink failed" not in caplog.text

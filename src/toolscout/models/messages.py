@@ -114,8 +114,8 @@ class Message:
 def encode_input(value: object) -> str:
     """The arguments of a call as JSON text; what cannot be encoded gives text that is not JSON."""
     try:
-        return json.dumps(value, ensure_ascii=False)
-    except (ValueError, TypeError, RecursionError) as error:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except Exception as error:  # noqa: BLE001 - too deep, cyclic, or an object without a text
         # The call is then refused with an error that the model can read.
         return f"<arguments that cannot be written as JSON: {type(error).__name__}>"
 

@@ -17,6 +17,7 @@ from ..catalog.tool import Tool
 from ..disclosure.providers.parameter_names import from_wire_keys
 from ..disclosure.reply import describe_compact
 from ..errors import InvalidArgumentsError, UnknownToolError
+from ..models.messages import encode_input
 from .json_schema import schema_validator
 
 # A repair may uncover errors further inside (a list in a string, then the numbers in the list).
@@ -62,13 +63,7 @@ def read_arguments(tool: Tool, raw: object) -> Mapping[str, Any]:
 
 def encode_arguments(arguments: object) -> str:
     """The arguments of a call as JSON text; text is taken for JSON and stays as it is."""
-    if isinstance(arguments, str):
-        return arguments
-    try:
-        return json.dumps(arguments or {}, ensure_ascii=False, default=str)
-    except Exception as error:  # noqa: BLE001 - too deep, cyclic, or an object without a text
-        # Not JSON, so the call is refused with an error that the model can read.
-        return f"<arguments that cannot be written as JSON: {type(error).__name__}>"
+    return arguments if isinstance(arguments, str) else encode_input(arguments or {})
 
 
 def signature_hint(tool: Tool) -> str:
