@@ -386,6 +386,6 @@ async def test_health_keys_of_features_do_not_depend_on_the_names_of_our_classes
     """`shelf` is what version 0.1 reports for a store of results that is only one of `features`."""
     store = ResultStore(tmp_path / "outputs")
     parts = (await (await open_box(features=[store, Oven(), Oven()])).health()).parts
-    assert [*parts][3:] == ["offload", "shelf", "oven", "oven 2"]
+    assert [*parts][4:] == ["offload", "shelf", "oven", "oven 2"]
     both = (await (await open_box(offload=store, features=[store])).health()).parts
-    assert [*both][3:] == ["offload"]
+    assert [*both][4:] == ["offload"]

@@ -195,6 +195,7 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
     """Load by name; report added, already available, missing and ambiguous names."""
     names = read_tool_names(call.tool, call.arguments)
     server = call.arguments.get("server")
+    own = {m.name for m in call.profile.metatools} | {t.name for t in call.extras}
     added: list[str] = []
     already: list[str] = []
     ambiguous: list[str] = []
@@ -204,7 +205,7 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
         if isinstance(server, str) and server:
             tools = tuple(t for t in tools if t.server == server)
         if not tools:
-            missing.append(name)
+            (already if name in own else missing).append(name)
         elif len(tools) > 1:
             ambiguous += [t.name for t in tools]
         for tool in tools:

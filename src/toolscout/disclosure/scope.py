@@ -54,6 +54,20 @@ class ToolSelector:
             or tool.category in self.categories
         )
 
+    def unmatched_names(self, tools: Iterable[Tool]) -> tuple[str, ...]:
+        """The names that select none of these tools: most likely typos."""
+        left = dict.fromkeys(self.names)
+        for tool in tools:
+            if not left:
+                break
+            left.pop(tool.name, None)
+            left.pop(tool.local_name, None)
+            if tool.server in self.servers:
+                left.pop(tool.server, None)
+            if tool.category in self.categories:
+                left.pop(tool.category, None)
+        return tuple(left)
+
 
 # Each reason with whether it puts the tool in view, and the end of the sentence that explains it.
 _REASONS: Mapping[VisibilityReason, tuple[bool, str]] = {

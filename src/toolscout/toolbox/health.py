@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..catalog.catalog import Catalog
 from ..disclosure.feature import Feature, HealthStatus
+from ..disclosure.profile import Profile
 from ..errors import ToolscoutError
 from ..journal.journal import Journal
 from ..search.engine import Engine
@@ -49,12 +51,14 @@ async def check_health(
     *,
     problems: Mapping[str, str],
     feature_problems: Mapping[str, Sequence[str]],
+    profile: Profile,
     journal: Journal | None = None,
 ) -> Health:
     """Check every component; a check that fails is an error of that component alone."""
     parts = {
         "catalog": _catalog_health(live, problems),
         "index": _index_health(live.engine),
+        "profile": _profile_health(profile, live.catalog),
         "store": await _store_health(open_store),
     }
     if journal is not None:
@@ -87,6 +91,17 @@ def _index_health(engine: Engine) -> ComponentHealth:
     if status.problem:
         return ComponentHealth("degraded", {**facts, "why": status.problem})
     return ComponentHealth(facts=facts)
+
+
+def _profile_health(profile: Profile, catalog: Catalog) -> ComponentHealth:
+    """Report names in the options of the profile that select nothing."""
+    policy = profile.policy
+    unmatched = [n for s in (policy.pinned, policy.deferred) for n in s.unmatched_names(catalog)]
+    facts = {"name": profile.name}
+    if not unmatched:
+        return ComponentHealth(facts=facts)
+    why = f"No tool, server or category is named {', '.join(unmatched)}."
+    return ComponentHealth("degraded", {**facts, "problems": [why]})
 
 
 async def _store_health(open_store: Callable[[], Awaitable[Store]]) -> ComponentHealth:

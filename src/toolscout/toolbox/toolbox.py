@@ -322,6 +322,7 @@ class Toolbox:
             self._get_store,
             problems=self.problems,
             feature_problems=self._feature_problems,
+            profile=self._profile,
             journal=self._journal,
         )
 
