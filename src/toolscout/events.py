@@ -695,6 +695,8 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     ToolCallEvent,
     OffloadEvent,
     CatalogChangeEvent,
+    VectorsLoadingEvent,
+    VectorsReadyEvent,
     SourceFailureEvent,
     FeatureFailureEvent,
     StoreFailureEvent,
