@@ -18,7 +18,7 @@ from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 
 DATA = Path(os.environ.get("TOOLSCOUT_DATA", Path(__file__).parents[2] / "shared" / "data"))
-_SETS = (
+SETS = (
     "azure_mcp",
     "bfcl",
     "seal_tools",
@@ -26,6 +26,8 @@ _SETS = (
     "github_mcp_catalog",
     "toucan_catalog",
 )
+"""The public sets whose tools benchmarks recombine."""
+
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _PART = re.compile(r"[A-Za-z][a-z]+|[A-Z]+(?![a-z])|\d+")
 
@@ -38,12 +40,12 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def available() -> bool:
     """Whether the public sets are here; benchmarks say so and stop where they are not."""
-    return all((DATA / name / "tools.jsonl").is_file() for name in _SETS)
+    return all((DATA / name / "tools.jsonl").is_file() for name in SETS)
 
 
 def real_tools() -> list[dict[str, Any]]:
     """Every real tool of the public sets."""
-    return [row for name in _SETS for row in rows(DATA / name / "tools.jsonl")]
+    return [row for name in SETS for row in rows(DATA / name / "tools.jsonl")]
 
 
 def real_queries(count: int, *, seed: int = 7) -> list[str]:

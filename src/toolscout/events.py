@@ -348,6 +348,27 @@ class CatalogChangeEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VectorsLoadingEvent(Event):
+    """Vectors are being computed, which takes a while; until then results are keyword-only."""
+
+    kind: ClassVar[str] = "vectors_loading"
+
+    done: Annotated[int, "tools and words that have vectors already"]
+    total: Annotated[int, "all that need one"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorsReadyEvent(Event):
+    """Vectors were computed: semantic search is ready."""
+
+    kind: ClassVar[str] = "vectors_ready"
+
+    done: Annotated[int, "tools and words that got a vector"]
+    total: Annotated[int, "all that needed one; more than `done` if an embedder failed"]
+    took_seconds: Annotated[float, "seconds"] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFailureEvent(Event):
     """A source could not be listed, or not all of it."""
 
@@ -674,6 +695,8 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     ToolCallEvent,
     OffloadEvent,
     CatalogChangeEvent,
+    VectorsLoadingEvent,
+    VectorsReadyEvent,
     SourceFailureEvent,
     FeatureFailureEvent,
     StoreFailureEvent,

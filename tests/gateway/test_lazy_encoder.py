@@ -65,7 +65,7 @@ def test_nobody_waits_to_be_told_what_is_a_word() -> None:
 def test_until_the_encoder_is_read_questions_go_by_words_and_say_so() -> None:
     inner = Slow()
     warming = LazyEncoder(inner)
-    with pytest.raises(EmbedderError, match="still being read"):
+    with pytest.raises(EmbedderError, match="still loading"):
         warming.encode_queries(["send a letter"])
     inner.read.set()
     warming.encode(["the background waits for it"])
@@ -115,7 +115,7 @@ def test_after_a_restart_a_search_does_not_wait_for_the_encoder(tmp_path: Path) 
     engine.fill()
     found = engine.search("send a letter")
     assert found.hits[0].name == "send_mail"
-    assert any("still being read" in note for note in found.notes)
+    assert any("still loading" in note for note in found.notes)
     after.read.set()
     warming.encode(["x"])
     assert not engine.search("send a letter").notes

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
 from toolscout.errors import EmbedderError
 from toolscout.search.embedders.cache import VectorCache
+from toolscout.search.embedding_worker import FillReport
 from toolscout.search.engine import Engine
 from toolscout.search.fields import RECIPE_VERSION, embedding_texts
 
@@ -104,6 +105,65 @@ def test_progress_is_told_batch_by_batch() -> None:
 
     assert told == [(32, 70), (64, 70), (70, 70)]
     engine.close()
+
+
+def test_progress_of_work_that_began_in_the_constructor_is_reported() -> None:
+    seen: list[tuple[int, int]] = []
+    embedder = Gated()
+    tools = [tool(f"tool_{i}", "does things") for i in range(100)]
+    engine = Engine(Catalog(tools), embedders=[embedder])
+    assert embedder.reached.wait(LIFE)  # the background is at work, and holds the lock
+    Timer(0.3, embedder.gate.set).start()
+
+    engine.fill(lambda done, total: seen.append((done, total)))
+
+    assert seen == sorted(set(seen))
+    assert seen[-1] == (100, 100)
+    engine.close()
+
+
+def test_progress_of_work_that_is_done_already_is_the_total() -> None:
+    seen: list[tuple[int, int]] = []
+    engine = filled([tool(f"tool_{i}", "does things") for i in range(70)], embedders=[Bag()])
+
+    engine.fill(lambda done, total: seen.append((done, total)))
+
+    assert seen == [(70, 70)]
+    engine.close()
+
+
+def test_progress_counts_cached_vectors_as_done(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    tools = [tool(f"tool_{i}", "does things") for i in range(80)]
+    cache = tmp_path / "vectors.db"
+    filled(tools[:50], embedders=[Bag()], cache=VectorCache(cache)).close()
+
+    embedder = Gated()
+    engine = Engine(Catalog(tools), embedders=[embedder], cache=VectorCache(cache))
+    assert embedder.reached.wait(LIFE)
+    Timer(0.5, embedder.gate.set).start()
+    engine.fill(lambda done, total: seen.append((done, total)))
+
+    assert seen[0] == (50, 80)
+    assert seen[-1] == (80, 80)
+    engine.close()
+
+
+def test_a_listener_hears_of_vectors_that_were_computed_and_not_of_cached_ones(
+    tmp_path: Path,
+) -> None:
+    reports: list[FillReport] = []
+
+    def fill() -> None:
+        cache = VectorCache(tmp_path / "vectors.db")
+        engine = Engine(Catalog(TOOLS), embedders=[Bag()], cache=cache, on_fill=reports.append)
+        engine.fill()
+        engine.close()
+
+    fill()
+    assert [(r.is_over, r.done, r.total) for r in reports] == [(True, 3, 3)]
+    fill()
+    assert len(reports) == 1
 
 
 @pytest.mark.behaviour("E42", "E49")

@@ -33,7 +33,8 @@ from ..evals.dataset import (
 )
 from ..search.engine import Engine
 from .catalog_options import PATH, embedder_options, load_and_warn, open_engine, warn_about
-from .output import json_option, print_json, print_line, print_table, progress, warn
+from .output import json_option, print_json, print_line, print_table, warn
+from .progress import progress
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
@@ -101,7 +102,7 @@ def _measure(engine: Engine, options: BenchOptions, *, build_s: float) -> BenchR
     negatives = (
         _load_negatives(engine, options.negatives)[: options.limit] if options.negatives else ()
     )
-    with progress() as step:
+    with progress("Reading queries") as step:
         scored = score_queries(engine, queries, progress=step)
         memory = rss_mb()  # before other measurements fill caches
         abstention = (

@@ -22,6 +22,7 @@ from .catalog_options import (
     tool_filter,
 )
 from .output import json_option, print_error, print_json, print_line, print_table
+from .progress import progress
 
 EXIT_PROBLEMS = 1
 EXIT_UNKNOWN_TOOL = 1
@@ -105,9 +106,10 @@ def validate_tools(
 
     The exit code is 1 if there is an error; warnings are advice, unless --strict is given.
     """
-    loaded = load_catalog((*files, *paths))
-    report = check(loaded.catalog.tools)
-    advice = lint(loaded.catalog)
+    with progress("Checking tools"):
+        loaded = load_catalog((*files, *paths))
+        report = check(loaded.catalog.tools)
+        advice = lint(loaded.catalog)
     problems = (*loaded.problems, *report.errors, *report.warnings, *advice)
     fatal = [p for p in problems if strict or p.severity == "error"]
     if is_json:

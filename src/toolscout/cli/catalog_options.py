@@ -20,7 +20,8 @@ from ..search import embedders
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
 from ..sources.files import read_tools
-from .output import Decorated, progress, warn
+from .output import Decorated, warn
+from .progress import progress
 
 VECTORS = "vectors.db"
 _MAX_WARNINGS = 10
@@ -84,7 +85,8 @@ def load_catalog(paths: Sequence[Path]) -> LoadedCatalog:
 
 def load_and_warn(paths: Sequence[Path]) -> Catalog:
     """Read files, and print their problems to stderr."""
-    loaded = load_catalog(paths)
+    with progress("Reading tools"):
+        loaded = load_catalog(paths)
     warn_about(loaded.problems)
     return loaded.catalog
 
@@ -102,19 +104,31 @@ def open_engine(
     catalog: Catalog, *, embedder: str, no_cache: bool, cut: float = 0.0
 ) -> Generator[Engine]:
     """An engine with all its vectors computed."""
-    loaded = embedders.load_embedders(embedder)
-    cache = None
-    if loaded and not no_cache:
-        cache = VectorCache(Config.read().cache_folder / VECTORS)
-    engine = Engine(catalog, embedders=loaded, cache=cache, min_confidence=cut)
+    with progress("Building the index") as report:
+        loaded = embedders.load_embedders(embedder)
+        cache = None
+        if loaded and not no_cache:
+            cache = VectorCache(Config.read().cache_folder / VECTORS)
+        engine = Engine(catalog, embedders=loaded, cache=cache, min_confidence=cut)
+        report("Loading the encoder", 0, 0)
+        with _closing_on_error(engine):
+            status = engine.fill(lambda done, total: report("Computing vectors", done, total))
     try:
-        with progress() as step:
-            status = engine.fill(lambda done, total: step("vectors", done, total))
         if status.problem:
             warn(f"Searching by words alone: {status.problem}")
         yield engine
     finally:
         engine.close()
+
+
+@contextmanager
+def _closing_on_error(engine: Engine) -> Generator[None]:
+    """Close the engine if the block is left early, such as by Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        engine.close()
+        raise
 
 
 def tool_filter(

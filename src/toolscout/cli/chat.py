@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -43,6 +43,7 @@ from ..toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..toolbox.session import Session
 from ..toolbox.toolbox import Toolbox
 from .config_options import feature_options
+from .progress import progress
 from .screen import Screen, open_screen
 
 _MAX_CHARACTERS = 300
@@ -105,10 +106,12 @@ async def _run_chat(
     telemetry = open_telemetry()
     sinks = (report_failed_source, *([telemetry] if telemetry else []))
     try:
-        async with (
-            Toolbox(configs, config=config, sink=combine_sinks(*sinks)) as box,
-            Agent(box, model=model, approver=approver.approve) as agent,
-        ):
+        async with AsyncExitStack() as stack:
+            with progress("Starting servers"):
+                box = Toolbox(configs, config=config, sink=combine_sinks(*sinks))
+                await stack.enter_async_context(box)
+            agent = Agent(box, model=model, approver=approver.approve)
+            await stack.enter_async_context(agent)
             chat = Chat(box=box, agent=agent, model=model, session=session, screen=screen)
             return await chat.run()
     finally:

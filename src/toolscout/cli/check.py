@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from .config_options import servers_option
 from .output import json_option, print_json, print_line, print_table
+from .progress import progress
 
 
 @click.command(name="check")
@@ -20,10 +22,15 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
     """
-    from ..gateway.operations.doctor import EXIT_CODES, check_servers
-    from ..gateway.setup import Setup
+    with progress("Reading the configuration") as step:
+        from ..gateway.operations.doctor import EXIT_CODES, check_servers
+        from ..gateway.setup import Setup
 
-    report = asyncio.run(check_servers(Setup.read(path, overrides={"profile": profile})))
+        def report_waiting(waiting: Sequence[str], total: int) -> None:
+            step(_describe_wait(waiting), total - len(waiting), total)
+
+        setup = Setup.read(path, overrides={"profile": profile})
+        report = asyncio.run(check_servers(setup, progress=report_waiting))
     if is_json:
         print_json(report.row())
         return EXIT_CODES[report.verdict]
@@ -47,3 +54,13 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
         report.verdict, style={"ready": "green", "degraded": "yellow"}.get(report.verdict, "red")
     )
     return EXIT_CODES[report.verdict]
+
+
+_MAX_NAMES = 3
+
+
+def _describe_wait(waiting: Sequence[str]) -> str:
+    """The servers that a check waits for; on its first start, npx or uvx downloads one."""
+    more = f" and {len(waiting) - _MAX_NAMES} more" if len(waiting) > _MAX_NAMES else ""
+    names = f"{', '.join(waiting[:_MAX_NAMES])}{more}"
+    return f"Starting {names} (a first start may download it)" if waiting else "Counting tokens"

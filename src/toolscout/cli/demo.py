@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from importlib import import_module, util
 from pathlib import Path
@@ -19,6 +20,7 @@ from ..agent.stream_events import CallEndEvent, LoadEvent, RunEndEvent, StepEndE
 from ..errors import ConfigError
 from ..tokens import TokenCounter, default_counter
 from .output import json_option, print_json, print_line, print_table
+from .progress import progress
 
 # The folder is called `cms`; under that name it could hide an installed package.
 _PACKAGE = "toolscout_cms"
@@ -34,10 +36,12 @@ def command(*, is_json: bool) -> None:
     saw and what it did; the tables at the end count what tools and rules cost in every request,
     beside a request that has all 45 definitions and the six workflow prompts, and line by line.
     """
-    demo = load_example_site("demo")
-    counter = default_counter()
-    with TemporaryDirectory() as folder:
-        on_event = _ignore_event if is_json else _ConversationPrinter().show
+    with TemporaryDirectory() as folder, ExitStack() as loading:
+        step = loading.enter_context(progress("Loading the example site"))
+        demo = load_example_site("demo")
+        counter = default_counter()
+        on_event = _ignore_event if is_json else _ConversationPrinter(loading.close).show
+        step("Playing the conversations", 0, 0)
         costs = asyncio.run(demo.play(Path(folder), by=counter, on_event=on_event))
     if is_json:
         print_json(
@@ -79,11 +83,13 @@ def _ignore_event(_conversation: Any, _event: StreamEvent | None) -> None:
 class _ConversationPrinter:
     """Prints each step: what the model saw, then what it did."""
 
-    def __init__(self) -> None:
+    def __init__(self, end_loading: Callable[[], None]) -> None:
+        self._end_loading = end_loading
         # Calls end before their step does, but are printed below it.
         self._lines: list[tuple[str, str]] = []
 
     def show(self, conversation: Any, event: StreamEvent | None) -> None:
+        self._end_loading()
         match event:
             case None:
                 print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")

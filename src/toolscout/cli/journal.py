@@ -31,15 +31,15 @@ from .journal_output import (
 )
 from .output import (
     Decorated,
-    ProgressReporter,
+    is_terminal,
     json_option,
     print_json,
     print_line,
     print_note,
     print_table,
-    progress,
 )
 from .pins import config_option
+from .progress import ProgressReporter, progress
 
 KINDS = ("search", "call", "refusal", "approval", "server", "gap")
 _DERIVED_OUTCOMES = ("running", "unknown")
@@ -158,7 +158,9 @@ def show_row(*, row_id: str, path: Path | None, is_json: bool) -> None:
 @config_option
 def export_rows(*, form: str, output: Path | None, path: Path | None, **filters: Any) -> None:
     """Write rows as JSON Lines or CSV, the oldest first."""
-    with _open_journal(path) as log, open_output(output) as file, progress() as report:
+    # Rows on the terminal show by themselves that something happens.
+    bar = progress("Writing rows", is_shown=output is not None or not is_terminal())
+    with _open_journal(path) as log, open_output(output) as file, bar as report:
         where = _read_filters(log, **filters)
         total = log.count(where)
         rows = _report_rows(_all_rows(log, where, filters["outcome"]), total, report)
@@ -278,4 +280,4 @@ def _report_rows(rows: Iterable[LogRow], total: int, report: ProgressReporter) -
     for number, row in enumerate(rows, 1):
         yield row
         if number % _PAGE_ROWS == 0:
-            report("Rows", number, max(total, number))
+            report("Writing rows", number, max(total, number))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -13,10 +11,6 @@ import click
 if TYPE_CHECKING:
     # Rich is imported where it is used: a gateway must start without loading it.
     from rich.console import Console
-    from rich.progress import Progress
-
-ProgressReporter = Callable[[str, int, int], None]
-"""Gets a label, the number of finished items and the total."""
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -101,42 +95,3 @@ def print_error(
     console.print(message)
     if hint:
         console.print(hint)
-
-
-@contextmanager
-def progress() -> Generator[ProgressReporter]:
-    """A progress bar on stderr if it is a terminal, else nothing."""
-    # On stderr, so that the output of a command can be piped while the bar is shown.
-    if not sys.stderr.isatty():
-        yield lambda _label, _done, _total: None
-        return
-    bar = _progress_bar()
-    with bar:
-        tasks: dict[str, Any] = {}
-
-        def step(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                tasks[label] = bar.add_task(label, total=total)
-            bar.update(tasks[label], completed=done, total=total)
-
-        yield step
-
-
-def _progress_bar() -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )

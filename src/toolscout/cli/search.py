@@ -20,6 +20,7 @@ from .catalog_options import (
     tool_filter,
 )
 from .output import json_option, print_json, print_line, print_note, print_table
+from .progress import progress
 from .repl import run_repl
 
 EXIT_NOT_ANSWERED = 1
@@ -115,7 +116,8 @@ def _run_search(options: SearchOptions) -> int:
 
         has_vectors = engine.embedders and not engine.status.problem
         if has_vectors and (options.reads_lines or any(query.words for query in parsed)):
-            engine.search("warm up", limit=1)  # `took_ms` must not include loading the encoder
+            with progress("Loading the encoder"):
+                engine.search("warm up", limit=1)  # `took_ms` must not include loading it
         if options.reads_lines:
             run_repl(catalog, search_and_print, first=options.queries)
             return 0

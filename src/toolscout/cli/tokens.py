@@ -18,7 +18,8 @@ from ..evals.replay import compare_surfaces
 from ..search.engine import Engine
 from ..tokens import get_counter
 from .catalog_options import PATH, catalog_option, load_and_warn
-from .output import json_option, print_json, print_line, print_table, progress
+from .output import json_option, print_json, print_line, print_table
+from .progress import ProgressReporter, progress
 
 
 @click.command(name="tokens")
@@ -54,23 +55,26 @@ def command(
     the table. Searches here go by words alone.
     """
     # Without an embedder: the counts need the size of the replies, not the best hits.
-    engine = Engine(load_and_warn(paths))
-    counter = get_counter(Config.read().counter)
-    estimator = CostEstimator(engine=engine, counter=counter, target=model)
-    everything = estimator.full_catalog_tokens()
-    report: dict[str, Any] = {
-        "counter": counter.name,
-        "is_exact": counter.is_exact,
-        "tools": len(engine.catalog),
-        "everything": everything,
-        "profiles": _count_profiles(estimator, _select_profiles(chosen), everything),
-    }
+    catalog = load_and_warn(paths)
+    with progress("Counting all tools") as step:
+        engine = Engine(catalog)
+        counter = get_counter(Config.read().counter)
+        estimator = CostEstimator(engine=engine, counter=counter, target=model)
+        everything = estimator.full_catalog_tokens()
+        report: dict[str, Any] = {
+            "counter": counter.name,
+            "is_exact": counter.is_exact,
+            "tools": len(engine.catalog),
+            "everything": everything,
+            "profiles": _count_profiles(estimator, _select_profiles(chosen), everything, step),
+        }
     if conversation is not None:
         steps = read_conversation(_read_text(conversation))
         profile = get_profile(chosen) if chosen else get_profile(Config.read().profile)
-        bills = compare_surfaces(
-            steps, target=model, engine=engine, profile=profile, counter=counter
-        )
+        with progress("Replaying the conversation"):
+            bills = compare_surfaces(
+                steps, target=model, engine=engine, profile=profile, counter=counter
+            )
         report["conversation"] = {surface: _bill_row(bill) for surface, bill in bills.items()}
     print_json(report) if is_json else _print_report(report)
     return 0
@@ -83,21 +87,20 @@ def _select_profiles(name: str | None) -> list[Profile]:
 
 
 def _count_profiles(
-    estimator: CostEstimator, profiles: list[Profile], everything: int
+    estimator: CostEstimator, profiles: list[Profile], everything: int, step: ProgressReporter
 ) -> dict[str, Any]:
     rows: dict[str, Any] = {}
-    with progress() as step:
-        for done, profile in enumerate(profiles):
-            step("profiles", done, len(profiles))
-            cost = estimator.cost(profile)
-            rows[profile.name] = {
-                "start": cost.start,
-                "after_1": cost.after_1,
-                "after_5": cost.after_5,
-                "saved": cost.savings(everything),
-            }
-            if cost.start > everything:
-                rows[profile.name]["note"] = _explain_cost(estimator, profile)
+    for done, profile in enumerate(profiles):
+        step(f"Counting profile {profile.name}", done, len(profiles))
+        cost = estimator.cost(profile)
+        rows[profile.name] = {
+            "start": cost.start,
+            "after_1": cost.after_1,
+            "after_5": cost.after_5,
+            "saved": cost.savings(everything),
+        }
+        if cost.start > everything:
+            rows[profile.name]["note"] = _explain_cost(estimator, profile)
     return rows
 
 

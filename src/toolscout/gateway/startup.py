@@ -78,7 +78,9 @@ class LazyEncoder:
         """One row per query; raises while the weights are loading and keywords will do."""
         if not self._is_loaded.is_set() and latin_share(" ".join(texts)) >= _MIN_LATIN_SHARE:
             self.load_in_background()
-            raise EmbedderError("The encoder is still being read.", is_transient=True)
+            raise EmbedderError(
+                "Semantic search is still loading; results are keyword-only.", is_transient=True
+            )
         return self.encode(texts)
 
     def load_in_background(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -18,7 +19,36 @@ from .embedders.embedder import Embedder
 from .fields import TextRecipe, embedding_texts
 
 ProgressCallback = Callable[[int, int], None]
-"""Called with the number of tools and words that have vectors, and the number of all of them."""
+"""Called with the number of tools and words that are done, and the number that there is to do.
+
+The first never decreases, and reaches the second unless an embedder fails. Calls come from the
+thread that waits.
+"""
+
+POLL_SECONDS = 0.1
+"""How often the progress of the background is read by a thread that waits for it."""
+
+SLOW_SECONDS = 1.0
+"""Listeners hear of a fill that takes longer than this while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class FillReport:
+    """A fill that takes long, or that computed vectors and is over."""
+
+    is_over: bool
+    done: int
+    total: int
+    took_seconds: float
+
+
+FillListener = Callable[[FillReport], None]
+"""Called by the thread that fills."""
+
+
+def ignore_fill(_: FillReport) -> None:
+    """A listener that does nothing."""
+
 
 RETRY_SECONDS = 30.0
 """The shortest time between a failure and the next attempt in the background."""
@@ -64,12 +94,14 @@ class EmbeddingWorker:
         *,
         text_recipe: TextRecipe = embedding_texts,
         retry_seconds: float = RETRY_SECONDS,
+        on_fill: FillListener = ignore_fill,
     ) -> None:
         self._sink = sink
         self._text_recipe = text_recipe
         self._embedders = embedders
         self._cache = cache
         self._retry_seconds = retry_seconds
+        self._on_fill = on_fill
         self._last_attempt = monotonic()
         # Two locks. `_fill_lock` is held while vectors are computed, which may take minutes.
         # `_state_lock` guards the request flag and the thread together, and is held for an instant:
@@ -79,6 +111,7 @@ class EmbeddingWorker:
         self._is_requested = self._is_filling = False
         self._thread: Thread | None = None
         self._stopped = Event()
+        self._fill = _Fill(0)
         self.problem = ""
 
     @property
@@ -107,11 +140,20 @@ class EmbeddingWorker:
             self.start()
 
     def fill_now(self, progress: ProgressCallback | None = None) -> None:
-        """Fill in the foreground; the background does not repeat the work."""
-        if self._embedders:
-            with self._fill_lock:
-                self._claim_request()
-                self._fill_all(progress)
+        """Wait for the background, whose progress is reported too, and fill what is missing."""
+        if not self._embedders:
+            return
+        reporter = _Reporter(progress)
+        # With a timeout, so that the waiting thread can report, and hears Ctrl-C on Windows too.
+        while not self._fill_lock.acquire(timeout=POLL_SECONDS):
+            reporter.report(self._fill)
+        try:
+            self._claim_request()
+            self._fill_all(reporter)
+        finally:
+            self._fill_lock.release()
+        if not self.problem:
+            reporter.report(self._fill)
 
     def close(self) -> None:
         """Stop after the current batch, and close the cache."""
@@ -143,28 +185,38 @@ class EmbeddingWorker:
             was_requested, self._is_requested = self._is_requested, False
             return was_requested
 
-    def _fill_all(self, progress: ProgressCallback | None) -> None:
+    def _fill_all(self, reporter: _Reporter | None) -> None:
         self._is_filling = True
         problem = ""
         try:
-            for embedder in self._embedders:
+            work = [_Work.of(embedder, self._sink) for embedder in self._embedders]
+            if total := sum(each.size for each in work):
+                self._fill = _Fill(total)
+            for each in work:
                 try:
-                    self._fill_embedder(embedder, progress)
+                    self._fill_embedder(each, reporter)
                 except EmbedderError as error:
                     problem = str(error)
             self.problem = problem
         finally:
             self._last_attempt = monotonic()
             self._is_filling = False
+        if self._fill.is_reportable and self._fill.done and not self._stopped.is_set():
+            self._fill.is_reportable = False
+            self._on_fill(self._fill.describe(is_over=True))
 
-    def _fill_embedder(self, embedder: Embedder, progress: ProgressCallback | None) -> None:
-        tools = self._sink.tools_without_vectors(embedder)
-        words = self._sink.words_to_embed(embedder)
-        done, total = 0, len(tools) + len(set(words.values()))
-        for count in chain(self._fill_tools(tools, embedder), self._fill_words(words, embedder)):
-            done += count
-            if progress is not None:
-                progress(done, total)
+    def _fill_embedder(self, work: _Work, reporter: _Reporter | None) -> None:
+        fill = self._fill
+        embedder = work.embedder
+        batches = chain(
+            self._fill_tools(work.tools, embedder), self._fill_words(work.words, embedder)
+        )
+        for count in batches:
+            fill.done += count
+            if reporter is not None:
+                reporter.report(fill)
+            if fill.is_slow_first():
+                self._on_fill(fill.describe(is_over=False))
             if self._stopped.is_set():
                 return
 
@@ -174,6 +226,8 @@ class EmbeddingWorker:
             self._sink.add_vectors(embedder, batch.tools, batch.vectors)
             if self._cache is not None and batch.keys:
                 self._cache.put(zip(batch.keys, batch.vectors, strict=True))
+            if batch.keys:
+                self._fill.is_reportable = True
             yield len(batch.tools)
 
     def _fill_words(self, words: Mapping[str, str], embedder: Embedder) -> Iterator[int]:
@@ -191,3 +245,61 @@ class EmbeddingWorker:
         self._sink.add_word_vectors(
             embedder, words, np.stack([rows[word] for word in words.values()])
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The tools and words that one embedder has to encode."""
+
+    embedder: Embedder
+    tools: Sequence[Tool]
+    words: Mapping[str, str]
+
+    @classmethod
+    def of(cls, embedder: Embedder, sink: VectorSink) -> _Work:
+        return cls(embedder, sink.tools_without_vectors(embedder), sink.words_to_embed(embedder))
+
+    @property
+    def size(self) -> int:
+        return len(self.tools) + len(set(self.words.values()))
+
+
+class _Fill:
+    """How far the last fill that had something to do is."""
+
+    def __init__(self, total: int) -> None:
+        self.done = 0
+        self.total = total
+        self.is_reportable = False  # vectors were computed, or it takes long
+        self._is_slow = False
+        self._started = monotonic()
+
+    def is_slow_first(self) -> bool:
+        """Whether it takes long, the first time that this is known."""
+        was_slow, self._is_slow = self._is_slow, self._seconds > SLOW_SECONDS
+        is_news = self._is_slow and not was_slow and self.done < self.total
+        self.is_reportable |= is_news
+        return is_news
+
+    def describe(self, *, is_over: bool) -> FillReport:
+        return FillReport(is_over, self.done, self.total, self._seconds)
+
+    @property
+    def _seconds(self) -> float:
+        return monotonic() - self._started
+
+
+class _Reporter:
+    """Passes progress on where it changes, and never backwards."""
+
+    # The background may be followed by a fill of what was added meanwhile, which counts anew.
+
+    def __init__(self, callback: ProgressCallback | None) -> None:
+        self._callback = callback
+        self._last = (0, 0)
+
+    def report(self, fill: _Fill) -> None:
+        done, total = max(fill.done, self._last[0]), max(fill.total, self._last[1])
+        if self._callback is not None and done and (done, total) != self._last:
+            self._last = (done, total)
+            self._callback(done, total)

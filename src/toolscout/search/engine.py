@@ -14,7 +14,13 @@ from ..catalog.tool import Tool
 from .arrays import Floats, Mask
 from .embedders.cache import VectorCache
 from .embedders.embedder import Embedder, has_vocabulary, is_cross_lingual
-from .embedding_worker import RETRY_SECONDS, EmbeddingWorker, ProgressCallback
+from .embedding_worker import (
+    RETRY_SECONDS,
+    EmbeddingWorker,
+    FillListener,
+    ProgressCallback,
+    ignore_fill,
+)
 from .fields import TextRecipe, embedding_texts
 from .fusion import zscore
 from .glossary import Glossary, common_words
@@ -103,7 +109,8 @@ class Engine:
 
     You can replace the `rankers`, the `fusion`, the `text_recipe` (which texts of a tool are
     embedded) and `prepare` (preprocessing of requests). `corrects_typos` switches typo correction.
-    `min_confidence` is the confidence from which on a search counts as answered.
+    `min_confidence` is the confidence from which on a search counts as answered. `on_fill` is
+    called, in the thread that computes vectors, when that takes long and when it is over.
     """
 
     def __init__(
@@ -119,6 +126,7 @@ class Engine:
         corrects_typos: bool = True,
         min_confidence: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
+        on_fill: FillListener = ignore_fill,
     ) -> None:
         self.embedders = tuple(embedders)
         self.min_confidence = min_confidence
@@ -136,7 +144,12 @@ class Engine:
         self._write_lock = Lock()
         self._snapshot = Snapshot(Catalog(), Index())
         self._worker = EmbeddingWorker(
-            self, self.embedders, cache, text_recipe=text_recipe, retry_seconds=retry_seconds
+            self,
+            self.embedders,
+            cache,
+            text_recipe=text_recipe,
+            retry_seconds=retry_seconds,
+            on_fill=on_fill,
         )
         if catalog is not None:
             self.update(catalog)
@@ -171,7 +184,11 @@ class Engine:
         self._worker.start()
 
     def fill(self, progress: ProgressCallback | None = None) -> IndexStatus:
-        """Wait until every tool has its vectors, or until an embedder fails."""
+        """Wait until every tool has its vectors, or until an embedder fails.
+
+        `progress` is called with how many tools and words are done, and how many there are to do,
+        also for work that began in the background before.
+        """
         self._worker.fill_now(progress)
         return self.status
 

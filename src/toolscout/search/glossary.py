@@ -12,8 +12,8 @@ import numpy as np
 from ..catalog.tool import Tool
 from .analyzer import MARKS, needs_bigrams, split_identifiers, terms
 from .arrays import Floats
+from .threads import one_thread
 from .variants import canonical_word
-from .vectors import one_thread
 
 # Encoding words takes time, so a large catalog is sampled: its most common words are enough.
 _MAX_WORDS = 3_000

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .arrays import Doubles, Floats, Ints, Mask
-
-# On matrices of this size, waking BLAS threads costs more than they gain; on busy cores it was
-# thirty times slower.
-_threadpools: Any = import_module("threadpoolctl")  # it has no type hints
-_blas: Any = _threadpools.ThreadpoolController()
-
-
-def one_thread() -> AbstractContextManager[object]:
-    """Run the matrix operations of a block on the calling thread."""
-    return _blas.limit(limits=1, user_api="blas")
-
+from .threads import one_thread
 
 # A scan is limited by memory bandwidth. Up to EXACT_UP_TO vectors it reads them whole; beyond, only
 # their projections on the first principal components, and the best are compared again exactly.

@@ -28,6 +28,8 @@ from ..events import (
     UpstreamLostEvent,
     UpstreamReadyEvent,
     UpstreamRemovedEvent,
+    VectorsLoadingEvent,
+    VectorsReadyEvent,
 )
 from .redaction import shape
 
@@ -183,12 +185,23 @@ def _render_setup(event: Event) -> str:
         case ConfigAppliedEvent():
             waiting = ", ".join(event.waiting)
             return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")
+        case VectorsLoadingEvent() | VectorsReadyEvent():
+            return _render_vectors(event)
         case SourceFailureEvent():
             return f"source {event.source}: {event.why}"
         case StoreFailureEvent():
             return f"store: {event.why}"
         case _:
             return ""
+
+
+def _render_vectors(event: VectorsLoadingEvent | VectorsReadyEvent) -> str:
+    if isinstance(event, VectorsLoadingEvent):
+        return "Semantic search is still loading; results are keyword-only."
+    if event.done < event.total:
+        missing = event.total - event.done
+        return f"Semantic search is incomplete: {missing:,} of {event.total:,} vectors are missing."
+    return f"Semantic search is ready: {event.done:,} vectors in {event.took_seconds:.1f} s."
 
 
 def _render_catalog_change(event: CatalogChangeEvent) -> str:

