@@ -28,6 +28,15 @@ ENVELOPE = {
 }
 FIRST = {"initialize": HELLO, "server/discover": ENVELOPE}
 HANGING = {"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]}
+# Stands in the way of the gateway's import, until a file appears or nobody came for long.
+BLOCKER = """
+import pathlib, time
+for _ in range(600):
+    if pathlib.Path("go").exists():
+        break
+    time.sleep(0.05)
+raise SystemExit(7)
+"""
 HEAVY = ("pydantic", "fastmcp", "mcp", "numpy", "toolscout.search.engine")
 
 
@@ -111,14 +120,12 @@ def both_answers(gateway: Gateway, method: str, params: Any) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("method", FIRST)
 def test_it_is_answered_before_anything_heavy_is_imported(place: Place, method: str) -> None:
-    # Only the answer lets the import of pydantic go on: without it this would wait for ever.
-    (place.folder / "pydantic.py").write_text("open('gate').read()\nraise SystemExit(7)\n")
-    os.mkfifo(place.folder / "gate")
+    (place.folder / "pydantic.py").write_text(BLOCKER)
     with place.serve() as gateway:
         answer = gateway.ask(method, 1, FIRST[method])
         assert answer["result"]["capabilities"]["tools"]
         assert gateway.process.poll() is None
-        (place.folder / "gate").write_text("go on")
+        (place.folder / "go").touch()
         assert gateway.process.wait(timeout=60) == 7
 
 
@@ -196,8 +203,7 @@ def test_a_kept_answer_does_not_depend_on_the_gateway(place: Place) -> None:
         with place.serve("--profile", "solaris", "--wait", "0") as gateway:
             gateway.ask("initialize", 1, HELLO)
             gateway.leave()
-    (place.folder / "pydantic.py").write_text("open('gate').read()\n")
-    os.mkfifo(place.folder / "gate")
+    (place.folder / "pydantic.py").write_text(BLOCKER)
     with place.serve("--profile", "solaris", "--wait", "0") as gateway:
         assert "searchTools" in gateway.ask("initialize", 1, HELLO)["result"]["instructions"]
 
