@@ -161,3 +161,8 @@ def _gateway(found: Mapping[str, Any]) -> Iterator[Target]:
     ):
         promise = f"first search after a restart, since {since}"
         yield Target(promise, 1.0, start.get(key), "s")
+    handshake = found.get("gateway_handshake", {})
+    for servers in (1, 20):
+        first = handshake.get(f"{servers}_servers_new_home", {})
+        promise = f"`initialize` over stdio beside mcp-server-time, {servers} servers, new home"
+        yield Target(promise, 1.0, first.get("wall_ratio"), "×", beside=first.get("cpu_ratio"))

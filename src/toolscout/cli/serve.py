@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..config import Config
-from ..events import combine_sinks, guard_sink
 from .config_options import feature_options, servers_option
+from .greeting import Greeting, fixed_greeting, settings_file
+from .kept_greeting import KeptGreeting, greetings_folder
 from .output import warn
+from .stdio_front import StdioFront
 
 if TYPE_CHECKING:
+    from ..config import Config
     from ..gateway.setup import Setup
 
 DEFAULT_PORT = 8765
@@ -114,19 +116,51 @@ def command(
     if (path is None) != is_example:
         raise click.UsageError("Give the servers with --config FILE, or try --example.")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
+    if not is_stdio:
+        runner = _load_gateway(path, overrides, session=session, is_verbose=verbose)
+        runner.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+        return
+    # Before anything else is imported: the client waits for its first answer.
+    kept = KeptGreeting(path, overrides) if path is not None and not session else None
+    front = _open_front(path, overrides, kept, session=session)
+    try:
+        runner = _load_gateway(path, overrides, session=session, is_verbose=verbose)
+        if kept is not None:
+            kept.begin(runner.greeting_inputs())
+        runner.serve_stdio(front)
+    finally:
+        front.close()
+
+
+def _open_front(
+    path: Path | None, overrides: Mapping[str, Any], kept: KeptGreeting | None, *, session: str
+) -> StdioFront:
+    # A conversation that goes on may have more in its instructions.
+    greeting = Greeting() if session else fixed_greeting(path, overrides)
+    if kept is not None and (known := kept.load()):
+        greeting = known.or_else(greeting)
+    front = StdioFront(greeting, on_answer=kept.save if kept is not None else None)
+    front.start()
+    return front
+
+
+def _load_gateway(
+    path: Path | None, overrides: Mapping[str, Any], *, session: str, is_verbose: bool
+) -> GatewayRunner:
     config = None
     if path is None:
-        from .example import write_example_config
-
-        home = Config.read().state_folder / "example"
-        config = Config.read(home=str(home))
-        path = write_example_config(home)
+        path, config = _example()
     with _pause_gc():
-        runner = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
-    if is_stdio:
-        runner.serve_stdio()
-    else:
-        runner.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+        return GatewayRunner(path, overrides, session=session, config=config, is_verbose=is_verbose)
+
+
+def _example() -> tuple[Path, Config]:
+    """The configuration of the example, and settings with a home of its own."""
+    from ..config import Config
+    from .example import write_example_config
+
+    home = Config.read().state_folder / "example"
+    return write_example_config(home), Config.read(home=str(home))
 
 
 @contextmanager
@@ -153,7 +187,9 @@ class GatewayRunner:
         config: Config | None,
         is_verbose: bool = False,
     ) -> None:
-        # Imported here: FastMCP is slow to import, and other commands do not need it.
+        # Imported here: FastMCP is slow to import. Other commands do not need it, and a client over
+        # stdio has its first answer before.
+        from ..events import combine_sinks, guard_sink
         from ..gateway import gateway, server
         from ..gateway.client import auth
         from ..telemetry.export import open_telemetry
@@ -179,11 +215,28 @@ class GatewayRunner:
 
         return Setup.read(self._path, overrides=self._overrides, config=self._config)
 
-    def serve_stdio(self) -> None:
+    def greeting_inputs(self) -> tuple[Path, ...]:
+        """What the first answer to a client depends on; empty if that is more than files."""
+        setup = self._gateway.setup
+        config, features = setup.config, setup.toolbox_config
+        # The documents of APIs may be anywhere, and a kept answer is looked for before the
+        # settings are read.
+        if setup.apis or config.cache_folder != greetings_folder().parent:
+            return ()
+        folders = (config.cache_folder / "listings", config.state_folder / "pins")
+        own = settings_file()
+        files = (self._path, *((own,) if own else ()))
+        paths = (*files, *folders, *features.rules, *features.skills)
+        return tuple(path.absolute() for path in paths)
+
+    def serve_stdio(self, front: StdioFront) -> None:
         """Serve one client until it disconnects."""
         asyncio.run(
             self._server.serve_stdio(
-                self._gateway, read_setup=self.read_setup, telemetry=self._telemetry
+                self._gateway,
+                read_setup=self.read_setup,
+                telemetry=self._telemetry,
+                feed=front.feed,
             )
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ..catalog.tool import Tool
+from .prompt_texts import DISPATCH_CALL, deferred_tools_text
 from .scope import Scope
 from .surface import Surface
 
@@ -59,7 +60,7 @@ def no_prompt(_: PromptContext) -> Prompt:
 
 _HOW_TO_CALL: Mapping[Surface, str] = {
     "load": "What it finds is in your tool list from your next step on.",
-    "dispatch": "What it finds you run with `call_tool`.",
+    "dispatch": DISPATCH_CALL,
     "native": "What it finds you can call right after.",
     "direct": "",
 }
@@ -69,9 +70,5 @@ def roster_prompt(context: PromptContext) -> Prompt:
     """Say that more tools exist, how to find them, and list the roster."""
     # The roster in the context is the one fixed at the start of the conversation. A fresh one
     # would change the cached prefix; later changes are reported by the next search.
-    return Prompt(
-        "More tools exist than are in your list. Before you say that something cannot be done, or "
-        f"work around it, look for a tool with `{context.search}`. "
-        f"{_HOW_TO_CALL[context.surface]}\n"
-        f"What there is:\n{context.roster}"
-    )
+    text = deferred_tools_text(context.search, _HOW_TO_CALL[context.surface])
+    return Prompt(f"{text}\nWhat there is:\n{context.roster}" if context.roster else text)

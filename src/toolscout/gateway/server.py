@@ -18,7 +18,7 @@ from .client.auth import build_auth_provider, check_exposure, is_loopback
 from .client.event_store import RETRY_MS, MemoryEventStore
 from .client.passthrough import Passthrough
 from .client.provider import InstructionsMiddleware, ViewProvider
-from .client.stdio import end_stdin_on_signals
+from .client.stdio import StdinFeed, end_stdin_on_signals
 from .client.tracing import TracingMiddleware
 from .fastmcp_compat import GatewayServer, shorten_process_stop
 from .gateway import Gateway
@@ -91,9 +91,10 @@ async def serve_stdio(
     *,
     read_setup: Callable[[], Setup] | None = None,
     telemetry: OpenTelemetry | None = None,
+    feed: StdinFeed | None = None,
 ) -> None:
     """Serve one client over stdin and stdout, until it disconnects or a signal arrives."""
-    with end_stdin_on_signals():
+    with end_stdin_on_signals(feed):
         server = build_server(gateway, read_setup=read_setup, telemetry=telemetry)
         await server.run_stdio_async(show_banner=False, log_level="WARNING")
 

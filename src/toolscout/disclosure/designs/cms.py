@@ -15,6 +15,7 @@ from ...catalog.result import Result
 from ...config import PathList
 from ..matcher import BandedMatcher, load_all
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
+from ..prompt_texts import discovery_text
 from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
 from ..scope import Policy
@@ -34,15 +35,7 @@ def render_rules(found: ToolSearchResult) -> Result:
 
 def discovery_prompt(context: PromptContext) -> Prompt:
     """A short section in tags: describe the need, rules are included, or answer directly."""
-    return Prompt(
-        "<tool-discovery>\n"
-        f"Use **{context.search}** to find the tools you need:\n"
-        "- Say in natural language what you want to do.\n"
-        "- You get fitting tools together with the rules for using them.\n"
-        "- Search again whenever you need something more.\n\n"
-        "If you can answer without tools, answer directly.\n"
-        "</tool-discovery>"
-    )
+    return Prompt(discovery_text(context.search))
 
 
 _SEARCH = metatool(

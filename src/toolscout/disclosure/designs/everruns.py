@@ -20,6 +20,7 @@ from ..profile import (
     metatool,
     object_schema,
 )
+from ..prompt_texts import stub_text
 from ..prompts import Prompt, PromptContext
 from ..reply import ToolSearchResult, json_result
 from ..scope import Policy, ToolSelector
@@ -90,13 +91,7 @@ def render_schemas(found: ToolSearchResult) -> Result:
 
 def stub_prompt(context: PromptContext) -> Prompt:
     """One paragraph: names are visible, schemas are hidden, and how to get them."""
-    return Prompt(
-        "Most tools are listed with name and description only; their parameter schemas are hidden "
-        f"to save context. Before you call a tool whose parameters you have not seen, call "
-        f'`{context.search}` with a short query such as "read file" or "send email"; it returns '
-        "the schemas, and then you can call the tool. Frequently used tools keep their full "
-        "schemas and need no search."
-    )
+    return Prompt(stub_text(context.search))
 
 
 MIN_TOOLS_TO_HIDE = 15

@@ -11,26 +11,35 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
 _CHUNK_BYTES = 65_536
 
+StdinFeed = Callable[[socket.socket], None]
+"""Sends all of stdin to a socket, in a thread of its own."""
+
 
 @contextmanager
-def end_stdin_on_signals() -> Generator[None]:
-    """Let SIGINT and SIGTERM end stdin, as if the client had disconnected."""
+def end_stdin_on_signals(feed: StdinFeed | None = None) -> Generator[None]:
+    """Let SIGINT and SIGTERM end stdin, as if the client had disconnected.
+
+    `feed` is for a caller that has begun to read stdin itself.
+    """
     original, real_stdin = sys.stdin, os.dup(0)
     writer, reader = socket.socketpair()
     # Descriptor 0 becomes /dev/null: nothing else in this process, and no child of it, may take
     # messages that are meant for the gateway.
     with Path(os.devnull).open() as devnull:
         os.dup2(devnull.fileno(), 0)
-    # A daemon, because its last read may never return: it must not keep the process alive.
-    args = (real_stdin, writer)
-    Thread(target=_copy_stdin, args=args, name="toolscout-stdin", daemon=True).start()
+    if feed is not None:
+        feed(writer)
+    else:
+        # A daemon, because its last read may never return: it must not keep the process alive.
+        args = (real_stdin, writer)
+        Thread(target=_copy_stdin, args=args, name="toolscout-stdin", daemon=True).start()
     sys.stdin = reader.makefile("r", encoding="utf-8")
     try:
         with _handle_signals(writer):

@@ -27,13 +27,17 @@ class ListingCache:
 
     def save(self, name: str, digest: str, listing: Listing) -> None:
         """Cache a listing; failing to write it only makes the next start slower."""
+        text, path = listing.to_json(), self._path(name, digest)
         with contextlib.suppress(OSError):
+            # The time of a file tells whether a server's tools have changed.
+            if path.is_file() and path.read_text(encoding="utf-8") == text:
+                return
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Written aside and renamed, so that another process never reads half a file.
             handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=f".{name}-")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(listing.to_json())
-            Path(temporary).replace(self._path(name, digest))
+                file.write(text)
+            Path(temporary).replace(path)
 
     def _path(self, name: str, digest: str) -> Path:
         return self._folder / f"{name}-{digest}.json"
