@@ -170,11 +170,6 @@ class Setup:
         return tuple(_build_api(name, spec) for name, spec in self.settings.openapi.items())
 
     @property
-    def shows_everything(self) -> bool:
-        """Whether clients see all tools, prompts and resources, without a search."""
-        return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
-
-    @property
     def own_tool_names(self) -> tuple[str, ...]:
         """Names of the gateway's own tools, which no server may use."""
         own = (*(m.name for m in self.profile.metatools), "get_prompt", "get_resource")

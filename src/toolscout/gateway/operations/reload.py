@@ -19,7 +19,6 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 # Settings that are used once, when the gateway starts, by the name that users read.
 _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
-    "gateway.profile (to or from everything)": lambda s: s.shows_everything,
     "gateway.large_outputs": lambda s: s.options.large_outputs,
     "gateway.rules": lambda s: s.options.rules,
     "gateway.skills": lambda s: s.options.skills,
