@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ from .errors import ConfigError
 PREFIX = "TOOLSCOUT_"
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 TABLE = "settings"
+SERVERS_FILE = "mcp.json"
 
 
 def split_paths(value: object) -> object:
@@ -201,8 +203,11 @@ def _find_file(file: str | Path | None, environment: Mapping[str, str]) -> Path 
     named = file or environment.get(FILE_VARIABLE)
     if named:
         return Path(named)
-    default = _xdg_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
-    return default if default.is_file() else None
+    # The second is where version 0.1 looked on every platform.
+    for folder in (config_folder(), _xdg_folder("XDG_CONFIG_HOME", ".config")):
+        if (folder / "config.toml").is_file():
+            return folder / "config.toml"
+    return None
 
 
 def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
@@ -275,6 +280,19 @@ def _setting_error(
         f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
         hint=f"What it means: {meaning}",
     )
+
+
+def config_folder() -> Path:
+    """The user's folder for configuration: in XDG_CONFIG_HOME, or where the platform has it."""
+    fallback = {"darwin": ("Library", "Application Support"), "win32": ("AppData", "Roaming")}
+    if sys.platform == "win32" and not os.environ.get("XDG_CONFIG_HOME"):
+        return _xdg_folder("APPDATA", *fallback["win32"])
+    return _xdg_folder("XDG_CONFIG_HOME", *fallback.get(sys.platform, (".config",)))
+
+
+def user_servers_file() -> Path:
+    """The user's own list of MCP servers, used where no other file is named."""
+    return config_folder() / SERVERS_FILE
 
 
 def _xdg_folder(variable: str, *fallback: str) -> Path:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import click
 
-from .config_options import servers_option
+from .config_options import find_servers_file, servers_option
 from .output import json_option, print_json, print_line, print_table
 
 
 @click.command(name="check")
-@servers_option(is_required=True)
+@servers_option
 @click.option("--profile", metavar="NAME", help="Count what this profile shows.")
 @json_option
-def command(*, path: Path, profile: str | None, is_json: bool) -> int:
+def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     """Look at every server of a configuration before anything relies on it.
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
@@ -23,7 +23,9 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
     from ..gateway.operations.doctor import EXIT_CODES, check_servers
     from ..gateway.setup import Setup
 
-    report = asyncio.run(check_servers(Setup.read(path, overrides={"profile": profile})))
+    report = asyncio.run(
+        check_servers(Setup.read(find_servers_file(path), overrides={"profile": profile}))
+    )
     if is_json:
         print_json(report.row())
         return EXIT_CODES[report.verdict]

@@ -15,7 +15,7 @@ import click
 
 from ..config import Config
 from ..events import combine_sinks, guard_sink
-from .config_options import feature_options, servers_option
+from .config_options import feature_options, find_servers_file, servers_option
 from .output import warn
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command(name="serve")
-@servers_option(is_required=False)
+@servers_option
 @click.option("--example", "is_example", is_flag=True, help="Serve the embedded example.")
 @click.option("--stdio", "is_stdio", is_flag=True, help="Serve one client over stdin and stdout.")
 @click.option(
@@ -92,6 +92,12 @@ class Address(click.ParamType[tuple[str, int]]):
     help="How long the first searches wait for servers never seen before.",
 )
 @feature_options
+@click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    metavar="FOLDER",
+    help="Whose project servers to include.  [default: the current folder's]",
+)
 @click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
 @click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
 def command(
@@ -100,6 +106,7 @@ def command(
     is_example: bool,
     is_stdio: bool,
     address: tuple[str, int] | None,
+    project: Path | None,
     session: str,
     verbose: bool,
     **overrides: Any,
@@ -111,10 +118,12 @@ def command(
     """
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
-    if (path is None) != is_example:
-        raise click.UsageError("Give the servers with --config FILE, or try --example.")
+    if path is not None and is_example:
+        raise click.UsageError("Choose --config FILE or --example, not both.")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
     config = None
+    if not is_example:
+        path = find_servers_file(path)
     if path is None:
         from .example import write_example_config
 
@@ -122,7 +131,14 @@ def command(
         config = Config.read(home=str(home))
         path = write_example_config(home)
     with _pause_gc():
-        runner = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
+        runner = GatewayRunner(
+            path,
+            overrides,
+            session=session,
+            config=config,
+            folder=project,
+            is_verbose=verbose,
+        )
     if is_stdio:
         runner.serve_stdio()
     else:
@@ -151,6 +167,7 @@ class GatewayRunner:
         *,
         session: str,
         config: Config | None,
+        folder: Path | None = None,
         is_verbose: bool = False,
     ) -> None:
         # Imported here: FastMCP is slow to import, and other commands do not need it.
@@ -163,6 +180,7 @@ class GatewayRunner:
         self._path = path
         self._overrides = overrides
         self._config = config
+        self._folder = folder
         setup = self.read_setup()
         # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
@@ -177,7 +195,9 @@ class GatewayRunner:
         """Read the configuration as it is now."""
         from ..gateway.setup import Setup
 
-        return Setup.read(self._path, overrides=self._overrides, config=self._config)
+        return Setup.read(
+            self._path, overrides=self._overrides, config=self._config, folder=self._folder
+        )
 
     def serve_stdio(self) -> None:
         """Serve one client until it disconnects."""

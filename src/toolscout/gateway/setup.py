@@ -106,10 +106,14 @@ class Setup:
         overrides: Mapping[str, Any] | None = None,
         config: Config | None = None,
         variables: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Setup:
-        """Read a configuration; `overrides` are options from the command line."""
+        """Read a configuration; `overrides` are options from the command line.
+
+        Servers of projects are used if `folder`, by default the current one, is in their project.
+        """
         path = Path(path)
-        document = read_server_config(path, variables=variables)
+        document = read_server_config(path, variables=variables, folder=folder)
         settings = parse_settings(document, variables=variables)
         _check_names(document, settings)
         changes = {k: v for k, v in (overrides or {}).items() if v is not None}

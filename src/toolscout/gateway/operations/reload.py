@@ -73,6 +73,13 @@ class GatewayProcesses:
         with suppress(OSError):
             self._path.unlink()
 
+    def is_served(self, path: Path) -> bool:
+        """Whether a gateway is running that serves this configuration."""
+        return any(
+            _read_record(record).get("config") == str(path.resolve()) and _is_alive(record.stem)
+            for record in self._folder.glob("*.json")
+        )
+
     def restart_warnings(self, setup: Setup) -> Iterator[str]:
         """For every process that serves this configuration: which edits need a restart."""
         for path in sorted(self._folder.glob("*.json")):
