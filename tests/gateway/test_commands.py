@@ -21,6 +21,7 @@ from toolscout.errors import StoreError
 from toolscout.gateway.imports.pointing import gateway_command
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
+from toolscout.sources.mcp.config import strip_json_comments
 from toolscout.sources.mcp.server_config import read_server_config
 
 
@@ -349,7 +350,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     codex = tomllib.loads((home / ".codex/config.toml").read_text())
     assert codex["mcp_servers"] == {"toolscout": gateway}
     assert (codex["model"], codex["tui"]) == ("o5", {"theme": "x"})
-    vscode = json.loads((home / ".config/Code/User/mcp.json").read_text())
+    vscode = json.loads(strip_json_comments((home / ".config/Code/User/mcp.json").read_text()))
     assert vscode["servers"] == {"toolscout": gateway}
     assert len(list(home.rglob("*.bak"))) == 3
     assert run(["import", "claude-code", "--json"]) == 0

@@ -217,7 +217,7 @@ def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
     offer = ToolOffer("t", "digest", {})
     for forget in ([], ["--forget"]):
         put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
-        pins.save(PinLedger("one").record_offers({"t": offer}, trusts_first=True))
+        pins.save(PinLedger("one").record_offers([offer], trusts_first=True))
         assert run(["remove", "one", *forget]) == 0
         assert bool(pins.ledgers("one")) == (not forget)
 
@@ -346,16 +346,16 @@ def test_servers_of_a_project_stay_with_it(user: Path, capsys: pytest.CaptureFix
 CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "zed": (
         ".config/zed/settings.json",
-        '{"theme": "x", // c\n"context_servers": {"a": {"source": "custom", "command": "run",'
+        ('{"theme": "x", // c\n"context_servers": {"a": {"source": "custom", "command": "run",'
         ' "args": ["1"]}, "old": {"command": {"path": "o", "args": ["2"]}},'
-        ' "mine": {"source": "extension", "settings": {}}}}',
+        ' "mine": {"source": "extension", "settings": {}}}}'),
         {"a": {"command": "run", "args": ["1"]}, "old": {"command": "o", "args": ["2"]}},
     ),
     "gemini-cli": (
         ".gemini/settings.json",
-        '{"mcp": {"excluded": ["off"]}, "mcpServers": {"a": {"command": "run",'
+        ('{"mcp": {"excluded": ["off"]}, "mcpServers": {"a": {"command": "run",'
         ' "env": {"K": "$MY_KEY"}, "timeout": 3000}, "off": {"httpUrl": "https://e.com/h"},'
-        ' "old": {"url": "https://e.com/s"}}}',
+        ' "old": {"url": "https://e.com/s"}}}'),
         {
             "a": {"command": "run", "env": {"K": "${MY_KEY}"}, "call_timeout_seconds": 3.0},
             "off": {"httpUrl": "https://e.com/h", "disabled": True},
@@ -364,8 +364,8 @@ CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "copilot-cli": (
         ".copilot/mcp-config.json",
-        '{"mcpServers": {"a": {"type": "local", "command": "run", "tools": ["*"]},'
-        ' "b": {"type": "http", "url": "https://e.com", "tools": ["t"]}}}',
+        ('{"mcpServers": {"a": {"type": "local", "command": "run", "tools": ["*"]},'
+        ' "b": {"type": "http", "url": "https://e.com", "tools": ["t"]}}}'),
         {
             "a": {"type": "local", "command": "run"},
             "b": {"type": "http", "url": "https://e.com", "allow": ["t"]},
@@ -373,9 +373,9 @@ CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "goose": (
         ".config/goose/config.yaml",
-        "GOOSE_MODEL: m # c\nextensions:\n  developer:\n    type: builtin\n    enabled: true\n"
+        ("GOOSE_MODEL: m # c\nextensions:\n  developer:\n    type: builtin\n    enabled: true\n"
         "  a:\n    type: stdio\n    cmd: run\n    args: ['1']\n    env_keys: [K]\n    timeout: 9\n"
-        "  b:\n    type: streamable_http\n    uri: https://e.com\n    enabled: false\nlast: 1\n",
+        "  b:\n    type: streamable_http\n    uri: https://e.com\n    enabled: false\nlast: 1\n"),
         {
             "a": {"type": "stdio", "command": "run", "args": ["1"], "env": {"K": "${K}"},
                   "call_timeout_seconds": 9},
@@ -384,9 +384,9 @@ CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
     ),
     "opencode": (
         ".config/opencode/opencode.json",
-        '{"theme": "x", "mcp": {"a": {"type": "local", "command": ["run", "1"],'
+        ('{"theme": "x", "mcp": {"a": {"type": "local", "command": ["run", "1"],'
         ' "environment": {"K": "{env:MY_KEY}"}}, "b": {"type": "remote",'
-        ' "url": "https://e.com", "enabled": false}}}',
+        ' "url": "https://e.com", "enabled": false}}}'),
         {
             "a": {"type": "local", "command": "run", "args": ["1"], "env": {"K": "${MY_KEY}"}},
             "b": {"type": "remote", "url": "https://e.com", "enabled": False},
