@@ -16,9 +16,8 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from .errors import ConfigError
+from .folders import FILE_VARIABLE, PREFIX, find_settings_file, user_folder
 
-PREFIX = "TOOLSCOUT_"
-FILE_VARIABLE = f"{PREFIX}CONFIG"
 TABLE = "settings"
 
 
@@ -135,7 +134,7 @@ class Config(BaseModel):
         origins: dict[str, str] = {}
         # Later layers override earlier ones. The origin of each value goes into error messages.
         for name, value, origin in (
-            *_from_file(_find_file(file, environment)),
+            *_from_file(Path(file) if file else find_settings_file(environment)),
             *_from_environment(environment, cls),
             *((n, v, f"the argument {n}") for n, v in arguments.items() if v is not None),
         ):
@@ -149,13 +148,13 @@ class Config(BaseModel):
     def state_folder(self) -> Path:
         """The folder for sessions, pins and the journal."""
         return (
-            self.home / "state" if self.home else _xdg_folder("XDG_STATE_HOME", ".local", "state")
+            self.home / "state" if self.home else user_folder("XDG_STATE_HOME", ".local", "state")
         )
 
     @property
     def cache_folder(self) -> Path:
         """The folder for vectors and tool lists; everything in it can be rebuilt."""
-        return self.home / "cache" if self.home else _xdg_folder("XDG_CACHE_HOME", ".cache")
+        return self.home / "cache" if self.home else user_folder("XDG_CACHE_HOME", ".cache")
 
     @property
     def session_ttl_seconds(self) -> float | None:
@@ -194,15 +193,6 @@ def _setting_descriptions() -> dict[str, str]:
 
 def _format_default(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _find_file(file: str | Path | None, environment: Mapping[str, str]) -> Path | None:
-    """The file to read: a named one, which must exist, or the default one if it exists."""
-    named = file or environment.get(FILE_VARIABLE)
-    if named:
-        return Path(named)
-    default = _xdg_folder("XDG_CONFIG_HOME", ".config") / "config.toml"
-    return default if default.is_file() else None
 
 
 def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
@@ -275,17 +265,3 @@ def _setting_error(
         f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
         hint=f"What it means: {meaning}",
     )
-
-
-def _xdg_folder(variable: str, *fallback: str) -> Path:
-    base = os.environ.get(variable, "")
-    # The XDG specification: relative paths are invalid and must be ignored.
-    if base and Path(base).is_absolute():
-        return Path(base) / "toolscout"
-    try:
-        return Path.home().joinpath(*fallback) / "toolscout"
-    except RuntimeError as error:
-        raise ConfigError(
-            "There is no home folder for state and caches.",
-            hint=f"Set {PREFIX}HOME to a folder.",
-        ) from error

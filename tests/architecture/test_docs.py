@@ -55,6 +55,7 @@ DOCS = PROJECT / "docs"
 PAGES = [*sorted(PROJECT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DATA = re.compile(r"^```(json|toml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CLIENT_DATA = re.compile(r"^```(json|toml|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_]\w*)")
 SERVERS = ("mcpServers", "servers", "mcp_servers")
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
@@ -149,7 +150,7 @@ def test_the_page_of_a_client_agrees_with_what_is_imported_from_it(
     assert text.startswith(f"# {client.title}\n")
     assert [place for place in client.places if f"`{place}`" not in text] == []
     assert f"$ toolscout import {client.name} " in text
-    blocks = DATA.findall(text)
+    blocks = CLIENT_DATA.findall(text)
     assert {kind for kind, _ in blocks} == {client.kind}
     ways = []
     for kind, block in blocks:

@@ -18,9 +18,10 @@ from tests.gateway.conftest import small
 from toolscout.cli.app import run
 from toolscout.config import Config
 from toolscout.errors import StoreError
-from toolscout.gateway.imports.importer import gateway_command
+from toolscout.gateway.imports.pointing import gateway_command
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
+from toolscout.sources.mcp.config import strip_json_comments
 from toolscout.sources.mcp.server_config import read_server_config
 
 
@@ -296,15 +297,15 @@ def test_an_import_shows_its_plan_and_writes_nothing(
     assert steps["claude-desktop", "files"]["action"] == "add"
     assert steps["cursor", "files"]["action"] == "same"
     assert steps["windsurf", "db"]["name"] == "db-2"
-    assert steps["vscode", "asks"]["needs"] == ["API_KEY"]
+    assert steps["vscode", "asks"]["needs"] == ["KEY"]
     assert set(steps["codex", "remote"]["needs"]) == {"C_TOKEN", "ORG"}
     assert {p: p.read_bytes() for p in home.rglob("*") if p.is_file()} == before
 
 
 def test_an_applied_import_is_a_configuration_that_works(home: Path) -> None:
     clients(home)
-    assert run(["import", "--apply"]) == 0
-    variables = {"API_KEY": "k", "C_TOKEN": "t", "ORG": "o"}
+    assert run(["import", "--into", "mcp.json", "--apply"]) == 0
+    variables = {"KEY": "k", "C_TOKEN": "t", "ORG": "o"}
     document = read_server_config(home / "mcp.json", variables=variables)
     servers = {s.name: s for s in document.servers}
     assert set(servers) == {"files", "web", "local", "db", "db-2", "s", "asks", "remote"}
@@ -320,19 +321,24 @@ def test_importing_again_adds_nothing_and_keeps_what_was_there(
 ) -> None:
     clients(home)
     (home / "mcp.json").write_text(json.dumps({"note": 1, "mcpServers": {"mine": STDIO}}))
-    assert run(["import", "cursor", "--apply", "--json"]) == 0
+    assert run(["import", "cursor", "--into", "mcp.json", "--apply", "--json"]) == 0
     (backup,) = as_json(capsys)["backups"]
     assert json.loads(Path(backup).read_text())["mcpServers"] == {"mine": STDIO}
     written = json.loads((home / "mcp.json").read_text())
     assert written["note"] == 1
     assert set(written["mcpServers"]) == {"mine", "files", "db"}
-    assert run(["import", "cursor", "--json"]) == 0
+    assert run(["import", "cursor", "--into", "mcp.json", "--json"]) == 0
     assert {s["action"] for s in as_json(capsys)["steps"]} == {"same"}
 
 
 def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     clients(home)
-    assert run(["import", "claude-code", "codex", "vscode", "--apply", "--point"]) == 0
+    assert (
+        run(
+            ["import", "claude-code", "codex", "vscode", "--into", "mcp.json", "--apply", "--point"]
+        )
+        == 0
+    )
     gateway = {
         "command": gateway_command(),
         "args": ["serve", "--stdio", "--config", str((home / "mcp.json").resolve())],
@@ -344,7 +350,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     codex = tomllib.loads((home / ".codex/config.toml").read_text())
     assert codex["mcp_servers"] == {"toolscout": gateway}
     assert (codex["model"], codex["tui"]) == ("o5", {"theme": "x"})
-    vscode = json.loads((home / ".config/Code/User/mcp.json").read_text())
+    vscode = json.loads(strip_json_comments((home / ".config/Code/User/mcp.json").read_text()))
     assert vscode["servers"] == {"toolscout": gateway}
     assert len(list(home.rglob("*.bak"))) == 3
     assert run(["import", "claude-code", "--json"]) == 0

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from toolscout.cli.app import run
+from toolscout.config import user_servers_file
 from toolscout.gateway.setup import Setup
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
@@ -24,6 +25,7 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.delenv("TOOLSCOUT_HOME", raising=False)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.chdir(project)
     return folder
 
@@ -46,9 +48,10 @@ def test_servers_of_one_name_in_two_projects_are_both_taken_over(
     projects["/again"] = projects["/b"]
     path = put(user / ".claude.json", {"projects": projects})
     imported(capsys, "claude-code", "--apply", "--point")
-    written = json.loads(Path("mcp.json").read_text())["mcpServers"]
+    written = json.loads(user_servers_file().read_text())["mcpServers"]
     commands = {name: entry["command"] for name, entry in written.items()}
-    assert commands == {"db": "a-db", "db-2": "b-db", "db-3": "c-db"}
+    assert commands == {"db": "a-db", "db-2": "b-db", "db-3": "c-db", "db-4": "b-db"}
+    assert [entry["project"] for entry in written.values()] == ["/a", "/b", "/c", "/again"]
     assert list(json.loads(path.read_text())["mcpServers"]) == ["toolscout"]
 
 
@@ -164,7 +167,7 @@ def test_the_gateway_is_known_however_it_is_started(
     put(user / ".cursor/mcp.json", {"mcpServers": {"all": entry, "one": {"command": "x"}}})
     found = imported(capsys, "cursor", "--apply")
     assert [s["action"] for s in found["steps"]] == ["own", "add"]
-    assert list(json.loads(Path("mcp.json").read_text())["mcpServers"]) == ["one"]
+    assert list(json.loads(user_servers_file().read_text())["mcpServers"]) == ["one"]
 
 
 def test_comments_after_a_last_comma_and_empty_entries_stop_no_import(
@@ -181,7 +184,7 @@ def test_comments_after_a_last_comma_and_empty_entries_stop_no_import(
     )
     found = imported(capsys, "vscode", "cursor", "claude-code", "--apply", "--point")
     assert found["problems"] == []
-    assert sorted(json.loads(Path("mcp.json").read_text())["mcpServers"]) == ["a", "b", "c"]
+    assert sorted(json.loads(user_servers_file().read_text())["mcpServers"]) == ["a", "b", "c"]
     assert len(found["pointed"]) == 3
 
 
@@ -216,7 +219,7 @@ kept = true
 def test_codex_keeps_all_but_its_servers(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = put(user / ".codex/config.toml", _CODEX)
     imported(capsys, "codex", "--apply", "--point")
-    servers = json.loads(Path("mcp.json").read_text())["mcpServers"]
+    servers = json.loads(user_servers_file().read_text())["mcpServers"]
     assert servers["docs"] == {
         "command": "docs",
         "connect_timeout_seconds": 20.0,
@@ -238,7 +241,7 @@ def test_servers_that_cannot_be_taken_out_of_a_file_leave_everything_as_it_was(
     assert run(["import", "codex", "--apply", "--point"]) == 2
     assert "[mcp_servers.toolscout]" in capsys.readouterr().err
     assert path.read_text() == line + "\n"
-    assert not Path("mcp.json").exists()
+    assert not user_servers_file().exists()
 
 
 def test_a_client_is_not_pointed_at_its_own_file(
@@ -263,7 +266,7 @@ def test_names_that_the_gateway_reads_as_one_are_kept_apart(
         ("add", "same"),
         ("rename", "My_Files-2"),
     ]
-    assert [s.name for s in read_server_config("mcp.json").servers] == [
+    assert [s.name for s in read_server_config(user_servers_file()).servers] == [
         "My_Files",
         "same",
         "My_Files-2",
@@ -397,7 +400,7 @@ def test_servers_in_the_settings_of_vs_code_are_taken_and_pointed(
     settings = {"editor.fontSize": 12, "mcp": {"inputs": [], "servers": {"a": {"command": "x"}}}}
     path = put(user / ".config/Code/User/settings.json", settings)
     imported(capsys, "vscode", "--apply", "--point")
-    assert [s.name for s in read_server_config("mcp.json").servers] == ["a"]
+    assert [s.name for s in read_server_config(user_servers_file()).servers] == ["a"]
     written = json.loads(path.read_text())
     assert list(written["mcp"]["servers"]) == ["toolscout"]
     assert written["editor.fontSize"] == 12
@@ -417,7 +420,7 @@ def test_what_the_user_switched_off_in_claude_code_stays_off(
     }
     put(user / ".claude.json", {"projects": {str(here): project}})
     imported(capsys, "claude-code", "--apply")
-    states = {s.name: s.is_disabled for s in read_server_config("mcp.json").servers}
+    states = {s.name: s.is_disabled for s in read_server_config(user_servers_file()).servers}
     assert states == {"mine": True, "on": False, "off": True, "local_off": True}
 
 
@@ -434,5 +437,5 @@ def test_servers_of_a_project_start_where_their_files_are(
     put(Path(".cursor/mcp.json"), {"mcpServers": servers})
     imported(capsys, "cursor", "--apply")
     here = str(Path.cwd())
-    places = {s.name: s.cwd for s in read_server_config("mcp.json").servers}
+    places = {s.name: s.cwd for s in read_server_config(user_servers_file()).servers}
     assert places == {"script": here, "binary": here, "placed": "/elsewhere", "global": ""}

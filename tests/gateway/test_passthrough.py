@@ -1,8 +1,9 @@
-"""The surface that shows everything: tools, prompts and resources passed on as they are."""
+"""Prompts and resources of servers pass through, and the profile that shows all tools."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -68,6 +69,42 @@ async def test_with_several_servers_names_tell_whose_they_are(
         assert prompt.name == "talker__poem"
         filled = await client.get_prompt("talker__poem", {"topic": "tea"})
         assert "about tea" in filled.messages[0].content.text  # type: ignore[union-attr]
+
+
+async def test_prompts_and_resources_pass_through_by_default(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker}) as running, running.client() as client:
+        assert "talker__add" not in {t.name for t in (await client.list_tools()).tools}
+        assert [p.name for p in (await client.list_prompts()).prompts] == ["talker__poem"]
+        filled = await client.get_prompt("talker__poem", {"topic": "tea"})
+        assert "about tea" in filled.messages[0].content.text  # type: ignore[union-attr]
+        resource = (await client.list_resources()).resources[0]
+        assert (await client.read_resource(resource.uri)).contents
+
+
+async def test_passing_through_can_be_switched_off_while_the_gateway_runs(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker}) as running, running.client() as client:
+        assert (await client.list_prompts()).prompts
+        document = json.loads(running.path.read_text())
+        running.path.write_text(json.dumps({**document, "gateway": {"passthrough": False}}))
+        async with asyncio.timeout(30):
+            while (await client.list_prompts()).prompts:
+                pass
+        assert (await client.list_resources()).resources == []
+
+
+async def test_the_profile_may_change_to_everything_while_the_gateway_runs(
+    serve: Serve, talker: dict[str, Any]
+) -> None:
+    async with serve({"talker": talker}) as running, running.client() as client:
+        document = json.loads(running.path.read_text())
+        running.path.write_text(json.dumps({**document, **OPTIONS}))
+        async with asyncio.timeout(30):
+            while "talker__add" not in {t.name for t in (await client.list_tools()).tools}:
+                pass
 
 
 async def test_a_policy_hides_prompts_and_resources_of_a_server_too(

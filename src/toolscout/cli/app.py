@@ -20,16 +20,22 @@ EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command that is imported on use; its module defines it as `command`."""
+    """A command that is imported on use; its module defines it under `attribute`."""
 
     module: str
     summary: str
+    attribute: str = "command"
 
 
 COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
     "serve": Command("serve", "Put many MCP servers behind one."),
     "check": Command("check", "Look whether every MCP server works, and what its tools cost."),
+    "add": Command("add", "Add an MCP server, after a check that it works."),
+    "remove": Command("servers", "Remove MCP servers.", "remove_command"),
+    "enable": Command("servers", "Enable MCP servers.", "enable_command"),
+    "disable": Command("servers", "Disable MCP servers without removing them.", "disable_command"),
+    "list": Command("list_servers", "List your MCP servers, without starting them."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "See and approve what MCP servers offer."),
     "journal": Command("journal", "Read what was searched, called, refused and approved."),
@@ -60,7 +66,7 @@ class LazyGroup(click.Group):
                 ctx.fail(f"There is no command {cmd_name!r}. Did you mean {near[0]}?")
             return None
         module = import_module(f".{entry.module}", __package__)
-        command = module.command
+        command = getattr(module, entry.attribute)
         assert isinstance(command, click.Command)
         return command
 

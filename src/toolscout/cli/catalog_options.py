@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rapidfuzz import fuzz, process
@@ -15,7 +16,9 @@ from ..catalog.filters import CUSTOM, Filter
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool, normalise_name
 from ..config import Config
+from ..errors import MissingExtraError
 from ..examples import CATALOG
+from ..folders import user_servers_file
 from ..search import embedders
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
@@ -29,17 +32,26 @@ _MAX_WARNINGS = 10
 PATH = click.Path(exists=True, path_type=Path)
 
 
+class CatalogPath(click.Path):
+    """A file or folder; `example` stands for the embedded catalog."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse a path."""
+        is_example = value == "example" and not Path("example").exists()
+        return CATALOG if is_example else super().convert(value, param, ctx)
+
+
 def catalog_option(function: Decorated) -> Decorated:
     """`--catalog`: the files with tools; the embedded example by default."""
     return click.option(
         "--catalog",
         "-c",
         "paths",
-        type=PATH,
+        type=CatalogPath(exists=True, path_type=Path),
         multiple=True,
         metavar="FILE",
-        help="File or folder of tools (JSON Lines, JSON, YAML); may be repeated."
-        "  [default: the embedded example]",
+        help="File or folder of tools (JSON Lines, JSON, YAML), or `example`; may be repeated."
+        "  [default: the tools of your servers, or else the embedded example]",
     )(function)
 
 
@@ -84,11 +96,34 @@ def load_catalog(paths: Sequence[Path]) -> LoadedCatalog:
 
 
 def load_and_warn(paths: Sequence[Path]) -> Catalog:
-    """Read files, and print their problems to stderr."""
+    """Read files, or else the tools of the user's servers, and print problems to stderr."""
     with progress("Reading tools"):
+        if not paths and (own := load_server_tools()):
+            return own
         loaded = load_catalog(paths)
     warn_about(loaded.problems)
     return loaded.catalog
+
+
+def load_server_tools() -> Catalog | None:
+    """The tools of the user's own servers as they were last listed; None if none are known."""
+    file = user_servers_file()
+    if not file.is_file():
+        return None
+    try:
+        from ..gateway.operations.known_servers import read_known_servers
+        from ..gateway.setup import Setup
+    except MissingExtraError:  # without MCP there are no servers to search
+        return None
+
+    servers = [s for s in read_known_servers(Setup.read(file)) if s.is_enabled]
+    tools = [tool for server in servers for tool in server.available]
+    if unlisted := [s.name for s in servers if s.tools is None]:
+        warn(f"Not listed yet: {', '.join(unlisted)}. Run toolscout check first.")
+    if not tools:
+        return None
+    warn(f"Using the {len(tools)} tools of {file}; --catalog example uses the example.")
+    return Catalog(tools)
 
 
 def warn_about(problems: Sequence[Problem]) -> None:

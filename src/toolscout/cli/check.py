@@ -8,16 +8,16 @@ from pathlib import Path
 
 import click
 
-from .config_options import servers_option
+from .config_options import find_servers_file, servers_option
 from .output import json_option, print_json, print_line, print_table
 from .progress import progress
 
 
 @click.command(name="check")
-@servers_option(is_required=True)
+@servers_option
 @click.option("--profile", metavar="NAME", help="Count what this profile shows.")
 @json_option
-def command(*, path: Path, profile: str | None, is_json: bool) -> int:
+def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     """Look at every server of a configuration before anything relies on it.
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
@@ -29,7 +29,7 @@ def command(*, path: Path, profile: str | None, is_json: bool) -> int:
         def report_waiting(waiting: Sequence[str], total: int) -> None:
             step(_describe_wait(waiting), total - len(waiting), total)
 
-        setup = Setup.read(path, overrides={"profile": profile})
+        setup = Setup.read(find_servers_file(path), overrides={"profile": profile})
         report = asyncio.run(check_servers(setup, progress=report_waiting))
     if is_json:
         print_json(report.row())

@@ -7,19 +7,32 @@ from pathlib import Path
 
 import click
 
+from ..errors import ConfigError
+from ..folders import user_servers_file
 from .output import Decorated
 
 
-def servers_option(*, is_required: bool) -> Callable[[Decorated], Decorated]:
-    """`--config FILE`, passed to the command as `path`."""
+def servers_option(function: Decorated) -> Decorated:
+    """`--config FILE`, passed to the command as `path`; None if it is not given."""
     return click.option(
         "--config",
         "path",
-        required=is_required,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The servers: an mcpServers JSON file, or TOML.",
-    )
+        help="The servers: an mcpServers JSON file, or TOML.  [default: your own list]",
+    )(function)
+
+
+def find_servers_file(path: Path | None) -> Path:
+    """The file given with `--config`, or the user's own list of servers."""
+    chosen = path or user_servers_file()
+    if path is None and not chosen.is_file():
+        raise ConfigError(
+            f"There are no servers yet: {chosen} does not exist.",
+            hint="Add one with toolscout add NAME -- COMMAND, take over those of your clients with"
+            " toolscout import, or name a file with --config FILE.",
+        )
+    return chosen
 
 
 def feature_options(command: Decorated) -> Decorated:

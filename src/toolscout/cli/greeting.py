@@ -22,6 +22,8 @@ from ..disclosure.prompt_texts import (
     discovery_text,
     stub_text,
 )
+from ..errors import ConfigError
+from ..folders import find_settings_file
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The protocol versions that a client can agree on with `initialize`."""
@@ -39,6 +41,14 @@ _INSTRUCTIONS: Mapping[str, str] = {
     "cms": discovery_text("tool_search"),
     "everruns": stub_text("tool_search"),
     "everything": "",
+}
+# What the gateway declares; a test compares it with the gateway's own answer.
+_CAPABILITIES: Table = {
+    "logging": {},
+    "prompts": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "tools": {"listChanged": True},
+    "completions": {},
 }
 # Settings that add to the instructions what only the gateway can read.
 _FEATURES = ("rules", "skills", "memory")
@@ -115,9 +125,9 @@ def fixed_greeting(path: Path | None, overrides: Table) -> Greeting:
     """
     try:
         document: Table = _read_file(path) if path else {}
-        file = settings_file()
+        file = find_settings_file(os.environ)
         own: Table = _read_file(file) if file else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, ConfigError):
         return Greeting()  # the gateway reports what is wrong
     given = {name: value for name, value in overrides.items() if value is not None}
     gateway = {**as_table(document.get("gateway")), **given}
@@ -133,25 +143,7 @@ def fixed_greeting(path: Path | None, overrides: Table) -> Greeting:
     text = _INSTRUCTIONS.get(profile) if isinstance(profile, str) else None
     if text is None:
         return Greeting()
-    return _build_greeting(text, shows_everything=profile == "everything")
-
-
-def settings_file() -> Path | None:
-    """The settings file that the environment names, or the default one if it exists."""
-    if named := os.environ.get("TOOLSCOUT_CONFIG"):
-        return Path(named)
-    base = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if base and Path(base).is_absolute() else expand_home("~/.config")
-    default = folder / "toolscout" / "config.toml"
-    return default if default.is_file() else None
-
-
-def expand_home(path: str) -> Path:
-    """The path with `~` expanded, or as it is where there is no home folder."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:  # the gateway reports it
-        return Path(path)
+    return _build_greeting(text)
 
 
 def _read_file(path: Path) -> Table:
@@ -159,12 +151,12 @@ def _read_file(path: Path) -> Table:
     return as_table(tomllib.loads(text) if path.suffix == ".toml" else json.loads(text))
 
 
-def _build_greeting(text: str, *, shows_everything: bool) -> Greeting:
+def _build_greeting(text: str) -> Greeting:
     info = {"name": "toolscout", "version": metadata.version("toolscout")}
     instructions = {"instructions": text} if text else {}
     return Greeting(
         initialize={
-            "capabilities": _capabilities(shows_everything=shows_everything),
+            "capabilities": _CAPABILITIES,
             "serverInfo": info,
             **instructions,
         },
@@ -174,21 +166,10 @@ def _build_greeting(text: str, *, shows_everything: bool) -> Greeting:
             "cacheScope": "private",
             "supportedVersions": [MODERN_VERSION],
             "capabilities": {
-                **_capabilities(shows_everything=shows_everything, can_subscribe=True),
+                **_CAPABILITIES,
                 "extensions": {f"{_META}ui": {}},
             },
             **instructions,
             "resultType": "complete",
         },
     )
-
-
-def _capabilities(*, shows_everything: bool, can_subscribe: bool = False) -> Table:
-    """What the gateway declares; a test compares it with the gateway's own answer."""
-    return {
-        "logging": {},
-        "prompts": {"listChanged": True},
-        "resources": {"subscribe": shows_everything or can_subscribe, "listChanged": True},
-        "tools": {"listChanged": True},
-        **({"completions": {}} if shows_everything else {}),
-    }

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import json_option, print_json, print_line, print_table
+from ..config import Config
+from ..folders import user_servers_file
+from .output import json_option, print_json, print_line, print_note, print_table, warn
 
 if TYPE_CHECKING:
     from ..gateway.imports.importer import ImportPlan
+    from ..gateway.imports.undo import WrittenFile
 
 _ACTION_TEXTS = {
     "add": "add",
@@ -26,52 +29,106 @@ _ACTION_TEXTS = {
     "--into",
     "target",
     type=click.Path(path_type=Path),
-    default=Path("mcp.json"),
-    show_default=True,
     metavar="FILE",
-    help="The gateway's configuration to write.",
+    help="The gateway's configuration to write.  [default: your own list]",
 )
 @click.option("--apply", "is_applied", is_flag=True, help="Do it; without this nothing is written.")
 @click.option(
     "--point", "is_pointed", is_flag=True, help="Also put the gateway into the clients' files."
 )
+@click.option("--undo", "is_undone", is_flag=True, help="Put all files back as they were.")
+@click.option("--force", is_flag=True, help="With --undo: also files that were edited since.")
 @json_option
 def command(
-    *, clients: tuple[str, ...], target: Path, is_applied: bool, is_pointed: bool, is_json: bool
+    *,
+    clients: tuple[str, ...],
+    target: Path | None,
+    is_applied: bool,
+    is_pointed: bool,
+    is_undone: bool,
+    force: bool,
+    is_json: bool,
 ) -> None:
-    """Take over the MCP servers of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex.
+    """Take over the MCP servers of the clients you use.
 
-    Shows what would be done. With --apply it is done, and every file changed is backed up first.
+    Known are Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Zed, Gemini CLI,
+    Copilot CLI, goose and opencode. Shows what would be done. With --apply it is done, and every
+    file changed is backed up first; --undo restores the files of the last import.
     """
+    if is_undone:
+        if clients or is_applied or is_pointed:
+            raise click.UsageError("--undo restores all of the last import: give nothing else.")
+        _undo(is_forced=force, is_json=is_json)
+        return
     from ..gateway.imports.clients import CLIENTS, find_client
-    from ..gateway.imports.importer import (
-        apply_import,
-        plan_import,
-        point_client,
-        render_client_config,
-    )
+    from ..gateway.imports.importer import plan_import, render_target
+    from ..gateway.imports.undo import write_files
 
+    target = target or user_servers_file()
     chosen = [find_client(name) for name in clients] or list(CLIENTS)
     plan = plan_import(chosen, target, home=Path.home(), folder=Path.cwd())
-    backups: list[str] = []
-    files = sorted({(s.client, s.path) for s in plan.steps if s.action != "own"})
-    files = files if is_pointed else []
-    # Rendered once before anything is written: a file that cannot be changed is reported while
-    # nothing has been changed.
-    for name, path in files:
-        render_client_config(find_client(name), path, target)
-    if is_applied and plan.additions:
-        backups.append(str(apply_import(plan) or ""))
-    if is_applied:
-        backups += [
-            str(point_client(find_client(name), path, target) or "") for name, path in files
-        ]
+    # Rendered before anything is written: a file that cannot be changed is reported while nothing
+    # has been changed.
+    pointed = _render_clients(plan, target) if is_pointed else {}
+    texts = {target: render_target(plan), **pointed} if plan.additions else pointed
+    written = write_files(texts, _records_folder()) if is_applied else []
     if is_json:
-        row = _plan_to_dict(plan, backups=[b for b in backups if b], is_applied=is_applied)
-        print_json({**row, "pointed": [str(path) for _, path in files]})
+        row = _plan_to_dict(plan, written, is_applied=is_applied)
+        print_json({**row, "pointed": [str(path) for path in pointed]})
         return
+    _print_plan(plan)
+    _print_summary(plan, written, is_applied=is_applied)
+    for path in pointed:
+        done = "points" if is_applied else "would point, with --apply,"
+        print_line(f"{path} {done} at the gateway.")
+    _print_next_steps(plan, is_applied=is_applied, is_pointed=is_pointed)
+
+
+def _records_folder() -> Path:
+    return Config.read().state_folder / "imports"
+
+
+def _render_clients(plan: ImportPlan, target: Path) -> dict[Path, str]:
+    """The new text of every client's file that has servers."""
+    from ..gateway.imports.clients import find_client, is_project_file
+    from ..gateway.imports.pointing import render_client_config
+
+    home, folder = Path.home(), Path.cwd()
+    # By path, since two clients may share a file.
+    owners = {s.path: find_client(s.client) for s in reversed(plan.steps) if s.action != "own"}
+    return {
+        path: render_client_config(
+            owner,
+            path,
+            target,
+            project=folder if is_project_file(owner, path, home=home, folder=folder) else None,
+        )
+        for path, owner in sorted(owners.items())
+    }
+
+
+def _undo(*, is_forced: bool, is_json: bool) -> None:
+    from ..gateway.imports.undo import undo_last
+
+    restored = undo_last(_records_folder(), is_forced=is_forced)
+    if is_json:
+        print_json(
+            {
+                "restored": [f.path for f in restored if f.backup],
+                "deleted": [f.path for f in restored if not f.backup],
+            }
+        )
+        return
+    for file in restored:
+        what = "Restored" if file.backup else "Deleted, as it was new:"
+        print_line(f"{what} {file.path}", style="green")
+    print_line("Restart the clients whose files were restored.")
+
+
+def _print_plan(plan: ImportPlan) -> None:
+    columns = ("client", "server", "what", "as", "command or address", "needs", "only in", "file")
     print_table(
-        ("client", "server", "what", "as", "command or address", "needs", "file"),
+        columns,
         [
             (
                 s.client,
@@ -80,20 +137,25 @@ def command(
                 s.name,
                 s.place,
                 " ".join(s.variables),
+                s.project,
                 str(s.path),
             )
             for s in plan.steps
         ],
     )
     for problem in plan.problems:
-        print_line(problem, style="yellow")
-    _print_summary(plan, target, backups, is_applied=is_applied)
-    for name, path in files:
-        done = "points" if is_applied else "would point, with --apply,"
-        print_line(f"{name}: {path} {done} at the gateway.")
+        warn(problem)
+    for step in plan.additions:
+        if step.unset_variables:
+            warn(
+                f"{step.name} needs {', '.join(step.unset_variables)}, which is not set here: set"
+                " it where the gateway starts."
+            )
 
 
-def _plan_to_dict(plan: ImportPlan, *, backups: list[str], is_applied: bool) -> dict[str, Any]:
+def _plan_to_dict(
+    plan: ImportPlan, written: list[WrittenFile], *, is_applied: bool
+) -> dict[str, Any]:
     steps = [
         {
             "client": s.client,
@@ -103,6 +165,8 @@ def _plan_to_dict(plan: ImportPlan, *, backups: list[str], is_applied: bool) -> 
             "name": s.name,
             "place": s.place,
             "needs": list(s.variables),
+            "unset": list(s.unset_variables),
+            "project": s.project,
         }
         for s in plan.steps
     ]
@@ -111,19 +175,34 @@ def _plan_to_dict(plan: ImportPlan, *, backups: list[str], is_applied: bool) -> 
         "is_applied": is_applied,
         "steps": steps,
         "problems": list(plan.problems),
-        "backups": backups,
+        "backups": [file.backup for file in written if file.backup],
     }
 
 
-def _print_summary(plan: ImportPlan, target: Path, backups: list[str], *, is_applied: bool) -> None:
+def _print_summary(plan: ImportPlan, written: list[WrittenFile], *, is_applied: bool) -> None:
     if not plan.additions:
         print_line("Nothing to add.")
     elif is_applied:
-        print_line(f"{len(plan.additions)} servers added to {target}.", style="green")
+        print_line(f"{len(plan.additions)} servers added to {plan.target}.", style="green")
     else:
-        print_line(
-            f"{len(plan.additions)} servers would be added to {target}: run again with --apply."
+        print_line(f"{len(plan.additions)} servers would be added to {plan.target}.")
+    for file in written:
+        if file.backup:
+            print_line(f"Backup: {file.backup}")
+
+
+def _print_next_steps(plan: ImportPlan, *, is_applied: bool, is_pointed: bool) -> None:
+    option = "" if plan.target == user_servers_file() else f" --config {plan.target}"
+    if not is_applied and plan.additions:
+        print_note("Nothing is written yet: run again with --apply.")
+    if not is_applied:
+        return
+    print_note(f"Next: toolscout check{option} looks whether they all work.")
+    if is_pointed:
+        print_note("Then restart your clients: each has one server now, toolscout.")
+    else:
+        print_note(
+            f"Then toolscout serve{option}, and connect your client to it; or run again with"
+            " --apply --point, which changes the clients' files."
         )
-    for backup in backups:
-        if backup:
-            print_line(f"Backup: {backup}")
+    print_note("toolscout import --undo puts all files back as they were.")

@@ -14,7 +14,8 @@ from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
-from .greeting import Greeting, Table, as_table, expand_home
+from ..folders import PREFIX, user_folder
+from .greeting import Greeting, Table, as_table
 
 _FOLDER = "greetings"
 _METHODS = {"initialize": "initialize", "server/discover": "discover"}
@@ -23,8 +24,8 @@ _METHODS = {"initialize": "initialize", "server/discover": "discover"}
 class KeptGreeting:
     """The kept greeting of one configuration, with its options and environment."""
 
-    def __init__(self, path: Path, overrides: Table) -> None:
-        self._file = greetings_folder() / f"{_key(path, overrides)}.json"
+    def __init__(self, path: Path, overrides: Table, *, project: Path) -> None:
+        self._file = greetings_folder() / f"{_key(path, overrides, project)}.json"
         self._inputs: tuple[Path, ...] = ()
         self._stamp = ""
 
@@ -71,14 +72,12 @@ class KeptGreeting:
 
 def greetings_folder() -> Path:
     """The folder of kept greetings, as far as the environment decides it."""
-    if home := os.environ.get("TOOLSCOUT_HOME"):
-        return expand_home(home) / "cache" / _FOLDER
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    cache = Path(base) if base and Path(base).is_absolute() else expand_home("~/.cache")
-    return cache / "toolscout" / _FOLDER
+    home = os.environ.get(f"{PREFIX}HOME")
+    cache = Path(home).expanduser() / "cache" if home else user_folder("XDG_CACHE_HOME", ".cache")
+    return cache / _FOLDER
 
 
-def _key(path: Path, overrides: Table) -> str:
+def _key(path: Path, overrides: Table, project: Path) -> str:
     """A hash of everything but files: version, options, and the environment that is used."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -90,7 +89,8 @@ def _key(path: Path, overrides: Table) -> str:
         if name == "HOME" or name.startswith(("TOOLSCOUT_", "XDG_")) or name in text
     )
     options = sorted((name, str(value)) for name, value in overrides.items() if value is not None)
-    parts = [metadata.version("toolscout"), str(path.absolute()), options, used]
+    files = [str(path.absolute()), str(project.absolute())]
+    parts = [metadata.version("toolscout"), files, options, used]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:40]
 
 

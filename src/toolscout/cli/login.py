@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..errors import ConfigError
-from .config_options import servers_option
+from .config_options import find_servers_file, servers_option
 from .output import print_line
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @click.command(name="login")
 @click.argument("server")
-@servers_option(is_required=True)
+@servers_option
 @click.option("--no-browser", is_flag=True, help="Only print the address to open.")
 @click.option("--forget", is_flag=True, help="Drop what an earlier login gave.")
-def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
+def command(*, server: str, path: Path | None, no_browser: bool, forget: bool) -> None:
     """Log in to a server that asks for it (OAuth).
 
     The gateway uses what the login gives from then on, and has it renewed by itself.
@@ -33,7 +33,7 @@ def command(*, server: str, path: Path, no_browser: bool, forget: bool) -> None:
     from ..sources.mcp.login import log_in
     from ..sources.mcp.oauth_tokens import OAuthTokenStore
 
-    setup = Setup.read(path)
+    setup = Setup.read(find_servers_file(path))
     target = _find_login_server(setup, server)
     grants = OAuthTokenStore.of(setup.config)
     if forget:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .config_options import feature_options, servers_option
-from .greeting import Greeting, fixed_greeting, settings_file
+from ..folders import find_settings_file
+from .config_options import feature_options, find_servers_file, servers_option
+from .greeting import Greeting, fixed_greeting
 from .kept_greeting import KeptGreeting, greetings_folder
 from .output import warn
 from .stdio_front import StdioFront
@@ -65,7 +68,7 @@ class Address(click.ParamType[tuple[str, int]]):
 
 
 @click.command(name="serve")
-@servers_option(is_required=False)
+@servers_option
 @click.option("--example", "is_example", is_flag=True, help="Serve the embedded example.")
 @click.option("--stdio", "is_stdio", is_flag=True, help="Serve one client over stdin and stdout.")
 @click.option(
@@ -94,6 +97,12 @@ class Address(click.ParamType[tuple[str, int]]):
     help="How long the first searches wait for servers never seen before.",
 )
 @feature_options
+@click.option(
+    "--project",
+    type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
+    metavar="FOLDER",
+    help="Whose project servers to include.  [default: the current folder's]",
+)
 @click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
 @click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
 def command(
@@ -102,6 +111,7 @@ def command(
     is_example: bool,
     is_stdio: bool,
     address: tuple[str, int] | None,
+    project: Path | None,
     session: str,
     verbose: bool,
     **overrides: Any,
@@ -113,18 +123,20 @@ def command(
     """
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
-    if (path is None) != is_example:
-        raise click.UsageError("Give the servers with --config FILE, or try --example.")
+    if path is not None and is_example:
+        raise click.UsageError("Choose --config FILE or --example, not both.")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
+    if not is_example:
+        path = find_servers_file(path)
+    launch = _Launch(path, overrides, project=project, session=session, is_verbose=verbose)
     if not is_stdio:
-        runner = _load_gateway(path, overrides, session=session, is_verbose=verbose)
-        runner.serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
+        launch.load_gateway().serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
         return
     # Before anything else is imported: the client waits for its first answer.
-    kept = KeptGreeting(path, overrides) if path is not None and not session else None
-    front = _open_front(path, overrides, kept, session=session)
+    kept = launch.find_kept_greeting()
+    front = _open_front(launch, kept)
     try:
-        runner = _load_gateway(path, overrides, session=session, is_verbose=verbose)
+        runner = launch.load_gateway()
         if kept is not None:
             kept.begin(runner.greeting_inputs())
         runner.serve_stdio(front)
@@ -132,26 +144,43 @@ def command(
         front.close()
 
 
-def _open_front(
-    path: Path | None, overrides: Mapping[str, Any], kept: KeptGreeting | None, *, session: str
-) -> StdioFront:
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """What `serve` was asked for; without a path, the built-in example."""
+
+    path: Path | None
+    overrides: Mapping[str, Any]
+    project: Path | None
+    session: str
+    is_verbose: bool
+
+    def find_kept_greeting(self) -> KeptGreeting | None:
+        # A conversation that goes on may have more in its instructions.
+        if self.path is None or self.session:
+            return None
+        return KeptGreeting(self.path, self.overrides, project=self.project or Path.cwd())
+
+    def load_gateway(self) -> GatewayRunner:
+        path, config = (self.path, None) if self.path is not None else _example()
+        with _pause_gc():
+            return GatewayRunner(
+                path,
+                self.overrides,
+                session=self.session,
+                config=config,
+                folder=self.project,
+                is_verbose=self.is_verbose,
+            )
+
+
+def _open_front(launch: _Launch, kept: KeptGreeting | None) -> StdioFront:
     # A conversation that goes on may have more in its instructions.
-    greeting = Greeting() if session else fixed_greeting(path, overrides)
+    greeting = Greeting() if launch.session else fixed_greeting(launch.path, launch.overrides)
     if kept is not None and (known := kept.load()):
         greeting = known.or_else(greeting)
     front = StdioFront(greeting, on_answer=kept.save if kept is not None else None)
     front.start()
     return front
-
-
-def _load_gateway(
-    path: Path | None, overrides: Mapping[str, Any], *, session: str, is_verbose: bool
-) -> GatewayRunner:
-    config = None
-    if path is None:
-        path, config = _example()
-    with _pause_gc():
-        return GatewayRunner(path, overrides, session=session, config=config, is_verbose=is_verbose)
 
 
 def _example() -> tuple[Path, Config]:
@@ -185,6 +214,7 @@ class GatewayRunner:
         *,
         session: str,
         config: Config | None,
+        folder: Path | None = None,
         is_verbose: bool = False,
     ) -> None:
         # Imported here: FastMCP is slow to import. Other commands do not need it, and a client over
@@ -199,6 +229,7 @@ class GatewayRunner:
         self._path = path
         self._overrides = overrides
         self._config = config
+        self._folder = folder
         setup = self.read_setup()
         # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
@@ -213,7 +244,9 @@ class GatewayRunner:
         """Read the configuration as it is now."""
         from ..gateway.setup import Setup
 
-        return Setup.read(self._path, overrides=self._overrides, config=self._config)
+        return Setup.read(
+            self._path, overrides=self._overrides, config=self._config, folder=self._folder
+        )
 
     def greeting_inputs(self) -> tuple[Path, ...]:
         """What the first answer to a client depends on; empty if that is more than files."""
@@ -224,7 +257,7 @@ class GatewayRunner:
         if setup.apis or config.cache_folder != greetings_folder().parent:
             return ()
         folders = (config.cache_folder / "listings", config.state_folder / "pins")
-        own = settings_file()
+        own = find_settings_file(os.environ)
         files = (self._path, *((own,) if own else ()))
         paths = (*files, *folders, *features.rules, *features.skills)
         return tuple(path.absolute() for path in paths)

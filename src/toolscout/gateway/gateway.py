@@ -38,7 +38,6 @@ class Gateway:
         quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         self.setup = setup
-        self._shows_everything = setup.shows_everything
         self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
         self.upstream = UpstreamSide(
@@ -120,15 +119,12 @@ class Gateway:
         self._on_event(ConfigAppliedEvent(waiting=late))
 
     def _apply_options(self, setup: Setup) -> None:
-        # Prompts and resources are passed through only if the server was built for that, so a
-        # change to or from `everything` waits for a restart, and the profile with it.
-        can_change_profile = setup.shows_everything == self._shows_everything
         self.box.reconfigure(
-            profile=setup.profile if can_change_profile else self.box.profile,
+            profile=setup.profile,
             approval_policy=_APPROVAL_POLICIES[setup.options.confirm],
             call_timeout_seconds=setup.toolbox_config.call_timeout_seconds,
         )
-        self.upstream.apply_rules(setup, can_change_profile=can_change_profile)
+        self.upstream.apply_rules(setup)
         self.clients.reset()
 
     async def recheck_pins(self) -> None:

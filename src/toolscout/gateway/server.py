@@ -81,8 +81,7 @@ def build_server(
     )
     add_routes(app, gateway)
     gateway.clients.notifier.register(app)
-    if gateway.setup.shows_everything:
-        Passthrough(gateway, app).register()
+    Passthrough(gateway, app).register()
     return app
 
 

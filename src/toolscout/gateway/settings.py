@@ -52,6 +52,9 @@ class GatewayOptions(_SettingsTable):
     roster_tokens: int = Field(default=800, ge=0)
     """How many tokens the list of what exists may cost."""
 
+    passthrough: bool = True
+    """Whether clients can list and use the prompts and resources of servers."""
+
     large_outputs: bool = True
     """Whether large results are stored and read in parts."""
 

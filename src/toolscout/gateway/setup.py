@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..catalog.tool import Tool
-from ..config import FILE_VARIABLE, TABLE, Config, resolve_paths
+from ..config import TABLE, Config, resolve_paths
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile
 from ..errors import ConfigError
+from ..folders import FILE_VARIABLE
 from ..guidance.skill_tools import SKILL_TOOLS
 from ..offload.output_tools import OUTPUT_TOOLS
 from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
@@ -106,10 +107,14 @@ class Setup:
         overrides: Mapping[str, Any] | None = None,
         config: Config | None = None,
         variables: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> Setup:
-        """Read a configuration; `overrides` are options from the command line."""
+        """Read a configuration; `overrides` are options from the command line.
+
+        Servers of projects are used if `folder`, by default the current one, is in their project.
+        """
         path = Path(path)
-        document = read_server_config(path, variables=variables)
+        document = read_server_config(path, variables=variables, folder=folder)
         settings = parse_settings(document, variables=variables)
         _check_names(document, settings)
         changes = {k: v for k, v in (overrides or {}).items() if v is not None}
@@ -168,11 +173,6 @@ class Setup:
     def apis(self) -> tuple[API, ...]:
         """The HTTP APIs of the configuration."""
         return tuple(_build_api(name, spec) for name, spec in self.settings.openapi.items())
-
-    @property
-    def shows_everything(self) -> bool:
-        """Whether clients see all tools, prompts and resources, without a search."""
-        return self.profile.tool_for("search") is None and self.profile.policy.rule == "none"
 
     @property
     def own_tool_names(self) -> tuple[str, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ..config import PREFIX, Config
+from ..config import Config
 from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..errors import ConfigError
 from ..events import Sink
+from ..folders import PREFIX
 from ..offload.result_store import ResultStore
 from .features import Features
 

@@ -1,4 +1,4 @@
-"""Pass prompts, resources and completions through unchanged, for the profile `everything`."""
+"""Pass prompts, resources and completions of servers through to clients, unchanged."""
 
 from __future__ import annotations
 
@@ -174,6 +174,8 @@ class Passthrough:
         )
 
     def _visible_sources(self, caller: ClientRequest) -> Iterator[MCPSource]:
+        if not self._gateway.setup.options.passthrough:
+            return
         for source in self._gateway.upstreams.sources.values():
             if caller.admits_server(source.name):
                 yield source.inner

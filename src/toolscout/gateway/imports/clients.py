@@ -7,18 +7,20 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast
 
+import yaml
+
 from ...errors import ConfigError
 from ...sources.mcp.config import strip_json_comments
-from .formats import as_list, as_table, convert_entry
+from .formats import as_list, as_table, convert_entry, is_built_in, name_inputs
 
-FileFormat = Literal["json", "toml"]
+FileFormat = Literal["json", "toml", "yaml"]
 # How the gateway itself appears in a client's file.
 _OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN_COMMANDS = ("toolscout", "toolscout.cli")
@@ -53,6 +55,8 @@ class ClientApp:
     key: str = "mcpServers"
     kind: FileFormat = "json"
     keys_by_project: bool = False
+    settings_parent: str = ""
+    """The key above the servers in a file called `settings.json`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,10 @@ _SUPPORT = {
 # Windsurf's newer files have their own folder, which is ~/.config on macOS too.
 _DEVIN = "${APPDATA}" if sys.platform == "win32" else "~/.config"
 
+# Zed and goose use ~/.config on macOS too.
+_ZED = "${APPDATA}/Zed" if sys.platform == "win32" else "~/.config/zed"
+_GOOSE = "${APPDATA}/Block/goose/config" if sys.platform == "win32" else "~/.config/goose"
+
 CLIENTS: tuple[ClientApp, ...] = (
     ClientApp(
         "claude-desktop", "Claude Desktop", (f"{_SUPPORT}/Claude/claude_desktop_config.json",)
@@ -97,6 +105,7 @@ CLIENTS: tuple[ClientApp, ...] = (
             ".vscode/settings.json",
         ),
         key="servers",
+        settings_parent="mcp",
     ),
     ClientApp(
         "windsurf",
@@ -113,6 +122,27 @@ CLIENTS: tuple[ClientApp, ...] = (
         ("~/.codex/config.toml", ".codex/config.toml"),
         key="mcp_servers",
         kind="toml",
+    ),
+    ClientApp("zed", "Zed", (f"{_ZED}/settings.json", ".zed/settings.json"), key="context_servers"),
+    ClientApp("gemini-cli", "Gemini CLI", ("~/.gemini/settings.json", ".gemini/settings.json")),
+    ClientApp(
+        "copilot-cli",
+        "Copilot CLI",
+        ("~/.copilot/mcp-config.json", ".github/mcp.json", ".mcp.json"),
+    ),
+    ClientApp("goose", "goose", (f"{_GOOSE}/config.yaml",), key="extensions", kind="yaml"),
+    ClientApp(
+        "opencode",
+        "opencode",
+        (
+            "~/.config/opencode/opencode.json",
+            "~/.config/opencode/opencode.jsonc",
+            "opencode.json",
+            "opencode.jsonc",
+            ".opencode/opencode.json",
+            ".opencode/opencode.jsonc",
+        ),
+        key="mcp",
     ),
 )
 
@@ -143,10 +173,8 @@ def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
     """A client's file as plain data; JSON may have comments and trailing commas."""
     try:
         text = path.read_text(encoding="utf-8-sig")  # some editors write a byte order mark
-        data: object = (
-            tomllib.loads(text) if kind == "toml" else json.loads(strip_json_comments(text))
-        )
-    except (OSError, ValueError, RecursionError) as error:
+        data = _PARSERS[kind](text)
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(
             f"{path} cannot be read: {error}.", hint="Fix it, or leave this client out."
         ) from error
@@ -155,9 +183,22 @@ def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
     return cast("dict[str, Any]", data)
 
 
-def servers_key_path(client: ClientApp, path: Path) -> tuple[str, ...]:
-    """The keys that lead to the servers; VS Code's `settings.json` has them under `mcp`."""
-    return ("mcp", client.key) if path.name == "settings.json" else (client.key,)
+_PARSERS: Mapping[FileFormat, Callable[[str], Any]] = {
+    "json": lambda text: json.loads(strip_json_comments(text)),
+    "toml": tomllib.loads,
+    "yaml": lambda text: yaml.safe_load(text) or {},
+}
+
+
+def servers_key_path(client: ClientApp, path: Path, document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The keys that lead to the servers in a client's file."""
+    if client.settings_parent and path.name == "settings.json":
+        return (client.settings_parent, client.key)
+    if client.name == "opencode":
+        # From version 2 on they are in `mcp.servers`. A server called `servers` has a type.
+        inner = as_table(as_table(document.get(client.key)).get("servers"))
+        return (client.key, "servers") if inner and "type" not in inner else (client.key,)
+    return (client.key,)
 
 
 def read_entries(
@@ -165,9 +206,16 @@ def read_entries(
 ) -> Iterator[ServerEntry]:
     """The servers in a client's file; names may repeat."""
     for table in _server_tables(client, path, home=home, folder=folder):
-        for name, entry in as_table(table.servers).items():
-            if entry is not None:
-                yield _read_entry(client, name, entry, table)
+        servers = {n: e for n, e in as_table(table.servers).items() if e is not None}
+        inputs = name_inputs(servers)
+        for name, entry in servers.items():
+            if not is_built_in(client.name, entry):
+                yield _read_entry(client, name, entry, table, inputs)
+
+
+def is_project_file(client: ClientApp, path: Path, *, home: Path, folder: Path) -> bool:
+    """Whether a client's file belongs to the project in a folder, rather than to the user."""
+    return folder != home and any(path == folder / place for place in client.places)
 
 
 def _server_tables(
@@ -175,18 +223,30 @@ def _server_tables(
 ) -> Iterator[_ServerTable]:
     data = read_config_file(path, client.kind)
     servers: Any = data
-    for key in servers_key_path(client, path):
+    for key in servers_key_path(client, path, data):
         servers = as_table(servers).get(key)
-    is_project_file = folder != home and any(path == folder / p for p in client.places)
     yield _ServerTable(
         servers,
-        folder if is_project_file else None,
-        frozenset(_project_opt_outs(home, folder)) if path.name == ".mcp.json" else frozenset(),
+        folder if is_project_file(client, path, home=home, folder=folder) else None,
+        frozenset(_switched_off(client, path, data, home=home, folder=folder)),
     )
     if client.keys_by_project:
         for place, project in as_table(data.get("projects")).items():
             off = frozenset(_string_items(as_table(project).get("disabledMcpServers")))
             yield _ServerTable(as_table(project).get(client.key), Path(place), off)
+
+
+def _switched_off(
+    client: ClientApp, path: Path, data: Mapping[str, Any], *, home: Path, folder: Path
+) -> Iterator[str]:
+    """The servers of a file that the user switched off elsewhere than in their entries."""
+    if client.name == "claude-code" and path.name == ".mcp.json":
+        yield from _project_opt_outs(home, folder)
+    if client.name == "gemini-cli":
+        rules = as_table(data.get("mcp"))
+        yield from _string_items(rules.get("excluded"))
+        if allowed := _string_items(rules.get("allowed")):
+            yield from (n for n in as_table(data.get(client.key)) if n not in allowed)
 
 
 def _project_opt_outs(home: Path, folder: Path) -> Iterator[str]:
@@ -207,15 +267,23 @@ def _string_items(value: object) -> list[str]:
     return [n for n in as_list(value) if isinstance(n, str)]
 
 
-def _read_entry(client: ClientApp, name: str, entry: object, table: _ServerTable) -> ServerEntry:
+def _read_entry(
+    client: ClientApp,
+    name: str,
+    entry: object,
+    table: _ServerTable,
+    inputs: Mapping[str, str],
+) -> ServerEntry:
     if not isinstance(entry, dict):
         return ServerEntry(name, {}, "its entry is not an object")
-    converted = convert_entry(client.name, cast("dict[str, Any]", entry))
+    converted = convert_entry(client.name, cast("dict[str, Any]", entry), inputs)
     if flaw := _entry_flaw(converted):
         return ServerEntry(name, converted, flaw)
     # A client starts a project's servers in the project's folder. The gateway runs elsewhere.
     if table.project is not None and _has_relative_paths(converted, table.project):
         converted.setdefault("cwd", str(table.project))
+    if table.project is not None:
+        converted["project"] = str(table.project)
     if name in table.off:
         converted["disabled"] = True
     return ServerEntry(name, converted)

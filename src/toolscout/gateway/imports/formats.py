@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
@@ -16,6 +17,8 @@ from ...sources.mcp.secret_detection import (
 )
 
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
+_SHELL_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+_BRACE_VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _REDACTED = "•••"
 _VARIABLE = re.compile(r"(?:\w+ )?\$\{[^}]+\}")
 # Replacing shorter values would blot out parts of ordinary words.
@@ -32,25 +35,53 @@ def as_list(value: object) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def convert_entry(client: str, entry: dict[str, Any]) -> dict[str, Any]:
+def convert_entry(client: str, entry: dict[str, Any], inputs: Mapping[str, str]) -> dict[str, Any]:
     """A client's entry in the gateway's format, which most clients use already."""
-    return _CONVERTERS.get(client, dict)(entry)
+    # VS Code asks the user for `${input:api-key}`. The gateway cannot, so it becomes an environment
+    # variable.
+    named = _map_strings(entry, lambda text: _INPUT.sub(lambda m: f"${{{inputs[m[1]]}}}", text))
+    return _CONVERTERS.get(client, dict)(cast("dict[str, Any]", named))
 
 
-def _convert_vscode(entry: dict[str, Any]) -> dict[str, Any]:
-    # VS Code asks the user for `${input:api-key}`. The gateway cannot, so it becomes the
-    # environment variable API_KEY.
-    return cast("dict[str, Any]", _replace_inputs(entry))
+def is_built_in(client: str, entry: object) -> bool:
+    """Whether an entry is a part of its client, which only the client can start."""
+    table = as_table(entry)
+    match client:
+        case "goose":
+            return table.get("type") not in ("stdio", "sse", "streamable_http")
+        case "zed":
+            return table.get("source") == "extension" or not (table.keys() & {"command", "url"})
+        case _:
+            return False
 
 
-def _replace_inputs(value: Any) -> Any:
+def name_inputs(servers: Mapping[str, Any]) -> dict[str, str]:
+    """The variable for each input of a file: its environment key, or else a name from its id."""
+    keys: dict[str, str] = {}
+    ids: dict[str, set[str]] = {}
+    for entry in servers.values():
+        for key, value in as_table(as_table(entry).get("env")).items():
+            if match := _INPUT.fullmatch(str(value)):
+                keys.setdefault(match[1], key)
+                ids.setdefault(key, set()).add(match[1])
+    every_id = dict.fromkeys(_INPUT.findall(json.dumps(servers, default=str)))
+    # Two servers may use one key for different secrets. These are then told apart by their ids.
+    return {
+        i: keys[i]
+        if i in keys and len(ids[keys[i]]) == 1
+        else re.sub(r"[^A-Za-z0-9]+", "_", i).upper()
+        for i in every_id
+    }
+
+
+def _map_strings(value: Any, change: Callable[[str], str]) -> Any:
     if isinstance(value, str):
-        return _INPUT.sub(lambda m: f"${{{re.sub(r'[^A-Za-z0-9]+', '_', m[1]).upper()}}}", value)
+        return change(value)
     if isinstance(value, dict):
         table = cast("dict[str, Any]", value)
-        return {k: _replace_inputs(v) for k, v in table.items()}
+        return {k: _map_strings(v, change) for k, v in table.items()}
     if isinstance(value, list):
-        return [_replace_inputs(v) for v in cast("list[Any]", value)]
+        return [_map_strings(v, change) for v in cast("list[Any]", value)]
     return value
 
 
@@ -78,9 +109,86 @@ def _convert_codex(entry: dict[str, Any]) -> dict[str, Any]:
     return entry | ({"headers": headers} if headers else {}) | ({"env": env} if env else {})
 
 
+def _convert_zed(entry: dict[str, Any]) -> dict[str, Any]:
+    # Older versions have an object in place of the command.
+    entry = {k: v for k, v in entry.items() if k not in ("source", "settings", "remote")}
+    if command := as_table(entry.get("command")):
+        entry["command"] = command.get("path")
+        entry |= {key: command[key] for key in ("args", "env") if command.get(key)}
+    return entry
+
+
+def _convert_gemini(entry: dict[str, Any]) -> dict[str, Any]:
+    # `url` means SSE unless a type is given; `$NAME` is a variable; times are in milliseconds.
+    entry = cast("dict[str, Any]", _map_strings(entry, _rewrite_shell_variables))
+    if entry.get("url") and not entry.get("httpUrl"):
+        entry.setdefault("type", "sse")
+    return _convert_timeout(entry, milliseconds=True)
+
+
+def _convert_copilot(entry: dict[str, Any]) -> dict[str, Any]:
+    entry = cast("dict[str, Any]", _map_strings(entry, _rewrite_shell_variables))
+    tools = as_list(entry.pop("tools", None))
+    if tools and "*" not in tools:
+        entry["allow"] = tools
+    return _convert_timeout(entry, milliseconds=True)
+
+
+def _convert_goose(entry: dict[str, Any]) -> dict[str, Any]:
+    # Values of `env_keys` are in the keyring of goose, out of reach for the gateway.
+    env = {**as_table(entry.get("envs"))}
+    env |= {str(name): f"${{{name}}}" for name in as_list(entry.get("env_keys"))}
+    kind = {"streamable_http": "http"}.get(str(entry.get("type")), entry.get("type"))
+    converted = {
+        "type": kind,
+        "command": entry.get("cmd"),
+        "args": entry.get("args"),
+        "env": env,
+        "cwd": entry.get("cwd"),
+        "url": entry.get("uri"),
+        "headers": entry.get("headers"),
+        "allow": entry.get("available_tools"),
+        "timeout": entry.get("timeout"),
+        "disabled": entry.get("enabled") is False,
+    }
+    return _convert_timeout({k: v for k, v in converted.items() if v}, milliseconds=False)
+
+
+def _convert_opencode(entry: dict[str, Any]) -> dict[str, Any]:
+    # The command is a list with its arguments; `{env:NAME}` is a variable.
+    entry = cast(
+        "dict[str, Any]", _map_strings(entry, lambda text: _BRACE_VARIABLE.sub(r"${\1}", text))
+    )
+    if isinstance(entry.get("command"), list):
+        command, *args = [*as_list(entry["command"]), ""][:1] + as_list(entry["command"])[1:]
+        entry["command"] = command
+        entry |= {"args": args} if args else {}
+    env = entry.pop("environment", None)
+    entry |= {"env": env} if env else {}
+    if entry.get("oauth") is False:
+        del entry["oauth"]
+    return _convert_timeout(entry, milliseconds=True)
+
+
+def _convert_timeout(entry: dict[str, Any], *, milliseconds: bool) -> dict[str, Any]:
+    entry = dict(entry)
+    limit = entry.pop("timeout", None)
+    if isinstance(limit, int | float) and not isinstance(limit, bool) and limit > 0:
+        entry["call_timeout_seconds"] = limit / 1_000 if milliseconds else limit
+    return entry
+
+
+def _rewrite_shell_variables(text: str) -> str:
+    return _SHELL_VARIABLE.sub(r"${\1}", text)
+
+
 _CONVERTERS: Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "vscode": _convert_vscode,
     "codex": _convert_codex,
+    "zed": _convert_zed,
+    "gemini-cli": _convert_gemini,
+    "copilot-cli": _convert_copilot,
+    "goose": _convert_goose,
+    "opencode": _convert_opencode,
 }
 
 

@@ -1,13 +1,10 @@
-"""Import the servers of other clients: plan it, apply it, and point the clients at the gateway."""
+"""Import the servers of other clients: compare them with the target, and plan what to add."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-import shutil
-import sys
-import time
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,8 @@ from typing import Any, Literal, cast
 
 from ...errors import ConfigError
 from ...sources.mcp.server_config import normalise_server_name
+from ..config_file.json_edit import set_json_value
+from ..config_file.server_file import TABLES
 from .clients import (
     ClientApp,
     ServerEntry,
@@ -23,15 +22,11 @@ from .clients import (
     is_gateway,
     read_config_file,
     read_entries,
-    servers_key_path,
 )
-from .formats import as_table, entry_summary
+from .formats import entry_summary
 
 Action = Literal["add", "same", "rename", "own"]
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
-# The keys under which the gateway reads servers. A new file gets the first.
-_TABLES = ("mcpServers", "servers", "mcp_servers")
-_SECTION = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+\s*(?:#.*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +44,16 @@ class ImportStep:
     def place(self) -> str:
         """Its command or address without secrets."""
         return entry_summary(self.entry)
+
+    @property
+    def project(self) -> str:
+        """The folder of the project that the server belongs to, if any."""
+        return str(self.entry.get("project") or "")
+
+    @property
+    def unset_variables(self) -> tuple[str, ...]:
+        """The variables that the server needs and that are not set here."""
+        return tuple(name for name in self.variables if not os.environ.get(name))
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -90,7 +95,7 @@ class ImportTarget:
         document = read_config_file(path, "json") if path.exists() else {}
         taken: dict[str, tuple[str, object]] = {}
         # APIs share the names with servers, since both prefix their tools.
-        for key in (*_TABLES, "openapi"):
+        for key in (*TABLES, "openapi"):
             table: object = document.get(key) or {}
             if not isinstance(table, dict):
                 raise ConfigError(
@@ -99,7 +104,7 @@ class ImportTarget:
                 )
             for label, entry in cast("dict[str, object]", table).items():
                 taken.setdefault(normalise_server_name(label), (label, entry))
-        return cls(document, next((k for k in _TABLES if k in document), _TABLES[0]), taken)
+        return cls(document, next((k for k in TABLES if k in document), TABLES[0]), taken)
 
 
 def plan_import(
@@ -141,110 +146,17 @@ def _plan_step(
     # Normalised names decide: two servers with the same one would give their tools the same prefix.
     while known := taken.get(normalise_server_name(name)):
         label, entry = known
-        if entry == server.entry:
+        # A server for all projects also serves this one.
+        if entry in (server.entry, {k: v for k, v in server.entry.items() if k != "project"}):
             return make_step("same", label)
         name, number = f"{server.name}-{number}", number + 1
     return make_step("add" if name == server.name else "rename", name)
 
 
-def apply_import(plan: ImportPlan, *, now: float | None = None) -> Path | None:
-    """Write the planned servers into the target; returns the backup of the old file, if any."""
+def render_target(plan: ImportPlan) -> str:
+    """The text of the target with the planned servers; its comments stay."""
     target = ImportTarget.read(plan.target)
-    servers: dict[str, Any] = {
-        **(target.document.get(target.key) or {}),
-        **{s.name: s.entry for s in plan.additions},
-    }
-    document = {**target.document, target.key: servers}
-    return _write_with_backup(
-        plan.target, json.dumps(document, ensure_ascii=False, indent=2) + "\n", now=now
-    )
-
-
-def gateway_command() -> str:
-    """The command with which a client starts the gateway."""
-    # A full path, since desktop applications do not have the PATH of a shell.
-    beside = Path(sys.executable).with_name("toolscout")
-    found = shutil.which("toolscout") or (str(beside) if beside.is_file() else "toolscout")
-    return str(Path(found).absolute()) if Path(found).is_file() else found
-
-
-def point_client(
-    client: ClientApp, path: Path, gateway: Path, *, now: float | None = None
-) -> Path | None:
-    """Replace the servers in a client's file by the gateway; returns the backup."""
-    return _write_with_backup(path, render_client_config(client, path, gateway), now=now)
-
-
-def render_client_config(client: ClientApp, path: Path, gateway: Path) -> str:
-    """The text of a client's file with the gateway instead of its servers."""
-    if path.resolve() == gateway.resolve():
-        raise ConfigError(
-            f"{path} is the file of {client.title} itself: the gateway would start itself.",
-            hint="Give the gateway a file of its own with --into FILE.",
-        )
-    args = ["serve", "--stdio", "--config", str(gateway.resolve())]
-    if client.kind == "toml":
-        return _render_toml(path, client.key, args)
-    document = read_config_file(path, "json")
-    *parents, last = servers_key_path(client, path)
-    table = document
-    for key in parents:
-        table = table[key]
-    table[last] = {"toolscout": {"command": gateway_command(), "args": args}}
-    # Servers of single projects would run beside the gateway, and each tool exist twice.
-    projects = as_table(document.get("projects")) if client.keys_by_project else {}
-    for project in projects.values():
-        as_table(project).pop(client.key, None)
-    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
-
-
-def _render_toml(path: Path, key: str, args: list[str]) -> str:
-    """The text of a TOML file with the gateway's table instead of those of the servers."""
-    # The standard library cannot write TOML, and working on lines keeps the user's comments.
-    text = path.read_text(encoding="utf-8-sig")
-    other_lines: list[str] = []
-    is_server = False
-    for line in text.splitlines():
-        if section := _SECTION.match(line):
-            first, _, _ = section["name"].partition(".")
-            is_server = first.strip(" \t\"'") == key
-        if not is_server:
-            other_lines.append(line)
-    ours = (
-        f"[{key}.toolscout]\ncommand = {json.dumps(gateway_command())}\nargs = {json.dumps(args)}\n"
-    )
-    result = "\n".join((*other_lines, "", ours)).lstrip("\n")
-    # Lines can deceive: servers may be in an inline table, or a header inside a multi-line string.
-    # So the result is parsed and compared with what it should say.
-    expected = {**tomllib.loads(text), key: tomllib.loads(ours)[key]}
-    try:
-        is_correct = tomllib.loads(result) == expected
-    except tomllib.TOMLDecodeError:
-        is_correct = False
-    if not is_correct:
-        raise ConfigError(
-            f"{path} has servers that are not in a table [{key}.NAME] of their own.",
-            hint=f"Take them out by hand, and add:\n{ours}",
-        )
-    return result
-
-
-def _write_with_backup(path: Path, text: str, *, now: float | None) -> Path | None:
-    """Write a file atomically and keep its old content in a backup beside it."""
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    backup = path.with_name(f"{path.name}.{stamp}.bak") if path.exists() else None
-    try:
-        if backup is not None:
-            backup.write_bytes(path.read_bytes())
-            backup.chmod(path.stat().st_mode)
-        # Dotfiles are often links. The file behind the link is replaced, so that the link stays.
-        real = path.resolve()
-        real.parent.mkdir(parents=True, exist_ok=True)
-        temporary = real.with_name(f".{real.name}.new")
-        temporary.write_text(text, encoding="utf-8")
-        # Entries may hold secrets, so a new file is for its owner only.
-        temporary.chmod(real.stat().st_mode if real.exists() else 0o600)
-        temporary.replace(real)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error}.") from error
-    return backup
+    text = plan.target.read_text(encoding="utf-8-sig") if plan.target.exists() else "{}\n"
+    for step in plan.additions:
+        text = set_json_value(text, (target.key, step.name), dict(step.entry))
+    return text

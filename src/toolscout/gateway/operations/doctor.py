@@ -254,7 +254,8 @@ async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
 async def _check_server(source: MCPSource) -> ServerCheck:
     server = source.server
     if server.is_disabled:
-        return ServerCheck(source.name, "disabled", place=server.location)
+        reason = f"It belongs to the project {server.project}." if server.project else ""
+        return ServerCheck(source.name, "disabled", reason, place=server.location)
     if server.problem:
         return ServerCheck(source.name, "misconfigured", server.problem)
     started = time.perf_counter()
@@ -330,11 +331,12 @@ def _build_report(
         tools=len(catalog),
         counter=counter.name,
         tokens_everything=catalog_tokens(catalog, counter),
-        tokens_shown=_view_tokens(catalog, setup, counter),
+        tokens_shown=view_tokens(catalog, setup, counter),
         tokens_saved=tokens_saved,
     )
 
 
-def _view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:
+def view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:
+    """What a client's first view of a catalog costs, with its instructions."""
     first_view = view(setup.profile, catalog, SessionState("check"), target="mcp")
     return counter.count(first_view.text) + counter.count(first_view.instructions)

@@ -19,7 +19,6 @@ log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
 # Settings that are used once, when the gateway starts, by the name that users read.
 _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
-    "gateway.profile (to or from everything)": lambda s: s.shows_everything,
     "gateway.large_outputs": lambda s: s.options.large_outputs,
     "gateway.rules": lambda s: s.options.rules,
     "gateway.skills": lambda s: s.options.skills,
@@ -73,6 +72,13 @@ class GatewayProcesses:
         """Remove the record of this process."""
         with suppress(OSError):
             self._path.unlink()
+
+    def is_served(self, path: Path) -> bool:
+        """Whether a gateway is running that serves this configuration."""
+        return any(
+            _read_record(record).get("config") == str(path.resolve()) and _is_alive(record.stem)
+            for record in self._folder.glob("*.json")
+        )
 
     def restart_warnings(self, setup: Setup) -> Iterator[str]:
         """For every process that serves this configuration: which edits need a restart."""

@@ -6,16 +6,16 @@ import contextlib
 import hashlib
 import json
 import os
-import sqlite3
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import ConfigError, StoreError
 from ...sources.mcp.servers import Server
+from ...store.file_lock import hold_file_lock
 from .pins import Pin, PinLedger
 
 # The version of the file format; another one is an error rather than a guess.
@@ -63,22 +63,10 @@ class PinStore:
     @contextmanager
     def write_lock(self, label: str) -> Generator[None]:
         """Keep other threads and processes from writing the pins of a server name."""
-        # The lock is SQLite's, on an empty database: it works on every platform, and the system
-        # releases it when a process dies. It covers all servers of the name: claim() renames the
-        # file that they share, and ledger_for() reads the files of all of them.
+        # It covers all servers of the name: claim() renames the file that they share, and
+        # ledger_for() reads the files of all of them.
         path = self._folder / f".{label.partition('.')[0]}.lock"
-        with ExitStack() as stack:
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                database = sqlite3.connect(
-                    path, timeout=self._lock_timeout_seconds, isolation_level=None
-                )
-                stack.enter_context(closing(database)).execute("BEGIN EXCLUSIVE")
-            except (OSError, sqlite3.Error) as error:
-                raise StoreError(
-                    f"{path} cannot be locked: {error}.",
-                    hint="If another process holds it, try again when that is done.",
-                ) from error
+        with hold_file_lock(path, timeout_seconds=self._lock_timeout_seconds):
             yield
 
     def ledgers(self, label: str = "") -> tuple[PinLedger, ...]:
@@ -144,6 +132,14 @@ class PinStore:
             raise StoreError(
                 f"The pins of {ledger.server!r} cannot be written: {error}."
             ) from error
+
+    def forget(self, server: str) -> int:
+        """Delete all pins of a server name, revocations included; returns how many files."""
+        with self.write_lock(server):
+            files = [p for p in self._ledger_files() if p.name.partition(".")[0] == server]
+            for path in files:
+                path.unlink(missing_ok=True)
+        return len(files)
 
     def servers(self) -> tuple[str, ...]:
         """The names of the servers that have pins."""

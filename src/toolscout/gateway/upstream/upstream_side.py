@@ -46,11 +46,11 @@ class UpstreamSide:
         """Note that a client has its answer, so that servers may start now."""
         self._startup.mark_answered()
 
-    def apply_rules(self, setup: Setup, *, can_change_profile: bool) -> None:
+    def apply_rules(self, setup: Setup) -> None:
         """Use an edited configuration for how servers are waited for and trusted."""
         self._wait_seconds = setup.options.start_wait_seconds
         self.upstreams.update_trust_rules(
-            reserved=setup.own_tool_names if can_change_profile else (),
+            reserved=setup.own_tool_names,
             trusts_first=not setup.options.require_approval,
         )
 

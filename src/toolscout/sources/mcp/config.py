@@ -70,6 +70,11 @@ def load_config_file(path: str | Path) -> dict[str, Any]:
             f"Cannot read {path}: {getattr(error, 'strerror', None) or error}.",
             hint="Check the path given with --config.",
         ) from error
+    return parse_config_text(text, path)
+
+
+def parse_config_text(text: str, path: Path) -> dict[str, Any]:
+    """The text of a configuration file as plain data; the path decides on its format."""
     try:
         if path.suffix == ".toml":
             return tomllib.loads(text)

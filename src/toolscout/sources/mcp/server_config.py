@@ -29,7 +29,10 @@ class ConfigDocument:
 
 
 def read_server_config(
-    path: str | Path, *, variables: Mapping[str, str] | None = None
+    path: str | Path,
+    *,
+    variables: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> ConfigDocument:
     """Read a `.toml` or `mcpServers` JSON file; a bad entry gets a problem, a bad file raises."""
     document = load_config_file(path)
@@ -41,9 +44,8 @@ def read_server_config(
         )
     warnings: list[str] = []
     entries = _merge_tables({f"{path}: {name}": document[name] for name in names})
-    servers = tuple(
-        _build_servers(entries, os.environ if variables is None else variables, warnings)
-    )
+    known = os.environ if variables is None else variables
+    servers = tuple(_build_servers(entries, known, warnings, folder))
     rest = {key: value for key, value in document.items() if key not in names}
     is_native = Path(path).suffix == ".toml" and names in ([], ["servers"])
     return ConfigDocument(servers, rest, tuple(warnings), is_native)
@@ -66,7 +68,10 @@ def _merge_tables(tables: Mapping[str, object]) -> dict[str, Any]:
 
 
 def _build_servers(
-    entries: dict[str, Any], variables: Mapping[str, str], warnings: list[str]
+    entries: dict[str, Any],
+    variables: Mapping[str, str],
+    warnings: list[str],
+    folder: Path | None,
 ) -> Iterator[Server]:
     labels: dict[str, str] = {}
     for label, entry in entries.items():
@@ -86,7 +91,7 @@ def _build_servers(
         unknown = sorted(set(entry) - KNOWN_KEYS)
         if unknown:
             warnings.append(f"Server {name!r}: unknown keys ignored: {', '.join(unknown)}.")
-        yield build_server(name, entry, variables)
+        yield build_server(name, entry, variables, folder=folder)
 
 
 def normalise_server_name(label: str) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from ...errors import ConfigError
@@ -37,7 +38,7 @@ _ENDPOINT_KEYS = (
 )
 _OAUTH = ("oauth", "auth")
 _CHOICES = ("type", "transport", "protocol", "disabled", "enabled", "pinned", "allow_private")
-_NAMES = ("prefix",)
+_NAMES = ("prefix", "project")
 KNOWN_KEYS = frozenset(
     (*_ENDPOINT_KEYS, *_OAUTH, *_CHOICES, *_NAMES, *_ALLOW, *_DENY, *_LIMITS, *_IGNORED_KEYS)
 )
@@ -59,24 +60,35 @@ _TRANSPORT_ALIASES: dict[str, Transport] = {
 }
 
 
-def build_server(name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> Server:
-    """Build a server; a broken entry becomes a server with a problem, so the others still work."""
+def build_server(
+    name: str, entry: dict[str, Any], variables: Mapping[str, str], *, folder: Path | None = None
+) -> Server:
+    """Build a server; a broken entry becomes a server with a problem, so the others still work.
+
+    `folder` is where the gateway runs: a server of another project is disabled.
+    """
+    reader = _ServerEntry(name, entry, variables, folder or Path.cwd())
     try:
-        return _ServerEntry(name, entry, variables).build()
+        return reader.build()
     except ConfigError as error:
         problem = str(error)
     except (TypeError, ValueError) as error:
         problem = f"Its entry cannot be read: {error}."
     # A disabled server needs no valid entry: its variables may well be unset.
-    if entry.get("disabled") is True or entry.get("enabled") is False:
-        return Server(name=name, is_disabled=True)
+    project = str(entry.get("project") or "")
+    is_elsewhere = not reader.is_in(project)
+    if entry.get("disabled") is True or entry.get("enabled") is False or is_elsewhere:
+        return Server(name=name, is_disabled=True, project=project if is_elsewhere else "")
     return Server(name=name, problem=problem)
 
 
 class _ServerEntry:
     """One server's table; expands variables and collects every secret in it."""
 
-    def __init__(self, name: str, entry: dict[str, Any], variables: Mapping[str, str]) -> None:
+    def __init__(
+        self, name: str, entry: dict[str, Any], variables: Mapping[str, str], folder: Path
+    ) -> None:
+        self.folder = folder
         self.name = name
         self.entry = entry
         self.variables = variables
@@ -111,7 +123,10 @@ class _ServerEntry:
             headers=headers,
             oauth=self.oauth(),
             protocol=self.protocol(),
-            is_disabled=self.flag("disabled") or not self.flag("enabled", default=True),
+            is_disabled=self.flag("disabled")
+            or not self.flag("enabled", default=True)
+            or not self.is_in(self.text("project")),
+            project=self.text("project"),
             allow=self.texts(*_ALLOW),
             deny=self.texts(*_DENY),
             pinned=self.texts("pinned"),
@@ -119,6 +134,12 @@ class _ServerEntry:
             allows_private=self.flag("allow_private"),
             limits=self.limits(),
             secrets=self.secret_values(),
+        )
+
+    def is_in(self, project: str) -> bool:
+        """Whether the gateway runs in a project; always true without one."""
+        return not project or self.folder.resolve().is_relative_to(
+            Path(project).expanduser().resolve()
         )
 
     def secret_values(self) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ class Server:
     oauth: OAuthClient = OAuthClient()
     protocol: Protocol = "auto"
     is_disabled: bool = False
+    project: str = ""
+    """The folder of the project that it belongs to; elsewhere it is disabled."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     pinned: tuple[str, ...] = ()

@@ -1,0 +1,163 @@
+"""`toolscout add`: add a server to the list, once it has shown that it works."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..errors import ConfigError
+from ..folders import user_servers_file
+from .config_options import servers_option
+from .output import json_option, print_json, print_line, warn
+from .servers import print_reload_note, settings_of
+
+if TYPE_CHECKING:
+    from ..gateway.operations.doctor import ServerCheck
+    from ..gateway.operations.known_servers import TokenCosts
+    from ..gateway.setup import Setup
+    from ..sources.mcp.servers import Server
+
+
+@click.command(name="add")
+@click.argument("name")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGUMENT]...]")
+@click.option("--url", default="", metavar="URL", help="The address of a remote server.")
+@click.option("--sse", "is_sse", is_flag=True, help="The remote server uses the older SSE.")
+@click.option(
+    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send it to the server."
+)
+@click.option(
+    "--env",
+    "variables",
+    multiple=True,
+    metavar="KEY[=VALUE]",
+    help="A variable for the server; KEY alone takes it from the gateway's environment.",
+)
+@click.option("--cwd", default="", metavar="FOLDER", help="Where the command runs.")
+@servers_option
+@click.option("--force", is_flag=True, help="Replace a server of the same name.")
+@click.option("--no-check", is_flag=True, help="Do not start the server first.")
+@json_option
+def command(
+    *,
+    name: str,
+    path: Path | None,
+    force: bool,
+    no_check: bool,
+    is_json: bool,
+    **options: Any,
+) -> None:
+    """Add an MCP server: a command after --, or a --url.
+
+    The server is started once to see whether it works, and what its tools cost.
+    """
+    from ..gateway.config_file.server_file import ServerFile, restrict_to_owner
+    from ..gateway.config_file.server_options import build_entry, secret_advice
+
+    file = ServerFile(path or user_servers_file())
+    entry = build_entry(name, **options)
+    advice = list(secret_advice(name, entry))
+    known = file.find(name)
+    if known is not None and not force:
+        raise ConfigError(
+            f"There is already a server {known!r} in {file.path}.",
+            hint="Replace it with --force, or choose another name.",
+        )
+    report = None if no_check else _check(name, entry, file.path)
+    file.put(name, entry, replaces=force)
+    if advice:
+        restrict_to_owner(file.path)
+    if is_json:
+        row = {"name": name, "file": str(file.path), "replaced": known is not None}
+        print_json({**row, "check": report and _report_row(*report), "advice": advice})
+        return
+    print_line(f"{'Replaced' if known else 'Added'} {name} in {file.path}.", style="green")
+    if report is not None:
+        _print_report(*report)
+    for text in advice:
+        warn(text)
+    print_reload_note(file.path)
+    if known is None and len(file.entries()) == 1:
+        print_line("Next: toolscout serve, and connect your client to it.")
+
+
+def _check(
+    name: str, entry: dict[str, Any], path: Path
+) -> tuple[ServerCheck, TokenCosts, TokenCosts]:
+    """Start the server once; raises with what to do if it does not work."""
+    from ..gateway.operations.doctor import check_servers
+    from ..gateway.operations.known_servers import count_costs, read_known_servers
+    from ..sources.mcp.server_entry import build_server
+
+    setup = _read_setup(path)
+    server = build_server(name, entry, os.environ)
+    alone = _setup_of(setup, server)
+    if sys.stderr.isatty():  # a first start may download the server, which takes a while
+        click.echo(f"Starting {name} to see whether it works …", err=True)
+    (check,) = asyncio.run(check_servers(alone)).servers
+    if check.status != "ready":
+        hint = "Fix that and try again, or add it as it is with --no-check."
+        if "login" in check.reason:
+            hint = f"Add it with --no-check, then run toolscout login {name}."
+        raise ConfigError(f"{name} does not work, so it is not added: {check.reason}", hint=hint)
+    own = [tool for known in read_known_servers(alone) for tool in known.available]
+    others = [
+        tool
+        for known in read_known_servers(setup)
+        if known.name != server.name and known.is_enabled
+        for tool in known.available
+    ]
+    return check, count_costs(own, setup), count_costs([*others, *own], setup)
+
+
+def _read_setup(path: Path) -> Setup:
+    from ..gateway.settings import GatewaySettings
+    from ..gateway.setup import Setup
+    from ..sources.mcp.server_config import ConfigDocument
+
+    if path.is_file():
+        return Setup.read(path)
+    return Setup(path, ConfigDocument((), {}), GatewaySettings(), settings_of(path))
+
+
+def _setup_of(setup: Setup, server: Server) -> Setup:
+    """The configuration with only this server in it."""
+    settings = setup.settings.model_copy(update={"openapi": {}})
+    document = replace(setup.document, servers=(server,), warnings=())
+    return replace(setup, document=document, settings=settings)
+
+
+def _report_row(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> dict[str, Any]:
+    return {
+        "tools": check.tools,
+        "prompts": check.prompts,
+        "resources": check.resources,
+        "held": dict(check.held or {}),
+        "problems": list(check.problems),
+        "tokens_loaded": own.loaded,
+        "all": {"tools": total.tools, "loaded": total.loaded, "shown": total.shown},
+    }
+
+
+def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> None:
+    extras = f", {check.prompts} prompts, {check.resources} resources"
+    print_line(
+        f"It works: {check.tools} tools{extras if check.prompts or check.resources else ''}."
+        f" Loaded into a client, its tools cost {own.loaded:,} tokens."
+    )
+    print_line(
+        f"Through Toolscout, a client is shown {total.shown:,} tokens in place of {total.loaded:,}"
+        f" for all {total.tools} known tools."
+    )
+    if total.shown >= total.loaded:
+        print_line("With so few tools there is nothing to save yet.")
+    for tool, why in (check.held or {}).items():
+        warn(f"{tool} is held for approval: {why}")
+    for problem in check.problems:
+        warn(problem)

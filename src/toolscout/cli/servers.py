@@ -1,0 +1,113 @@
+"""`toolscout remove`, `enable` and `disable`: change the list of servers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..config import Config
+from ..errors import ConfigError
+from .config_options import find_servers_file, servers_option
+from .output import json_option, print_json, print_line
+
+if TYPE_CHECKING:
+    from ..gateway.config_file.server_file import ServerFile
+
+_NAMES = click.argument("names", nargs=-1, required=True, metavar="NAME...")
+
+
+@click.command(name="remove")
+@_NAMES
+@servers_option
+@click.option(
+    "--forget", is_flag=True, help="Also forget what was approved and revoked of its tools."
+)
+@json_option
+def remove_command(
+    *, names: tuple[str, ...], path: Path | None, forget: bool, is_json: bool
+) -> None:
+    """Remove servers from your list.
+
+    What you approved or revoked of their tools is kept, so a server that you add again is as you
+    left it; --forget drops that too.
+    """
+    file = _open_file(path)
+    labels = [file.require(name) for name in names]
+    for label in labels:
+        file.remove(label)
+    forgotten = [label for label in labels if forget and _forget(label, file.path)]
+    if is_json:
+        print_json({"removed": labels, "forgotten": forgotten, "file": str(file.path)})
+        return
+    print_line(f"Removed {', '.join(labels)} from {file.path}.", style="green")
+    if not forget:
+        print_line("Approvals of their tools are kept; --forget drops them.")
+    print_reload_note(file.path)
+
+
+@click.command(name="enable")
+@_NAMES
+@servers_option
+@json_option
+def enable_command(*, names: tuple[str, ...], path: Path | None, is_json: bool) -> None:
+    """Enable servers that were disabled."""
+    _switch(names, path, is_enabled=True, is_json=is_json)
+
+
+@click.command(name="disable")
+@_NAMES
+@servers_option
+@json_option
+def disable_command(*, names: tuple[str, ...], path: Path | None, is_json: bool) -> None:
+    """Disable servers: they stay in your list, and are not started."""
+    _switch(names, path, is_enabled=False, is_json=is_json)
+
+
+def _switch(names: tuple[str, ...], path: Path | None, *, is_enabled: bool, is_json: bool) -> None:
+    file = _open_file(path)
+    labels = [file.require(name) for name in names]
+    changed = [label for label in labels if file.switch(label, is_enabled=is_enabled)]
+    verb = "enabled" if is_enabled else "disabled"
+    if is_json:
+        print_json({verb: labels, "changed": changed, "file": str(file.path)})
+        return
+    for label in labels:
+        print_line(
+            f"{label} is {verb}." if label in changed else f"{label} was {verb} already.",
+            style="green" if label in changed else "",
+        )
+    if changed:
+        print_reload_note(file.path)
+
+
+def print_reload_note(path: Path) -> None:
+    """Say whether a running gateway takes up the change."""
+    from ..gateway.operations.reload import GatewayProcesses
+
+    processes = GatewayProcesses(settings_of(path).state_folder / "running")
+    if processes.is_served(path):
+        print_line("The running gateway picks this up within a second.")
+
+
+def settings_of(path: Path) -> Config:
+    """The settings that a configuration file brings along; only TOML has any."""
+    return Config.read(path if path.suffix == ".toml" and path.is_file() else None)
+
+
+def _open_file(path: Path | None) -> ServerFile:
+    from ..gateway.config_file.server_file import ServerFile
+
+    chosen = find_servers_file(path)
+    if not chosen.is_file():
+        raise ConfigError(f"{chosen} does not exist.", hint="Check the path given with --config.")
+    return ServerFile(chosen)
+
+
+def _forget(label: str, path: Path) -> bool:
+    from ..gateway.upstream.pin_store import PinStore
+    from ..sources.mcp.server_config import normalise_server_name
+
+    pins = PinStore(settings_of(path).state_folder / "pins")
+    return pins.forget(normalise_server_name(label)) > 0

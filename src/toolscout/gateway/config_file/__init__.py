@@ -1,0 +1,1 @@
+"""Change configuration files without losing what else is in them."""

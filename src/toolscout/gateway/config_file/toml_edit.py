@@ -1,0 +1,132 @@
+"""Change one server in the text of a TOML file, so that its comments and layout stay."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+_HEADER = re.compile(r"^\s*\[+\s*(?P<name>[^\]]+?)\s*\]+\s*(?:#.*)?$")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class TOMLEditError(ValueError):
+    """The text cannot be changed line by line; it has to be edited by hand."""
+
+
+def set_toml_table(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
+    """The text with one table replaced, or added at its end."""
+    block = render_toml_table(keys, table)
+    kept, place = _without_table(text, keys)
+    before, after = ("\n".join(kept[:place]), "\n".join(kept[place:]))
+    parts = [part.strip("\n") for part in (before, block, after)]
+    result = "\n\n".join(part for part in parts if part) + "\n"
+    return _verified(text, result, keys, table)
+
+
+def remove_toml_table(text: str, keys: Sequence[str]) -> str:
+    """The text without one table and the tables inside it."""
+    kept, _ = _without_table(text, keys)
+    return _verified(text, "\n".join(kept).strip("\n") + "\n", keys, None)
+
+
+def set_toml_flag(text: str, keys: Sequence[str], flag: str, *, value: bool | None) -> str:
+    """The text with `flag = value` in one table; None takes the flag out."""
+    lines = text.splitlines()
+    place = next((n for n, line in enumerate(lines) if _header_keys(line) == tuple(keys)), None)
+    table = _find(tomllib.loads(text), keys)
+    if place is None or not isinstance(table, dict):
+        raise TOMLEditError
+    end = next((n for n in range(place + 1, len(lines)) if _header_keys(lines[n])), len(lines))
+    pattern = re.compile(rf"^\s*{re.escape(flag)}\s*=")
+    body = [line for line in lines[place + 1 : end] if not pattern.match(line)]
+    added = [] if value is None else [f"{flag} = {json.dumps(value)}"]
+    expected = {k: v for k, v in cast("dict[str, Any]", table).items() if k != flag}
+    if value is not None:
+        expected[flag] = value
+    result = "\n".join([*lines[: place + 1], *added, *body, *lines[end:]]) + "\n"
+    return _verified(text, result, keys, expected)
+
+
+def render_toml_table(keys: Sequence[str], table: Mapping[str, Any]) -> str:
+    """One table with its header; tables inside it are written inline."""
+    head = ".".join(_key(key) for key in keys)
+    lines = [f"{_key(name)} = {_value(value)}" for name, value in table.items()]
+    return "\n".join((f"[{head}]", *lines)) + "\n"
+
+
+def _without_table(text: str, keys: Sequence[str]) -> tuple[list[str], int]:
+    """The lines outside a table, and where it was; the end if it was not there."""
+    kept: list[str] = []
+    place: int | None = None
+    is_inside = False
+    for line in text.splitlines():
+        if header := _header_keys(line):
+            is_inside = header[: len(keys)] == tuple(keys)
+            place = len(kept) if is_inside and place is None else place
+        if not is_inside:
+            kept.append(line)
+    return kept, len(kept) if place is None else place
+
+
+def _header_keys(line: str) -> tuple[str, ...]:
+    match = _HEADER.match(line)
+    if match is None:
+        return ()
+    try:
+        table: Any = tomllib.loads(f"[{match['name']}]")
+    except tomllib.TOMLDecodeError:
+        return ()
+    keys: list[str] = []
+    while table:
+        (key,) = table
+        keys.append(key)
+        table = table[key]
+    return tuple(keys)
+
+
+def _verified(text: str, result: str, keys: Sequence[str], table: Mapping[str, Any] | None) -> str:
+    """The result, if it says what it should: lines can deceive, inside strings for example."""
+    expected = _replaced(tomllib.loads(text), list(keys), table)
+    try:
+        is_right = tomllib.loads(result) == expected
+    except tomllib.TOMLDecodeError:
+        is_right = False
+    if not is_right:
+        raise TOMLEditError
+    return result
+
+
+def _replaced(
+    document: dict[str, Any], keys: list[str], table: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    first, *rest = keys
+    if rest:
+        inner = _replaced(document.get(first, {}), rest, table)
+        # A table without entries is not written, since it has no header of its own.
+        others = {k: v for k, v in document.items() if k != first}
+        return {**document, first: inner} if inner else others
+    others = {k: v for k, v in document.items() if k != first}
+    return others if table is None else {**document, first: dict(table)}
+
+
+def _find(document: Any, keys: Sequence[str]) -> Any:
+    for key in keys:
+        document = document.get(key) if isinstance(document, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- checked here
+    return document  # pyright: ignore[reportUnknownVariableType] -- any value
+
+
+def _key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        pairs = cast("dict[str, object]", value).items()
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in pairs) + "}"
+    if isinstance(value, list | tuple):
+        items = cast("list[object]", value)
+        return "[" + ", ".join(_value(item) for item in items) + "]"
+    return json.dumps(value, ensure_ascii=False)

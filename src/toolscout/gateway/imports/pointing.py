@@ -1,0 +1,153 @@
+"""Put the gateway into a client's file, in place of the servers that it had."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ...errors import ConfigError
+from ..config_file.json_edit import remove_json_value, set_json_value
+from ..config_file.toml_edit import render_toml_table
+from .clients import ClientApp, read_config_file, servers_key_path
+from .formats import as_table, is_built_in
+
+_NAME = "toolscout"
+_GOOSE_TIMEOUT_SECONDS = 300
+
+
+def gateway_command() -> str:
+    """The command with which a client starts the gateway."""
+    # A full path, since desktop applications do not have the PATH of a shell.
+    beside = Path(sys.executable).with_name("toolscout")
+    found = shutil.which("toolscout") or (str(beside) if beside.is_file() else "toolscout")
+    return str(Path(found).absolute()) if Path(found).is_file() else found
+
+
+def render_client_config(
+    client: ClientApp, path: Path, gateway: Path, *, project: Path | None = None
+) -> str:
+    """The text of a client's file with the gateway instead of its servers.
+
+    In a file of a project the gateway gets the folder of the project.
+    """
+    if path.resolve() == gateway.resolve():
+        raise ConfigError(
+            f"{path} is the file of {client.title} itself: the gateway would start itself.",
+            hint="Give the gateway a file of its own with --into FILE.",
+        )
+    args = ["serve", "--stdio", "--config", str(gateway.resolve())]
+    if project is not None:
+        args += ["--project", str(project)]
+    document = read_config_file(path, client.kind)
+    text = path.read_text(encoding="utf-8-sig")
+    entry = _gateway_entry(client.name, args)
+    match client.kind:
+        case "toml":
+            return _render_toml(path, text, client.key, entry)
+        case "yaml":
+            return _render_yaml(path, text, client, document, entry)
+        case "json":
+            return _render_json(client, path, text, document, entry)
+
+
+def _gateway_entry(client: str, args: list[str]) -> dict[str, Any]:
+    command = gateway_command()
+    match client:
+        case "opencode":
+            return {"type": "local", "command": [command, *args]}
+        case "copilot-cli":
+            return {"type": "local", "command": command, "args": args, "tools": ["*"]}
+        case "zed":
+            return {"source": "custom", "command": command, "args": args, "env": {}}
+        case "goose":
+            return {
+                "enabled": True,
+                "type": "stdio",
+                "name": _NAME,
+                "description": "All MCP servers behind one search.",
+                "cmd": command,
+                "args": args,
+                "envs": {},
+                "env_keys": [],
+                "timeout": _GOOSE_TIMEOUT_SECONDS,
+            }
+        case _:
+            return {"command": command, "args": args}
+
+
+def _kept_entries(client: str, servers: Any) -> dict[str, Any]:
+    """The entries that only the client can start, which stay where they are."""
+    return {name: e for name, e in as_table(servers).items() if e and is_built_in(client, e)}
+
+
+def _render_json(
+    client: ClientApp, path: Path, text: str, document: Mapping[str, Any], entry: dict[str, Any]
+) -> str:
+    keys = servers_key_path(client, path, document)
+    servers: Any = document
+    for key in keys:
+        servers = as_table(servers).get(key)
+    text = set_json_value(text, keys, {**_kept_entries(client.name, servers), _NAME: entry})
+    # Servers of single projects would run beside the gateway, and each tool exist twice.
+    projects = as_table(document.get("projects")) if client.keys_by_project else {}
+    for place, project in projects.items():
+        if client.key in as_table(project):
+            text = remove_json_value(text, ("projects", place, client.key))
+    return text
+
+
+def _render_toml(path: Path, text: str, key: str, entry: dict[str, Any]) -> str:
+    """The text of a TOML file with the gateway's table instead of those of the servers."""
+    # The standard library cannot write TOML, and working on lines keeps the user's comments.
+    other_lines: list[str] = []
+    is_server = False
+    for line in text.splitlines():
+        if line.lstrip().startswith("["):
+            first, _, _ = line.strip().strip("[").partition("]")[0].partition(".")
+            is_server = first.strip(" \t\"'") == key
+        if not is_server:
+            other_lines.append(line)
+    ours = render_toml_table((key, _NAME), entry)
+    result = "\n".join((*other_lines, "", ours)).lstrip("\n")
+    # Lines can deceive: servers may be in an inline table, or a header inside a multi-line string.
+    # So the result is parsed and compared with what it should say.
+    expected = {**tomllib.loads(text), key: {_NAME: entry}}
+    try:
+        is_correct = tomllib.loads(result) == expected
+    except tomllib.TOMLDecodeError:
+        is_correct = False
+    if not is_correct:
+        raise ConfigError(
+            f"{path} has servers that are not in a table [{key}.NAME] of their own.",
+            hint=f"Take them out by hand, and add:\n{ours}",
+        )
+    return result
+
+
+def _render_yaml(
+    path: Path, text: str, client: ClientApp, document: Mapping[str, Any], entry: dict[str, Any]
+) -> str:
+    """The text of a YAML file with another block under one key; comments elsewhere stay."""
+    servers = {**_kept_entries(client.name, document.get(client.key)), _NAME: entry}
+    block = yaml.safe_dump({client.key: servers}, sort_keys=False, allow_unicode=True)
+    lines: list[str] = []
+    is_inside = False
+    for line in text.splitlines():
+        if line[:1] not in ("", " ", "\t", "#", "-"):
+            is_inside = line.partition(":")[0].strip("\"' ") == client.key
+            lines += block.splitlines() if is_inside else ()
+        if not is_inside:
+            lines.append(line)
+    result = "\n".join(lines) + "\n"
+    if yaml.safe_load(result) != {**document, client.key: servers}:
+        raise ConfigError(
+            f"{path} is written in a way that cannot be changed from here.",
+            hint=f"Replace {client.key} by hand with:\n{block}",
+        )
+    return result

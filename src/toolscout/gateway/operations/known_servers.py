@@ -1,0 +1,138 @@
+"""What is known of servers without starting them: tools, pins, and their last state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ...catalog.catalog import Catalog
+from ...catalog.tool import Tool
+from ...errors import StoreError
+from ...journal.reading import row_data
+from ...sources.mcp.listing import ServerTools
+from ...sources.mcp.listing_cache import ListingCache
+from ...sources.mcp.servers import Server
+from ...store.factory import log_path
+from ...store.log_contract import LogFilter
+from ...store.sqlite_log import SqliteLog
+from ...tokens import default_counter
+from ..setup import Setup
+from ..upstream.pin_store import PinStore, ServerIdentity
+from .doctor import view_tokens
+from .savings import catalog_tokens
+
+# The journal's word for each state, and the one that people read.
+_STATES = {"ready": "ready", "asleep": "idle", "failed": "failed", "lost": "lost"}
+_MAX_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class KnownServer:
+    """One configured server; `tools` is None if it was never listed."""
+
+    name: str
+    transport: str
+    is_enabled: bool
+    place: str
+    file: str
+    project: str = ""
+    tools: int | None = None
+    held: int = 0
+    problem: str = ""
+    state: str = ""
+    state_reason: str = ""
+    state_time: str = ""
+    available: tuple[Tool, ...] = field(default=(), repr=False)
+    """The tools that are not held for approval."""
+
+    def row(self) -> dict[str, Any]:
+        """The server as JSON data, without its tools."""
+        return {key: value for key, value in asdict(self).items() if key != "available"}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCosts:
+    """What tools cost loaded, and what a client is shown of them through the gateway."""
+
+    tools: int
+    loaded: int
+    shown: int
+
+
+def read_known_servers(setup: Setup) -> tuple[KnownServer, ...]:
+    """Every server and API of a configuration."""
+    reader = _Reader(setup)
+    servers = [reader.read(server) for server in setup.document.servers]
+    apis = [
+        KnownServer(
+            name=api.name,
+            transport="openapi",
+            is_enabled=True,
+            place=api.redact(api.document),
+            file=str(setup.path),
+            problem=api.problem,
+        )
+        for api in setup.apis
+    ]
+    return (*servers, *apis)
+
+
+def count_costs(tools: Iterable[Tool], setup: Setup) -> TokenCosts:
+    """Count what a set of tools costs under the profile of a configuration."""
+    catalog, counter = Catalog(tools), default_counter()
+    return TokenCosts(
+        len(catalog), catalog_tokens(catalog, counter), view_tokens(catalog, setup, counter)
+    )
+
+
+class _Reader:
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._listings = ListingCache(setup.config.cache_folder / "listings")
+        self._pins = PinStore(setup.config.state_folder / "pins")
+
+    def read(self, server: Server) -> KnownServer:
+        listing = self._listings.load(server.name, server.digest)
+        tools = ServerTools.of(server, listing).definitions
+        problem = server.problem
+        held: set[str] = set()
+        try:
+            ledger = self._pins.ledger_for(ServerIdentity.of(server))
+            held = {pin.tool for pin in ledger.pins_on_hold if pin.tool in tools}
+        except StoreError as error:
+            problem = problem or str(error)
+        state = self._last_state(server.name)
+        return KnownServer(
+            name=server.name,
+            transport=server.transport,
+            is_enabled=not server.is_disabled,
+            place=server.location if server.command or server.url else "",
+            file=str(self._setup.path),
+            project=server.project,
+            tools=None if listing is None else len(tools),
+            held=len(held),
+            problem=problem,
+            state=state[0],
+            state_reason=state[1],
+            state_time=state[2],
+            available=tuple(d.tool for d in tools.values() if d.local not in held),
+        )
+
+    def _last_state(self, name: str) -> Sequence[str]:
+        """The state, its reason and its time, as the journal of the last gateway has them."""
+        path = log_path(self._setup.config)
+        if path is None or not path.is_file():
+            return "", "", ""
+        try:
+            with closing(SqliteLog(path)) as log:
+                rows = log.read(LogFilter(kind="server", server=name), limit=_MAX_ROWS)
+        except StoreError:
+            return "", "", ""
+        for row in rows:
+            if row.outcome in _STATES:
+                time = datetime.fromtimestamp(row.time, UTC).isoformat(timespec="seconds")
+                return _STATES[row.outcome], str(row_data(row).get("reason", "")), time
+        return "", "", ""

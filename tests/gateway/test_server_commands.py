@@ -1,0 +1,430 @@
+"""Servers managed from the command line: add, remove, enable, disable, list, and import's undo."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from tests.gateway.conftest import Serve, small
+
+from toolscout.cli.app import run
+from toolscout.config import user_servers_file
+from toolscout.gateway.config_file.json_edit import remove_json_value, set_json_value
+from toolscout.gateway.upstream.pin_store import PinStore
+from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
+from toolscout.sources.mcp.config import strip_json_comments
+from toolscout.sources.mcp.server_config import read_server_config
+
+SMALL = [small()["command"], *small()["args"]]
+
+
+@pytest.fixture(autouse=True)
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "user"
+    (folder / "project").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("TOOLSCOUT_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(folder / "project")
+    return folder
+
+
+def put(path: Path, content: object) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+def entries() -> dict[str, Any]:
+    return json.loads(strip_json_comments(user_servers_file().read_text()))["mcpServers"]
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    capsys.readouterr()
+    assert run([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+# add
+
+
+def test_a_server_that_works_is_added_with_what_it_costs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["add", "one", "--", *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "It works: " in out
+    assert "Through Toolscout, a client is shown" in out
+    assert entries() == {"one": {"command": SMALL[0], "args": SMALL[1:]}}
+    assert user_servers_file().stat().st_mode & 0o777 == 0o600
+    (row,) = answer(capsys, "list")["servers"]
+    assert row["tools"] > 0
+
+
+def test_a_server_that_fails_is_not_added_unless_unchecked(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["add", "bad", "--", "no-such-command"]) == 2
+    assert "--no-check" in capsys.readouterr().err
+    assert not user_servers_file().exists()
+    assert run(["add", "bad", "--no-check", "--", "no-such-command", "-y"]) == 0
+    assert entries() == {"bad": {"command": "no-such-command", "args": ["-y"]}}
+
+
+def test_a_name_is_taken_once_unless_forced(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["add", "one", "--no-check", "--", "a"]) == 0
+    assert run(["add", "one", "--no-check", "--", "b"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run(["add", "one", "--no-check", "--force", "--", "b"]) == 0
+    assert entries() == {"one": {"command": "b"}}
+
+
+def test_a_secret_is_recognised_and_a_variable_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    path = put(Path("mine.json"), {"mcpServers": {}})
+    path.chmod(0o644)
+    secret = ["--env", "API_TOKEN=abc123abc123abc123"]
+    assert run(["add", "one", "--config", "mine.json", "--no-check", *secret, "--", "a"]) == 0
+    assert "--env 'API_TOKEN=${API_TOKEN}'" in capsys.readouterr().err
+    assert path.stat().st_mode & 0o777 == 0o600
+    reference = ["--env", "API_TOKEN"]
+    assert run(["add", "two", "--config", "mine.json", "--no-check", *reference, "--", "a"]) == 0
+    assert "secret" not in capsys.readouterr().err
+    servers = json.loads(path.read_text())["mcpServers"]
+    assert servers["two"]["env"] == {"API_TOKEN": "${API_TOKEN}"}
+
+
+def test_a_remote_server_is_added_with_its_headers() -> None:
+    header = ["--header", "Authorization: Bearer ${KEY}"]
+    assert run(["add", "far", "--no-check", "--url", "https://e.com/mcp", *header]) == 0
+    expected = {"type": "http", "url": "https://e.com/mcp"}
+    assert entries()["far"] == {**expected, "headers": {"Authorization": "Bearer ${KEY}"}}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["one"], ["one", "--url", "https://e.com", "--", "a"], ["a b", "--", "a"],
+     ["one", "--env", "1X=2", "--", "a"], ["one", "--header", "A: b", "--", "a"]],
+)  # fmt: skip
+def test_options_that_make_no_server_are_refused(arguments: list[str]) -> None:
+    assert run(["add", "--no-check", *arguments]) == 2
+    assert not user_servers_file().exists()
+
+
+def test_a_command_in_this_folder_works_from_any_other(user: Path) -> None:
+    put(Path("server.py"), "")
+    assert run(["add", "one", "--no-check", "--", "./run", "server.py"]) == 0
+    here = user / "project"
+    assert entries()["one"] == {
+        "command": str(here / "run"), "args": ["server.py"], "cwd": str(here)
+    }  # fmt: skip
+
+
+def test_servers_added_at_the_same_time_are_all_there() -> None:
+    command = [sys.executable, "-m", "toolscout.cli", "add", "--no-check"]
+    started = [
+        subprocess.Popen([*command, f"s{n}", "--", "a"], stdout=subprocess.DEVNULL)
+        for n in range(4)
+    ]
+    assert [process.wait(60) for process in started] == [0] * 4
+    assert set(entries()) == {"s0", "s1", "s2", "s3"}
+
+
+# remove, enable, disable
+
+
+COMMENTED = """{
+  // mine
+  "mcpServers": {
+    "a": {"command": "x"}, // the first
+    "b": {"command": "y", "disabled": true}, // off
+  },
+  "gateway": {"profile": "default"} // end
+}
+"""
+
+
+def test_edits_keep_comments_and_other_keys() -> None:
+    path = put(user_servers_file(), COMMENTED)
+    assert run(["disable", "a"]) == 0
+    assert run(["enable", "b"]) == 0
+    assert run(["add", "c", "--no-check", "--", "z"]) == 0
+    assert {n: s.is_disabled for n, s in servers_of(path).items()} == {
+        "a": True, "b": False, "c": False
+    }  # fmt: skip
+    assert run(["remove", "a", "b"]) == 0
+    text = path.read_text()
+    assert list(servers_of(path)) == ["c"]
+    assert all(comment in text for comment in ("// mine", "// the first", "// end"))
+    assert '"gateway"' in text
+
+
+def servers_of(path: Path) -> dict[str, Any]:
+    return {server.name: server for server in read_server_config(path).servers}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"m": {"a": 1, // c\n "b": 2 }}',
+        '{"m": { // c\n "b": 2, "a": 1 }}',
+        '{"m": {"a": 1, "b": "// no, comment",}}',
+        '{\n\t"m": {\n\t\t"b": {"x": [1, 2]} // c\n\t}\n}',
+        '{"m": {"b": 1, /* , */ }}',
+    ],
+)
+def test_the_text_of_json_is_changed_without_breaking_it(text: str) -> None:
+    before = json.loads(strip_json_comments(text))
+    removed = json.loads(strip_json_comments(remove_json_value(text, ("m", "b"))))
+    assert removed == {"m": {k: v for k, v in before["m"].items() if k != "b"}}
+    for key in ("b", "new"):
+        changed = json.loads(strip_json_comments(set_json_value(text, ("m", key), [1])))
+        assert changed == {"m": {**before["m"], key: [1]}}
+
+
+def test_toml_is_edited_too() -> None:
+    path = put(Path("mine.toml"), '# mine\n[servers.a]\ncommand = "x" # why\n\n[gateway]\n')
+    for arguments in (["disable", "a"], ["add", "b", "--no-check"], ["enable", "a"]):
+        command = ["--", "y", "1"] if arguments[0] == "add" else []
+        assert run([*arguments, "--config", str(path), *command]) == 0
+    servers = tomllib.loads(path.read_text())["servers"]
+    assert servers == {"a": {"command": "x"}, "b": {"command": "y", "args": ["1"]}}
+    assert run(["remove", "a", "b", "--config", str(path)]) == 0
+    assert read_server_config(path).servers == ()
+    assert "# mine" in path.read_text()
+
+
+def test_near_names_are_offered_for_an_unknown_one(capsys: pytest.CaptureFixture[str]) -> None:
+    put(user_servers_file(), {"mcpServers": {"github": {"command": "x"}}})
+    for command in ("remove", "enable", "disable"):
+        assert run([command, "gitub"]) == 2
+        assert "Did you mean github?" in capsys.readouterr().err
+
+
+def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
+    pins = PinStore(user / ".local/state/toolscout/pins")
+    offer = ToolOffer("t", "digest", {})
+    for forget in ([], ["--forget"]):
+        put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
+        pins.save(PinLedger("one").record_offers([offer], trusts_first=True))
+        assert run(["remove", "one", *forget]) == 0
+        assert bool(pins.ledgers("one")) == (not forget)
+
+
+async def test_a_running_gateway_follows_disable_and_enable(serve: Serve) -> None:
+    async with serve({"one": small()}) as running, running.client() as client:
+
+        async def is_found() -> bool:
+            found = await client.call_tool("tool_search", {"query": "echo"})
+            return "one__echo" in str(found.content)
+
+        assert await is_found()
+        for command in ("disable", "enable"):
+            before = await is_found()
+            arguments = [command, "one", "--config", str(running.path)]
+            assert await asyncio.to_thread(run, arguments) == 0
+            async with asyncio.timeout(30):
+                while await is_found() == before:
+                    pass
+
+
+# list, and the user's own list as the default
+
+
+def test_the_list_starts_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    started = Path("started")
+    entry = {"command": "touch", "args": [str(started.absolute())]}
+    put(user_servers_file(), {"mcpServers": {"one": entry, "off": {**entry, "disabled": True}}})
+    rows = {row["name"]: row for row in answer(capsys, "list")["servers"]}
+    assert rows["one"]["tools"] is None
+    assert (rows["one"]["is_enabled"], rows["off"]["is_enabled"]) == (True, False)
+    assert not started.exists()
+
+
+def test_without_servers_commands_say_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("list", "check", "serve"):
+        assert run([command]) == 2
+        assert "toolscout add" in capsys.readouterr().err
+
+
+def test_check_and_search_use_the_own_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["add", "one", "--", *SMALL]) == 0
+    assert {s["server"] for s in answer(capsys, "check")["servers"]} == {"one"}
+    hits = answer(capsys, "search", "echo", "--embedder", "none")["hits"]
+    assert hits[0]["name"].startswith("one__")
+    example = answer(capsys, "search", "weather", "-c", "example", "--embedder", "none")["hits"]
+    assert not any(hit["name"].startswith("one__") for hit in example)
+
+
+@pytest.mark.parametrize(("folder", "is_there"), [("project", True), ("elsewhere", False)])
+async def test_a_server_of_a_project_is_served_only_there(
+    user: Path, folder: str, is_there: bool
+) -> None:
+    (user / "elsewhere").mkdir()
+    entry = {**small(), "project": str(user / "project")}
+    put(user_servers_file(), {"mcpServers": {"one": entry}})
+    arguments = ["-m", "toolscout.cli", "serve", "--stdio", "--wait", "60"]
+    gateway = StdioServerParameters(
+        command=sys.executable,
+        args=[*arguments, "--project", str(user / folder)],
+        env={**os.environ, "TOOLSCOUT_EMBEDDER": "none"},
+    )
+    async with asyncio.timeout(60), Client(stdio_client(gateway)) as client:
+        found = await client.call_tool("tool_search", {"query": "echo"})
+        assert ("one__echo" in str(found.content)) == is_there
+
+
+# import
+
+
+def test_import_warns_of_unset_variables_and_names_inputs_after_their_key(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {
+        "gh": {"command": "x", "env": {"GH_TOKEN": "${input:token_1}"}, "args": ["${input:org}"]},
+        "a": {"command": "x", "env": {"API_KEY": "${input:a-key}"}},
+        "b": {"command": "x", "env": {"API_KEY": "${input:b-key}"}},
+    }
+    put(user / ".config/Code/User/mcp.json", {"servers": servers})
+    steps = {s["server"]: s for s in answer(capsys, "import", "vscode")["steps"]}
+    assert {name: set(step["needs"]) for name, step in steps.items()} == {
+        "gh": {"GH_TOKEN", "ORG"}, "a": {"A_KEY"}, "b": {"B_KEY"}
+    }  # fmt: skip
+    assert set(steps["gh"]["unset"]) == {"GH_TOKEN", "ORG"}
+    assert run(["import", "vscode"]) == 0
+    assert "gh needs" in capsys.readouterr().err
+
+
+def test_import_is_undone_as_a_whole(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = '{\n  // my servers\n  "mcpServers": {"a": {"command": "x"}}\n}\n'
+    path = put(user / ".cursor/mcp.json", text)
+    assert run(["import", "cursor", "--apply", "--point"]) == 0
+    assert "toolscout check" in capsys.readouterr().out
+    assert "toolscout" in path.read_text()
+    assert "// my servers" in path.read_text()
+    answer(capsys, "import", "--undo")
+    assert path.read_text() == text
+    assert not user_servers_file().exists()
+    assert [p.name for p in path.parent.iterdir()] == ["mcp.json"]
+    assert run(["import", "--undo"]) == 2
+
+
+def test_undo_leaves_later_edits_unless_forced(user: Path) -> None:
+    path = put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    before = path.read_text()
+    assert run(["import", "cursor", "--apply", "--point"]) == 0
+    assert run(["add", "late", "--no-check", "--", "y"]) == 0
+    assert run(["import", "--undo"]) == 2
+    assert set(entries()) == {"a", "late"}
+    assert run(["import", "--undo", "--force"]) == 0
+    assert path.read_text() == before
+
+
+def test_servers_of_a_project_stay_with_it(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    here = str(user / "project")
+    put(user / ".cursor/mcp.json", {"mcpServers": {"all": {"command": "x"}}})
+    path = put(Path(".cursor/mcp.json"), {"mcpServers": {"mine": {"command": "y"}}})
+    answer(capsys, "import", "cursor", "--apply", "--point")
+    assert entries() == {"all": {"command": "x"}, "mine": {"command": "y", "project": here}}
+    args = json.loads(path.read_text())["mcpServers"]["toolscout"]["args"]
+    assert args[-2:] == ["--project", here]
+    elsewhere = read_server_config(user_servers_file(), folder=user).servers
+    assert {s.name: s.is_disabled for s in elsewhere} == {"all": False, "mine": True}
+
+
+CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "zed": (
+        ".config/zed/settings.json",
+        ('{"theme": "x", // c\n"context_servers": {"a": {"source": "custom", "command": "run",'
+        ' "args": ["1"]}, "old": {"command": {"path": "o", "args": ["2"]}},'
+        ' "mine": {"source": "extension", "settings": {}}}}'),
+        {"a": {"command": "run", "args": ["1"]}, "old": {"command": "o", "args": ["2"]}},
+    ),
+    "gemini-cli": (
+        ".gemini/settings.json",
+        ('{"mcp": {"excluded": ["off"]}, "mcpServers": {"a": {"command": "run",'
+        ' "env": {"K": "$MY_KEY"}, "timeout": 3000}, "off": {"httpUrl": "https://e.com/h"},'
+        ' "old": {"url": "https://e.com/s"}}}'),
+        {
+            "a": {"command": "run", "env": {"K": "${MY_KEY}"}, "call_timeout_seconds": 3.0},
+            "off": {"httpUrl": "https://e.com/h", "disabled": True},
+            "old": {"url": "https://e.com/s", "type": "sse"},
+        },
+    ),
+    "copilot-cli": (
+        ".copilot/mcp-config.json",
+        ('{"mcpServers": {"a": {"type": "local", "command": "run", "tools": ["*"]},'
+        ' "b": {"type": "http", "url": "https://e.com", "tools": ["t"]}}}'),
+        {
+            "a": {"type": "local", "command": "run"},
+            "b": {"type": "http", "url": "https://e.com", "allow": ["t"]},
+        },
+    ),
+    "goose": (
+        ".config/goose/config.yaml",
+        ("GOOSE_MODEL: m # c\nextensions:\n  developer:\n    type: builtin\n    enabled: true\n"
+        "  a:\n    type: stdio\n    cmd: run\n    args: ['1']\n    env_keys: [K]\n    timeout: 9\n"
+        "  b:\n    type: streamable_http\n    uri: https://e.com\n    enabled: false\nlast: 1\n"),
+        {
+            "a": {"type": "stdio", "command": "run", "args": ["1"], "env": {"K": "${K}"},
+                  "call_timeout_seconds": 9},
+            "b": {"type": "http", "url": "https://e.com", "disabled": True},
+        },
+    ),
+    "opencode": (
+        ".config/opencode/opencode.json",
+        ('{"theme": "x", "mcp": {"a": {"type": "local", "command": ["run", "1"],'
+        ' "environment": {"K": "{env:MY_KEY}"}}, "b": {"type": "remote",'
+        ' "url": "https://e.com", "enabled": false}}}'),
+        {
+            "a": {"type": "local", "command": "run", "args": ["1"], "env": {"K": "${MY_KEY}"}},
+            "b": {"type": "remote", "url": "https://e.com", "enabled": False},
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", CLIENT_FILES)
+def test_more_clients_are_taken_over_and_pointed(
+    user: Path, capsys: pytest.CaptureFixture[str], client: str
+) -> None:
+    place, text, expected = CLIENT_FILES[client]
+    path = put(user / place, text)
+    answer(capsys, "import", client, "--apply", "--point")
+    assert entries() == expected
+    variables = {"K": "k", "MY_KEY": "k"}
+    document = read_server_config(user_servers_file(), variables=variables)
+    assert not any(server.problem for server in document.servers)
+    assert document.warnings == ()
+    written = path.read_text()
+    is_yaml = path.suffix == ".yaml"
+    data: Any = yaml.safe_load(written) if is_yaml else json.loads(strip_json_comments(written))
+    table = data.get("context_servers") or data.get("mcpServers") or data.get("extensions")
+    kept = {"zed": ["mine"], "goose": ["developer"]}.get(client, [])
+    assert list(table or data["mcp"]) == [*kept, "toolscout"]
+    assert ("c\n" in written) == ("c\n" in text)  # comments outside the servers stay
+    # The gateway is known there as itself.
+    assert {s["action"] for s in answer(capsys, "import", client)["steps"]} == {"own"}
+    answer(capsys, "import", "--undo")
+    assert path.read_text() == text
+
+
+def test_the_newer_table_of_opencode_is_known(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = {"type": "local", "command": ["run"], "disabled": True}
+    path = put(Path("opencode.jsonc"), {"mcp": {"servers": {"a": server}}})
+    answer(capsys, "import", "opencode", "--apply", "--point")
+    assert entries()["a"]["disabled"] is True
+    assert list(json.loads(path.read_text())["mcp"]["servers"]) == ["toolscout"]
