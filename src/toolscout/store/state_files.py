@@ -20,7 +20,8 @@ JOURNAL_NAME = "journal.db"
 STATE_PREFIX = "state"
 # Records of running processes, and the caches of the embedded example: neither is worth keeping.
 _SKIPPED_FOLDERS = (RUNNING_FOLDER, "cache")
-_SIDE_FILES = ("-wal", "-shm")
+# Parts of an open database, and locks.
+_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
 _SQLITE_HEADER = b"SQLite format 3\0"
 
 
