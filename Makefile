@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours mutations bench bench-quick conformance wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours mutations bench bench-quick conformance dist deploy-lint wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -62,7 +62,13 @@ bench-quick: setup  ## the same on a part of everything, into .cache/bench/repor
 conformance: setup  ## the official MCP suites against the gateway; writes docs/conformance.md
 	@$(BIN)/python -m tests.gateway.conformance.run --write docs/conformance.md
 
-wheel: setup  ## build the wheel and try it in empty environments, with each extra alone
+dist: setup  ## build every file of a release into dist/, and check them
+	@$(BIN)/python scripts/dist.py
+
+deploy-lint: setup  ## check Dockerfile, systemd unit and workflows with their linters
+	@$(BIN)/python scripts/deploy_lint.py
+
+wheel: setup  ## build wheels and sdist; try them with pip, pipx and uvx, and each extra alone
 	@$(BIN)/python scripts/wheel
 
 fresh:  ## what a newcomer meets: clone, empty home, the commands of the README

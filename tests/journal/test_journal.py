@@ -36,11 +36,11 @@ from toolscout.events import (
     stamp,
 )
 from toolscout.journal.journal import Journal, JournalStatus
-from toolscout.journal.processes import current_process, is_running
 from toolscout.journal.reading import current_outcome, row_data, row_values
 from toolscout.journal.retention import LogLimits, prune_log
 from toolscout.store.log_contract import LogFilter, LogRow
 from toolscout.store.memory_log import MemoryLog
+from toolscout.store.processes import current_process, is_running
 from toolscout.store.sqlite_log import SqliteLog
 
 SECRET = "hunter2-is-the-password"

@@ -39,6 +39,7 @@ COMMANDS = {
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "See and approve what MCP servers offer."),
     "journal": Command("journal", "Read what was searched, called, refused and approved."),
+    "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),
     "import": Command("import_servers", "Take over the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),
     "tokens": Command("tokens", "Count what tools cost in the context, profile by profile."),

@@ -15,7 +15,7 @@ from ..events import Event, new_id
 from ..store.contract import Clock
 from ..store.factory import open_log
 from ..store.log_contract import LogRow, LogStore
-from .processes import current_process
+from ..store.processes import current_process
 from .retention import LogLimits, Retention
 from .rows import RecordLevel, RowReader, encode_data
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ..store.log_contract import LogRow
-from .processes import is_running
+from ..store.processes import is_running
 
 RUNNING = "running"
 UNKNOWN = "unknown"

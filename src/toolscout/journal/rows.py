@@ -26,8 +26,8 @@ from ..events import (
     UpstreamLostEvent,
 )
 from ..store.log_contract import LogRow
+from ..store.processes import current_process
 from ..telemetry.redaction import safe_name, shape
-from .processes import current_process
 
 RecordLevel = Literal["off", "shape", "full"]
 """What is kept of requests: nothing at all, their shape, or their text."""

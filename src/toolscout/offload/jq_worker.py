@@ -44,11 +44,16 @@ def _apply_limits(*, memory: int, seconds: float) -> None:
     with contextlib.suppress(ImportError):  # there is no such module on Windows
         import resource
 
-        resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        # The parent kills this process in time; this limit is for a parent that died.
-        limit = int(seconds) + 2
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        # The parent kills this process in time; the last limit is for a parent that died.
+        limits = (
+            (resource.RLIMIT_NOFILE, 0),
+            (resource.RLIMIT_AS, memory),
+            (resource.RLIMIT_CPU, int(seconds) + 2),
+        )
+        for kind, value in limits:
+            # macOS refuses a limit of memory below what the process has mapped, which is much.
+            with contextlib.suppress(ValueError, OSError):
+                resource.setrlimit(kind, (value, value))
 
 
 def _run_program(program: Any, stream: TextIO, request: dict[str, Any]) -> Iterator[Any]:

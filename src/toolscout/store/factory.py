@@ -21,15 +21,22 @@ def open_store(
 ) -> Store:
     """Open one space of the configured store; the default limits are those of sessions."""
     limits = limits or StoreLimits(cap=config.max_sessions, ttl_seconds=config.session_ttl_seconds)
-    match config.store:
-        case "memory" | ":memory:":
-            return MemoryStore(limits=limits)
-        case "sqlite":
-            path = config.state_folder / FILE_NAME
-        case name:
-            path = Path(name).expanduser()
+    path = store_path(config)
+    if path is None:
+        return MemoryStore(limits=limits)
     options = SqliteOptions(busy_timeout_seconds=config.busy_timeout_seconds)
     return SqliteStore(path, space=space, limits=limits, options=options)
+
+
+def store_path(config: Config) -> Path | None:
+    """The file of the store; None if it is in memory."""
+    match config.store:
+        case "memory" | ":memory:":
+            return None
+        case "sqlite":
+            return config.state_folder / FILE_NAME
+        case name:
+            return Path(name).expanduser()
 
 
 def open_log(config: Config) -> LogStore:
@@ -40,11 +47,7 @@ def open_log(config: Config) -> LogStore:
 
 def log_path(config: Config) -> Path | None:
     """The file of the journal, beside that of the store; None if it is in memory."""
-    match config.store:
-        case "memory" | ":memory:":
-            return None
-        case "sqlite":
-            return config.state_folder / LOG_FILE_NAME
-        case name:
-            store = Path(name).expanduser()
-            return store.with_name(f"{store.stem}.{LOG_FILE_NAME}")
+    store = store_path(config)
+    if store is None or config.store == "sqlite":
+        return store and store.with_name(LOG_FILE_NAME)
+    return store.with_name(f"{store.stem}.{LOG_FILE_NAME}")

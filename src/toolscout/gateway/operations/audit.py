@@ -169,7 +169,9 @@ def _append_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # O_APPEND keeps the lines of several gateways apart. Opening the file for each line lets log
     # rotation move it away at any time.
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    # Windows would write two bytes at each end of a line without O_BINARY.
+    binary = getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | binary, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         data = f"{text}\n".encode("utf-8", "replace")
         # A process that was killed, or a full disk, may have left half a line.

@@ -25,6 +25,7 @@ from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...sources.mcp.servers import Server
 from ...sources.mcp.wire import MCPToolDefinition
 from ...sources.openapi.api_source import API, OpenAPISource
+from ...store.processes import RUNNING_FOLDER
 from ...tokens import TokenCounter, default_counter
 from ...toolbox.feature_settings import check_feature_paths
 from ..setup import Setup
@@ -326,7 +327,7 @@ def _build_report(
         servers=tuple(servers),
         warnings=(
             *setup.document.warnings,
-            *GatewayProcesses(folder / "running").restart_warnings(setup),
+            *GatewayProcesses(folder / RUNNING_FOLDER).restart_warnings(setup),
         ),
         tools=len(catalog),
         counter=counter.name,

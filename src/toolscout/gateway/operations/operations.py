@@ -7,6 +7,7 @@ import logging
 
 from ...events import Event, Sink, combine_sinks, guard_sink
 from ...journal.journal import Journal
+from ...store.processes import RUNNING_FOLDER
 from ...telemetry.prometheus import PrometheusMetrics
 from ...tokens import default_counter
 from ..settings import audit_path
@@ -25,7 +26,7 @@ class Operations:
         folder = setup.config.state_folder
         self._config = setup.config
         self._fixed_hashes = hash_fixed_settings(setup)
-        self._processes = GatewayProcesses(folder / "running")
+        self._processes = GatewayProcesses(folder / RUNNING_FOLDER)
         self.metrics = PrometheusMetrics()
         self.savings = Savings(folder / "savings.json", default_counter())
         path = audit_path(setup.options, folder)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from ...errors import ToolscoutError
+from ...store.processes import current_process, list_running
 from ..setup import Setup
 
 log = logging.getLogger(__name__)
@@ -61,7 +62,11 @@ class GatewayProcesses:
 
     def register(self, setup: Setup) -> None:
         """Record that this process serves a configuration."""
-        record = {"config": str(setup.path.resolve()), "fixed": hash_fixed_settings(setup)}
+        record = {
+            "config": str(setup.path.resolve()),
+            "fixed": hash_fixed_settings(setup),
+            "process": current_process(),
+        }
         # Without the record `toolscout check` only misses a warning, so a full disk is no reason
         # not to start.
         with suppress(OSError):
@@ -82,39 +87,19 @@ class GatewayProcesses:
 
     def restart_warnings(self, setup: Setup) -> Iterator[str]:
         """For every process that serves this configuration: which edits need a restart."""
-        for path in sorted(self._folder.glob("*.json")):
-            record = _read_record(path)
-            # A process that was killed leaves its record behind.
-            if record.get("config") != str(setup.path.resolve()) or not _is_alive(path.stem):
+        for pid, record in list_running(self._folder):
+            if record.get("config") != str(setup.path.resolve()):
                 continue
             started = cast("Mapping[str, str]", record.get("fixed", {}))
             if names := settings_needing_restart(started, setup):
                 yield (
-                    f"The gateway that runs as process {path.stem} uses these only after"
+                    f"The gateway that runs as process {pid} uses these only after"
                     f" a restart: {', '.join(names)}."
                 )
 
     @property
     def _path(self) -> Path:
         return self._folder / f"{os.getpid()}.json"
-
-
-def _read_record(path: Path) -> Mapping[str, object]:
-    try:
-        record: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return cast("Mapping[str, object]", record) if isinstance(record, dict) else {}
-
-
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)  # signal 0 only checks that the process exists
-    except PermissionError:  # it does, and belongs to another user
-        return True
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 class Reloadable(Protocol):

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Check the Dockerfile, the systemd unit and the workflows with their own linters.
+
+hadolint and zizmor come from requirements-release.txt, systemd-analyze from the system. A linter
+that the system lacks is named and skipped.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from dist import PROJECT, find_tool, run
+
+UNIT = PROJECT / "deploy" / "toolscout.service"
+MAX_EXPOSURE = 2.0
+
+
+def check_unit() -> None:
+    """Verify the unit with a program that exists, and how exposed it leaves the system."""
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        print("skipped: toolscout.service, because there is no systemd-analyze")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        unit = Path(folder) / UNIT.name
+        text = UNIT.read_text(encoding="utf-8")
+        unit.write_text(text.replace("/opt/toolscout/bin/toolscout", "/bin/true"), encoding="utf-8")
+        done = subprocess.run(
+            [analyze, "verify", str(unit)], capture_output=True, text=True, check=False
+        )
+        if done.returncode or UNIT.name in done.stderr:
+            sys.exit(f"systemd-analyze verify: {done.stdout}{done.stderr}")
+        said = run([analyze, "security", "--offline=true", str(unit)])
+    found = re.search(r"exposure level for \S+: ([\d.]+)", said)
+    if not found or float(found[1]) > MAX_EXPOSURE:
+        sys.exit(f"systemd-analyze security: {said[-300:]}")
+    print(f"systemd-analyze: {UNIT.name} is valid, exposure {found[1]} of 10")
+
+
+def main() -> None:
+    run([find_tool("hadolint"), str(PROJECT / "Dockerfile")])
+    print("hadolint: Dockerfile is clean")
+    run([find_tool("zizmor"), "--offline", "--no-progress", str(PROJECT / ".github")])
+    print("zizmor: the workflows are clean")
+    check_unit()
+
+
+if __name__ == "__main__":
+    main()

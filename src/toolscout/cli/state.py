@@ -1,0 +1,161 @@
+"""`toolscout state`: see, back up and restore what Toolscout keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..config import Config
+from .output import json_option, print_json, print_line, print_note, print_table, progress
+from .pins import config_option
+
+if TYPE_CHECKING:
+    from ..store.state_info import DatabaseInfo, StateInfo
+
+_KILO = 1_000
+
+
+@click.group(name="state")
+def command() -> None:
+    """See, back up and restore sessions, pins, logins, large results and the journal."""
+
+
+def _read_config(path: Path | None) -> Config:
+    # Only TOML has a [settings] table, and so a `home`.
+    return Config.read(path if path is not None and path.suffix == ".toml" else None)
+
+
+def _format_size(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < _KILO:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= _KILO
+    return f"{size:.1f} GB"
+
+
+@command.command(name="info")
+@config_option
+@json_option
+def show_info(*, path: Path | None, is_json: bool) -> None:
+    """Show where the state is, its size, its schema versions, and what it holds."""
+    from ..store.state_info import read_state_info
+
+    info = read_state_info(_read_config(path))
+    if is_json:
+        print_json(_info_as_json(info))
+        return
+    rows = [
+        (name, _format_size(part.bytes), _describe_database(part))
+        for name, part in info.databases.items()
+    ]
+    rows += [
+        (name, _format_size(part.bytes), f"files: {part.files}")
+        for name, part in info.parts.items()
+    ]
+    print_table(("part", "size", "holds"), rows)
+    print_note(f"State: {info.folder} ({_format_size(info.bytes)})")
+    print_note(
+        f"Cache: {info.cache_folder} ({_format_size(info.cache_bytes)}; can be rebuilt,"
+        " not in backups)"
+    )
+    if info.gateways:
+        print_note(f"In use by a gateway: process {', '.join(map(str, info.gateways))}")
+
+
+def _describe_database(part: DatabaseInfo) -> str:
+    counts = ", ".join(f"{kind}: {count}" for kind, count in part.rows.items()) or "empty"
+    return f"schema {part.schema} (this version: {part.newest_schema}), {counts}"
+
+
+def _info_as_json(info: StateInfo) -> dict[str, object]:
+    return {
+        "folder": str(info.folder),
+        "bytes": info.bytes,
+        "cache": {"folder": str(info.cache_folder), "bytes": info.cache_bytes},
+        "gateways": list(info.gateways),
+        "databases": {
+            name: {
+                "path": str(part.path),
+                "bytes": part.bytes,
+                "schema": part.schema,
+                "newest_schema": part.newest_schema,
+                "rows": dict(part.rows),
+            }
+            for name, part in info.databases.items()
+        },
+        "parts": {
+            name: {"files": part.files, "bytes": part.bytes} for name, part in info.parts.items()
+        },
+    }
+
+
+@command.command(name="backup")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", "is_forced", is_flag=True, help="Replace FILE if it exists.")
+@config_option
+@json_option
+def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
+    """Write the whole state into one archive, also while a gateway runs.
+
+    Only you can read the file. It holds the tokens of logins, so keep it private. Caches are left
+    out: they are rebuilt.
+    """
+    from ..store.backup import back_up
+
+    with progress() as step:
+        manifest = back_up(
+            _read_config(path),
+            file,
+            is_forced=is_forced,
+            progress=lambda done, total: step("files", done, total),
+        )
+    size = file.stat().st_size
+    if is_json:
+        content = {"files": len(manifest.files), "bytes": size, "schemas": manifest.schemas}
+        print_json({"file": str(file), **content})
+        return
+    print_line(f"Written: {file} ({len(manifest.files)} files, {_format_size(size)}).")
+    print_note("It holds login tokens and conversations: keep it private.")
+
+
+@command.command(name="restore")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option(
+    "--force", "is_forced", is_flag=True, help="Replace existing state; the old one is kept."
+)
+@config_option
+@json_option
+def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
+    """Verify a backup and put its state in place.
+
+    Stop gateways first. Backups of older versions are taken; those of newer ones are refused.
+    """
+    from ..store.restore import restore
+
+    with progress() as step:
+        restored = restore(
+            _read_config(path),
+            file,
+            is_forced=is_forced,
+            progress=lambda done, total: step("files", done, total),
+        )
+    manifest = restored.manifest
+    if is_json:
+        print_json(
+            {
+                "folder": str(restored.folder),
+                "files": len(manifest.files),
+                "created": manifest.created,
+                "toolscout": manifest.toolscout,
+                "kept": [str(kept) for kept in restored.kept],
+            }
+        )
+        return
+    print_line(
+        f"Restored {len(manifest.files)} files to {restored.folder}, from a backup of"
+        f" {manifest.created} (toolscout {manifest.toolscout})."
+    )
+    for kept in restored.kept:
+        print_note(f"The state from before: {kept}")
