@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +15,18 @@ import click
 from ..config import Config
 from ..events import combine_sinks, guard_sink
 from .config_options import feature_options, servers_option
-from .output import warn
+from .serve_log import (
+    LogFormat,
+    adopt_foreign_logs,
+    build_sink,
+    configure_logs,
+    print_welcome,
+)
 
 if TYPE_CHECKING:
     from ..gateway.setup import Setup
 
+log = logging.getLogger(__name__)
 DEFAULT_PORT = 8765
 _MAX_PORT = 65_535
 _WELCOME = """\
@@ -31,8 +37,10 @@ Connect a client:
   others        {{"mcpServers": {{"toolscout": {{"url": "{url}{path}"}}}}}}
 
 {hint}
-How it is: {url}/health and {url}/metrics. Stop with Ctrl-C.
+Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
 """
+_LOGIN_HINT = "Clients have to send a token: Authorization: Bearer TOKEN\n"
+_MAX_NAMES = 8
 _TRY = "Ask it for something its tools can do; it will look for the right one."
 _TRY_EXAMPLE = (
     'Ask it: "Which images of the lake does the site have?" or "What time is it in Tokyo?"'
@@ -93,7 +101,24 @@ class Address(click.ParamType[tuple[str, int]]):
 )
 @feature_options
 @click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
-@click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How stderr reports searches, calls and server changes.",
+)
+@click.option(
+    "--queries/--no-queries",
+    "show_queries",
+    default=None,
+    help="Whether these lines quote what was searched for.  [default: queries]",
+)
+@click.option("--quiet", "is_quiet", is_flag=True, help="Print only warnings and errors.")
+@click.option(
+    "--verbose", "is_verbose", is_flag=True, help="Print messages of the libraries as well."
+)
 def command(
     *,
     path: Path | None,
@@ -101,19 +126,24 @@ def command(
     is_stdio: bool,
     address: tuple[str, int] | None,
     session: str,
-    verbose: bool,
+    log_format: LogFormat,
+    is_quiet: bool,
+    is_verbose: bool,
     **overrides: Any,
 ) -> None:
     """Put all MCP servers of a configuration behind one.
 
     Clients see a search, a description and a call in place of every tool. Edits of the
-    configuration apply without a restart.
+    configuration apply without a restart. On stderr there is a line for each search, call and
+    server change.
     """
+    if is_quiet and is_verbose:
+        raise click.UsageError("Choose --quiet or --verbose, not both.")
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
     if (path is None) != is_example:
         raise click.UsageError("Give the servers with --config FILE, or try --example.")
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
+    configure_logs(log_format, is_quiet=is_quiet, is_verbose=is_verbose)
     config = None
     if path is None:
         from .example import write_example_config
@@ -122,7 +152,9 @@ def command(
         config = Config.read(home=str(home))
         path = write_example_config(home)
     with _pause_gc():
-        runner = GatewayRunner(path, overrides, session=session, config=config, is_verbose=verbose)
+        runner = GatewayRunner(
+            path, overrides, session=session, config=config, log_format=log_format
+        )
     if is_stdio:
         runner.serve_stdio()
     else:
@@ -151,14 +183,14 @@ class GatewayRunner:
         *,
         session: str,
         config: Config | None,
-        is_verbose: bool = False,
+        log_format: LogFormat = "text",
     ) -> None:
         # Imported here: FastMCP is slow to import, and other commands do not need it.
         from ..gateway import gateway, server
         from ..gateway.client import auth
         from ..telemetry.export import open_telemetry
-        from ..telemetry.logs import log_event
 
+        adopt_foreign_logs()
         self._auth, self._server = auth, server
         self._path = path
         self._overrides = overrides
@@ -167,10 +199,12 @@ class GatewayRunner:
         # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
-            warn(text)
+            log.warning("%s", text)
         self._telemetry = open_telemetry(setup.settings.telemetry)
-        sinks = (log_event if is_verbose else None, self._telemetry)
-        sink = guard_sink(combine_sinks(*(each for each in sinks if each is not None)))
+        self._log_format: LogFormat = log_format
+        lines = build_sink(log_format, shows_queries=setup.shows_queries)
+        sinks = (lines, self._telemetry) if self._telemetry else (lines,)
+        sink = combine_sinks(*map(guard_sink, sinks))
         self._gateway = gateway.Gateway(setup, session=session, sink=sink)
 
     def read_setup(self) -> Setup:
@@ -179,8 +213,18 @@ class GatewayRunner:
 
         return Setup.read(self._path, overrides=self._overrides, config=self._config)
 
+    def _welcome(self, text: str, **facts: object) -> None:
+        facts = {**facts, "servers": self._server_names}
+        print_welcome(text, log_format=self._log_format, facts=facts)
+
+    @property
+    def _server_names(self) -> list[str]:
+        return [s.name for s in self._gateway.setup.document.servers if not s.is_disabled]
+
     def serve_stdio(self) -> None:
         """Serve one client until it disconnects."""
+        names = _join_names(self._server_names)
+        self._welcome(f"Toolscout serves {names} over stdio.\n", transport="stdio")
         asyncio.run(
             self._server.serve_stdio(
                 self._gateway, read_setup=self.read_setup, telemetry=self._telemetry
@@ -192,10 +236,13 @@ class GatewayRunner:
         self._auth.check_exposure(host, self._gateway.setup.settings.auth)
         listener = self._server.bind_socket(host, port)
         url_host = f"[{host}]" if ":" in host else host
-        names = ", ".join(s.name for s in self._gateway.setup.document.servers)
+        setup = self._gateway.setup
+        names = _join_names(self._server_names)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
         url = f"http://{url_host}:{listener.getsockname()[1]}"
-        sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
+        text = _WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint)
+        login_hint = _LOGIN_HINT if setup.settings.auth.is_set else ""
+        self._welcome(f"{text}{login_hint}\n", transport="http", url=f"{url}{self._server.PATH}")
         with suppress(KeyboardInterrupt):
             asyncio.run(
                 self._server.serve_http(
@@ -205,3 +252,9 @@ class GatewayRunner:
                     telemetry=self._telemetry,
                 )
             )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    shown = ", ".join(names[:_MAX_NAMES]) or "no servers yet"
+    return f"{shown} and {more} more" if more > 0 else shown

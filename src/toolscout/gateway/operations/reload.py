@@ -26,6 +26,7 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.memory": lambda s: s.options.memory,
     "profile.rules": lambda s: s.profile.rules,
     "profile.memory": lambda s: s.profile.remembers,
+    "gateway.show_queries": lambda s: s.shows_queries,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
