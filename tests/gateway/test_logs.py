@@ -128,6 +128,7 @@ async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_pat
         "good": small(),
         "exits": small("exits"),
         "hangs": {**small("hangs"), "connect_timeout_seconds": 0.5},
+        "unset": {**small(), "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
     }
     async with (
         serving(tmp_path, servers, "--http", "127.0.0.1:0") as stderr,
@@ -142,6 +143,7 @@ async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_pat
                 await client.call_tool("tool_search", {"query": QUERY})
     assert sum("exits" in line and "failed" in line for line in stderr.lines) == 1
     assert not any("Cannot use MCP server" in line for line in stderr.lines)
+    assert sum("NOT_SET_ANYWHERE" in line for line in stderr.lines) == 1
     code, out, _ = await run_toolscout(tmp_path, "logs", "exits", "--json", "--lines", "2")
     rows = [json.loads(line) for line in out.splitlines()]
     assert code == 0

@@ -202,7 +202,7 @@ class GatewayRunner:
             log.warning("%s", text)
         self._telemetry = open_telemetry(setup.settings.telemetry)
         self._log_format: LogFormat = log_format
-        lines = build_sink(log_format, shows_queries=setup.shows_queries)
+        lines = build_sink(log_format, shows_queries=setup.shows_queries, known=setup.problems)
         sinks = (lines, self._telemetry) if self._telemetry else (lines,)
         sink = combine_sinks(*map(guard_sink, sinks))
         self._gateway = gateway.Gateway(setup, session=session, sink=sink)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Collection
 from typing import Literal, TextIO
 
 from ..catalog.sanitization import escape_hidden
@@ -80,11 +81,11 @@ def adopt_foreign_logs() -> None:
         logger.setLevel(logging.WARNING)
 
 
-def build_sink(log_format: LogFormat, *, shows_queries: bool) -> Sink:
-    """The sink that prints events."""
+def build_sink(log_format: LogFormat, *, shows_queries: bool, known: Collection[str]) -> Sink:
+    """The sink that prints events; `known` are problems that were printed before."""
     if log_format == "json":
         return Logs(with_queries=shows_queries)
-    return EventLines(shows_queries=shows_queries)
+    return EventLines(shows_queries=shows_queries, known=known)
 
 
 def print_welcome(text: str, *, log_format: LogFormat, facts: dict[str, object]) -> None:

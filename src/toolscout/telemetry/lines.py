@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ..catalog.sanitization import error_line, escape_hidden
 from ..events import (
@@ -44,12 +44,20 @@ _SOURCE_LABELS = {"": "catalog", "mcp content": "prompts and resources"}
 class EventLines:
     """A sink that logs one line for each event that is worth one.
 
-    A server that fails gets a line when it begins to fail, and not for every retry.
+    A server that fails gets a line when it begins to fail, and not for every retry. `known` are
+    problems of sources that were reported before.
     """
 
-    def __init__(self, logger: logging.Logger | None = None, *, shows_queries: bool = True) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger | None = None,
+        *,
+        shows_queries: bool = True,
+        known: Collection[str] = (),
+    ) -> None:
         self._logger = logger or logging.getLogger(LOGGER)
         self._shows_queries = shows_queries
+        self._known = frozenset(known)
         self._failing: set[str] = set()
 
     def __call__(self, event: Event) -> None:
@@ -69,7 +77,7 @@ class EventLines:
                 self._failing.discard(event.server)
                 return True
             case SourceFailureEvent():  # follows the failure of its server, and repeats it
-                return event.source not in self._failing
+                return event.source not in self._failing and event.why not in self._known
             case ToolHeldEvent():  # the pins log one line for all tools of a server
                 return False
             case _:
