@@ -340,7 +340,9 @@ class CatalogChangeEvent(Event):
     """The catalog changed."""
 
     kind: ClassVar[str] = "catalog_changed"
+    optional: ClassVar[frozenset[str]] = frozenset({"source"})
 
+    source: Annotated[str, "the server or other source whose tools changed"] = ""
     added: Annotated[int, "new tools"] = 0
     changed: Annotated[int, "tools with another definition"] = 0
     removed: Annotated[int, "tools that are gone"] = 0
@@ -533,8 +535,11 @@ class UpstreamFailedEvent(UpstreamEvent):
     """A server could not be reached; it is tried again later."""
 
     kind: ClassVar[str] = "upstream_failed"
+    optional: ClassVar[frozenset[str]] = frozenset({"summary"})
 
-    reason: Annotated[str, "the reason"]
+    reason: Annotated[str, "the reason, with the end of the server's error output"]
+    summary: Annotated[str, "the reason, with one line of the server's error output"] = ""
+    failures: Annotated[int, "failures in a row, this one included"] = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

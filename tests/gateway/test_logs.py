@@ -1,25 +1,39 @@
-"""What a gateway that is asked to be verbose tells on stderr."""
+"""What `toolscout serve` prints to stderr, and what `toolscout logs` prints of its servers."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import re
+import stat
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from fastmcp import Client
 from tests.gateway.conftest import Serve, small
 
-from toolscout.events import UpstreamLostEvent
-from toolscout.telemetry.logs import render_event
+from toolscout.cli.serve_log import TerminalFormatter, is_coloured
+from toolscout.events import (
+    DiscoveryResultEvent,
+    UpstreamFailedEvent,
+    UpstreamLostEvent,
+    UpstreamReadyEvent,
+)
+from toolscout.sources.mcp.server_log import MAX_LOG_BYTES, ServerLogs
+from toolscout.sources.mcp.servers import Server
+from toolscout.telemetry.lines import EventLines, render_event
 
 SECRET = "hush-hush-value"
+QUERY = "say it back"
 
 
-class Told:
+class Stderr:
     """The lines that a process writes to stderr."""
 
     def __init__(self, stream: asyncio.StreamReader) -> None:
@@ -27,68 +41,287 @@ class Told:
         self.lines: list[str] = []
 
     async def line(self, part: str) -> str:
-        """A line with this in it, told already or yet to be told."""
+        """A line with this in it, printed already or yet to be printed."""
         async with asyncio.timeout(60):
             while not (found := [line for line in self.lines if part in line]):
                 line = (await self._stream.readline()).decode()
-                assert line, f"{part!r} was not told: {self.lines}"
+                assert line, f"{part!r} was not printed: {self.lines}"
                 self.lines.append(line)
             return found[0]
 
+    async def rest(self) -> None:
+        """Read what is left, until the process ends."""
+        self.lines += (await self._stream.read()).decode().splitlines(keepends=True)
 
-async def test_a_verbose_gateway_tells_what_happens_and_no_arguments(tmp_path: Path) -> None:
-    one = {**small("told", str(tmp_path)), "env": {"KEY": SECRET}, "idle_seconds": 0.2}
-    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    definition = {"name": "count", "description": "Count.", "inputSchema": schema}
-    (tmp_path / "tool.json").write_text(json.dumps(definition))
-    path = tmp_path / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": {"one": one}}))
-    serving = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "toolscout.cli", "serve", "--config", str(path)),
-        *("--http", "127.0.0.1:0", "--verbose"),
+
+def environment(folder: Path) -> dict[str, str]:
+    home = {"TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"}
+    return {**os.environ, **home}
+
+
+@asynccontextmanager
+async def serving(folder: Path, servers: dict[str, Any], *options: str) -> AsyncIterator[Stderr]:
+    """A gateway over HTTP in a process of its own."""
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "toolscout.cli", "serve", "--config", str(folder / "mcp.json")),
+        *options,
         stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "TOOLSCOUT_HOME": str(tmp_path / "home"), "TOOLSCOUT_EMBEDDER": "none"},
+        env=environment(folder),
     )
-    assert serving.stderr is not None
-    told = Told(serving.stderr)
+    assert process.stderr is not None
+    stderr = Stderr(process.stderr)
     try:
-        found = re.search(r"http://\S+/mcp", await told.line("Toolscout serves"))
-        assert found is not None
-        async with Client(found[0], mode="legacy") as client:
-
-            async def call(**arguments: Any) -> None:
-                asked = {"name": "one__count", "arguments": arguments}
-                await client.call_tool("call_tool", asked, raise_on_error=False)
-
-            await call(n=1, text=SECRET)
-            await told.line("server one: awake")
-            await told.line("call: one__count: ok")
-            await call(n=SECRET)
-            await told.line("refused: one__count (invalid_arguments)")
-            await client.call_tool("tool_search", {"query": SECRET})
-            await told.line("tool_search: ")
-        await told.line("server one: asleep")
-        path.write_text(json.dumps({"mcpServers": {"one": one, "two": small()}}))
-        await told.line("configuration: reloaded")
-        await told.line("server two: configured")
+        yield stderr
     finally:
-        serving.terminate()
-        rest = (await serving.stderr.read()).decode()
-        await serving.wait()
-    assert SECRET not in "".join(told.lines) + rest
+        process.terminate()
+        await stderr.rest()
+        await process.wait()
 
 
-async def test_what_is_held_back_is_told_in_a_line(serve: Serve) -> None:
+async def address(stderr: Stderr) -> str:
+    found = re.search(r"http://[\w.:]+/mcp", await stderr.line("/mcp"))
+    assert found is not None
+    return found[0]
+
+
+async def run_toolscout(folder: Path, *arguments: str) -> tuple[int | None, str, str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "toolscout.cli", *arguments),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(folder),
+    )
+    out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
+async def test_serve_prints_a_line_per_search_call_and_server_change(tmp_path: Path) -> None:
+    one = {**small(), "env": {"KEY": SECRET}, "idle_seconds": 0.5}
+    async with serving(tmp_path, {"one": one}, "--http", "127.0.0.1:0") as stderr:
+        async with Client(await address(stderr), mode="legacy") as client:
+            arguments: dict[str, Any] = {"name": "one__echo", "arguments": {"text": SECRET}}
+            await client.call_tool("call_tool", arguments)
+            assert re.match(r"\d\d:\d\d:\d\d one: ready\n", await stderr.line("one: ready"))
+            await stderr.line(" one: 1 tool added")
+            line = await stderr.line("call one__echo")
+            assert re.fullmatch(r"\d\d:\d\d:\d\d call one__echo: ok \(\d+ ms\)\n", line)
+            bad = {"name": "one__echo", "arguments": {"text": [SECRET]}}
+            await client.call_tool("call_tool", bad, raise_on_error=False)
+            await stderr.line("call one__echo: refused, invalid_arguments")
+            await client.call_tool("tool_search", {"query": QUERY})
+            line = await stderr.line("search")
+            hits = r'search "say it back": one__echo \(confidence [01]\.\d\d, \d+ ms\)\n'
+            assert re.fullmatch(rf"\d\d:\d\d:\d\d {hits}", line)
+        await stderr.line("one: stopped until it is needed")
+        (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": one, "two": small()}}))
+        await stderr.line("configuration: reloaded")
+        await stderr.line("two: 1 tool added")
+    text = "".join(stderr.lines)
+    assert "Status: http://" in text
+    assert SECRET not in text, "arguments are not printed"
+    assert "\x1b" not in text, "no colours in a pipe"
+
+
+async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_path: Path) -> None:
+    servers = {
+        "good": small(),
+        "exits": small("exits"),
+        "hangs": {**small("hangs"), "connect_timeout_seconds": 0.5},
+        "unset": {**small(), "env": {"KEY": "${NOT_SET_ANYWHERE}"}},
+    }
+    async with (
+        serving(tmp_path, servers, "--http", "127.0.0.1:0") as stderr,
+        Client(await address(stderr), mode="legacy") as client,
+    ):
+        await client.call_tool("tool_search", {"query": QUERY})
+        line = await stderr.line("exits: failed")
+        assert "This server needs a licence key (full log: toolscout logs exits)" in line
+        await stderr.line("hangs: failed: it did not answer within 0.5 seconds.")
+        async with asyncio.timeout(60):  # until it was tried more than once
+            while "2 failures in a row" not in (await run_toolscout(tmp_path, "logs", "exits"))[1]:
+                await client.call_tool("tool_search", {"query": QUERY})
+    assert sum("exits" in line and "failed" in line for line in stderr.lines) == 1
+    assert not any("Cannot use MCP server" in line for line in stderr.lines)
+    assert sum("NOT_SET_ANYWHERE" in line for line in stderr.lines) == 1
+    code, out, _ = await run_toolscout(tmp_path, "logs", "exits", "--json", "--lines", "2")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert len(rows) == 2
+    assert rows[-1]["origin"] == "toolscout"
+    assert (await run_toolscout(tmp_path, "logs"))[1].split() == ["exits", "good", "hangs"]
+    code, _, err = await run_toolscout(tmp_path, "logs", "nobody")
+    assert code == 2
+    assert "These servers have one: exits, good, hangs." in err
+
+
+async def test_json_logs_are_one_object_a_line_and_leave_out_queries_on_request(
+    tmp_path: Path,
+) -> None:
+    options = ("--http", "127.0.0.1:0", "--log", "json", "--no-queries")
+    servers = {"one": small(), "exits": small("exits"), "unset": {"command": "${NOT_SET}"}}
+    async with (
+        serving(tmp_path, servers, *options) as stderr,
+        Client(await address(stderr), mode="legacy") as client,
+    ):
+        await client.call_tool("tool_search", {"query": QUERY})
+        await stderr.line('"tool_discovery_result"')
+        await stderr.line('"upstream_failed"')
+    rows = [json.loads(line) for line in stderr.lines]
+    assert {"serving", "upstream_ready", "catalog_changed"} <= {row.get("kind") for row in rows}
+    assert any("NOT_SET" in row.get("message", "") for row in rows)
+    (search,) = [row for row in rows if row.get("kind") == "tool_discovery_result"]
+    assert search["names"] == ["one__echo"]
+    assert QUERY not in json.dumps(rows)
+
+
+async def test_json_logs_quote_queries_unless_switched_off(tmp_path: Path) -> None:
+    options = ("--http", "127.0.0.1:0", "--log", "json")
+    async with (
+        serving(tmp_path, {"one": small()}, *options) as stderr,
+        Client(await address(stderr), mode="legacy") as client,
+    ):
+        await client.call_tool("tool_search", {"query": QUERY})
+        row = json.loads(await stderr.line('"tool_discovery_result"'))
+    assert row["queries"] == [QUERY]
+
+
+def stdio_client(folder: Path, *options: str) -> Client[Any]:
+    """A client that starts the gateway over stdio, with its stderr in a file."""
+    (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"one": small()}}))
+    arguments = ["serve", "--stdio", "--config", str(folder / "mcp.json"), *options]
+    run = f'exec {sys.executable} -m toolscout.cli "$@" 2>{folder}/stderr.txt'
+    server = {"command": "sh", "args": ["-c", run, "sh", *arguments], "env": environment(folder)}
+    return Client({"mcpServers": {"gateway": server}})
+
+
+@pytest.mark.parametrize("options", [(), ("--quiet",)], ids=["plain", "quiet"])
+async def test_over_stdio_the_lines_go_to_stderr_and_quiet_is_silent(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    async with stdio_client(tmp_path, *options) as client:
+        await client.call_tool("tool_search", {"query": QUERY})
+        await client.call_tool("call_tool", {"name": "one__echo", "arguments": {"text": "x"}})
+    text = (tmp_path / "stderr.txt").read_text()
+    if options:
+        assert text == ""
+    else:
+        assert text.startswith("Toolscout serves one over stdio.\n")
+        assert 'search "say it back": one__echo' in text
+        assert "call one__echo: ok" in text
+
+
+async def test_an_error_at_the_start_is_json_where_the_log_is(tmp_path: Path) -> None:
+    code, _, err = await run_toolscout(tmp_path, "serve", "--config", "none.json", "--log", "json")
+    assert code == 2
+    assert json.loads(err)["error"]["message"]
+
+
+async def test_what_is_held_gets_a_line(serve: Serve) -> None:
     async with serve({"evil": small("shadows")}) as running, running.client() as client:
         await client.call_tool("tool_search", {"query": "honest"})
         lines = [render_event(event) for event in running.events]
-    assert any(line.startswith("held: tool_search of evil (") for line in lines)
+    assert any(line.startswith("evil: tool_search is held for approval (") for line in lines)
 
 
-def test_a_line_is_one_line_whatever_a_server_said() -> None:
-    said = "gone\n\x1b[31mTraceback\n" + "x" * 5_000
-    line = render_event(UpstreamLostEvent(server="a", reason=said))
-    assert line.startswith("server a: lost. gone [31mTraceback")
+def test_a_line_is_one_line_whatever_a_server_wrote() -> None:
+    reason = "gone\n\x1b[31mTraceback\n\x9b2J\x1b]0;title\x07" + "x" * 5_000
+    line = render_event(UpstreamLostEvent(server="a", reason=reason))
+    assert line.startswith(r"a: connection lost. It wrote: \x9b2J\x1b]0;title\x07xxx")
     assert len(line) <= 300
-    assert "\x1b" not in line
-    assert "\n" not in line
+    assert line.isprintable()
+
+
+def test_a_long_query_is_shortened_and_its_control_characters_are_escaped() -> None:
+    query = "find\x1b[2J\n\u202e it " + "word " * 100
+    event = DiscoveryResultEvent(tool="tool_search", queries=(query,), names=("a", "b", "c", "d"))
+    line = render_event(event)
+    assert line.startswith(r'search "find\x1b[2J \u202e it word ')
+    assert line.endswith('…": a, b, c and 1 more (confidence 0.00, 0 ms)')
+    assert len(line) < 160
+    hidden = render_event(event, shows_queries=False)
+    assert hidden == "search: a, b, c and 1 more (confidence 0.00, 0 ms)"
+
+
+def test_a_server_that_recovers_and_fails_again_is_reported_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = EventLines()
+    failed = UpstreamFailedEvent(server="a", reason="it ended.")
+    with caplog.at_level("INFO"):
+        for event in (failed, failed, UpstreamReadyEvent(server="a"), failed, failed):
+            lines(event)
+    hint = "(full log: toolscout logs a)"
+    failure = f"a: failed: it ended. {hint}"
+    assert [record.getMessage() for record in caplog.records] == [failure, "a: ready", failure]
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+    ],
+)
+def test_colours_only_on_a_terminal_that_wants_them(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    main, side = os.openpty()
+    with os.fdopen(side, "w") as terminal, Path(os.devnull).open("w") as file:
+        assert is_coloured(terminal) is coloured
+        assert not is_coloured(file)
+    os.close(main)
+
+
+def test_a_traceback_in_the_log_is_escaped() -> None:
+    error = ValueError("\x1b[31mred")
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "broke", (), (ValueError, error, None))
+    text = TerminalFormatter(is_coloured=False).format(record)
+    assert "error: broke" in text
+    assert r"\x1b[31mred" in text
+    assert "\x1b" not in text
+
+
+def test_a_server_log_is_private_bounded_and_without_secrets(tmp_path: Path) -> None:
+    logs = ServerLogs(tmp_path / "logs")
+    key = "-----BEGIN KEY-----\nabcdefgh1234\n-----END KEY-----"
+    log = logs.open(Server(name="one", command="x", secrets=(SECRET, key)))
+    log.write_output([f"key {SECRET}", "\x1b[31mred\x1b[0m \x1b[2J", "half abcdefgh1234"])
+    path = logs.path("one")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    texts = [line.text for line in logs.read("one")]
+    assert texts == ["key •••", r"red \x1b[2J", "half •••"]
+    for number in range(4_000):
+        log.write_output([f"{number} " + "y" * 900])
+    sizes = [file.stat().st_size for file in path.parent.iterdir()]
+    assert len(sizes) == 2
+    assert max(sizes) < MAX_LOG_BYTES + 2_000
+    assert [line.text.split()[0] for line in logs.read("one")][-1] == "3999"
+
+
+async def test_following_a_log_goes_on_after_it_was_set_aside(tmp_path: Path) -> None:
+    logs = ServerLogs(tmp_path / "home" / "state" / "logs")
+    log = logs.open(Server(name="one", command="x"))
+    log.write_output(["first"])
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "toolscout.cli", "logs", "one", "--follow"),
+        stdout=asyncio.subprocess.PIPE,
+        env=environment(tmp_path),
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            assert (await process.stdout.readline()).endswith(b"stderr first\n")
+            for _ in range(MAX_LOG_BYTES // 3_900):
+                log.write_output(["z" * 3_900])
+            log.write_output(["last"])
+            while not (await process.stdout.readline()).endswith(b"stderr last\n"):
+                pass
+    finally:
+        process.terminate()
+        await process.wait()

@@ -52,7 +52,8 @@ from toolscout.offload.result_store import ResultStore
 from toolscout.search.engine import Engine
 from toolscout.sources.functions import tool
 from toolscout.store.memory import MemoryStore
-from toolscout.telemetry.logs import Logs, render_event
+from toolscout.telemetry.lines import render_event
+from toolscout.telemetry.logs import Logs
 from toolscout.telemetry.metrics import DiscoveryMetrics
 from toolscout.telemetry.otel import OpenTelemetry
 from toolscout.telemetry.prometheus import PrometheusMetrics

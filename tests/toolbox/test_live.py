@@ -102,7 +102,8 @@ async def test_a_source_added_in_the_middle_is_found_shown_and_called(open_box: 
     assert names(session.view()) == [*before, "notes__read"]
     assert (await session.call("notes__read", {})).text == "notes ran read"
     changes = [e.facts for e in events if e.kind == "catalog_changed"]
-    assert changes[-1] == {"added": 2, "changed": 0, "removed": 0, "version": 2}
+    counts = {"added": 2, "changed": 0, "removed": 0, "version": 2}
+    assert changes[-1] == {"source": "notes", **counts}
 
 
 @pytest.mark.behaviour("C46")

@@ -92,7 +92,7 @@ async def test_a_server_that_exits_at_once_is_told_with_its_last_words() -> None
     async with bad("exits") as source:
         with pytest.raises(SourceError, match="needs a licence key"):
             await source.tools()
-        assert source.state.status == "waiting"
+        assert source.state.status == "failing"
         assert source.state.failures == 1
 
 

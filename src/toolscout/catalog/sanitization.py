@@ -45,6 +45,9 @@ _ESCAPED_HALF = re.compile(
 )
 # A sentence ends at punctuation before a space, at CJK punctuation, or at an empty line.
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_ERROR = re.compile("error", re.IGNORECASE)
+_EPILOGUE = re.compile(r"^Node\.js v\d|complete log of this run")
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|incl|approx|no|fig|\w))\Z", re.IGNORECASE)
 
 
@@ -83,6 +86,34 @@ def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
     """The same, with all whitespace collapsed to one line."""
     text = " ".join(strip_hidden(text).split())
     return text if len(text) <= cap else _truncate(text, cap)
+
+
+def escape_hidden(text: str, *, cap: int = LINE_CAP) -> str:
+    """One line for a terminal or a log file, with hidden characters visible as escapes."""
+    # Escaped, not removed: a reader should see that somebody tried to send terminal commands.
+    text = _LOOSE_JOINER.sub(
+        _escape, _HIDDEN.sub(_escape, " ".join(_BREAKS.sub("\n", text).split()))
+    )
+    return text if len(text) <= cap else _truncate(text, cap)
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def strip_colours(text: str) -> str:
+    """Text without the escape sequences that colour it on a terminal."""
+    return _COLOUR.sub("", text)
+
+
+def error_line(output: str) -> str:
+    """The line of a program's error output that explains best why it ended, or its last one."""
+    lines = [line for line in strip_colours(output).splitlines() if line.strip()]
+    # Node ends with its version, and npm with the path of a log.
+    telling = [line for line in lines if not _EPILOGUE.search(line)]
+    errors = [line for line in telling if _ERROR.search(line)]
+    return escape_hidden((errors or telling or lines or [""])[-1])
 
 
 def first_sentence(text: str, *, cap: int = SENTENCE_CAP) -> str:

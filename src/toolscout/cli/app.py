@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module, metadata
 from io import TextIOWrapper
+from itertools import pairwise
 
 import click
 
@@ -38,6 +39,7 @@ COMMANDS = {
     "list": Command("list_servers", "List your MCP servers, without starting them."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "See and approve what MCP servers offer."),
+    "logs": Command("logs", "Print what an MCP server wrote, and why it fails."),
     "journal": Command("journal", "Read what was searched, called, refused and approved."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),
     "import": Command("import_servers", "Take over the MCP servers of other clients."),
@@ -98,7 +100,7 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     # Read before parsing, because errors of parsing are printed as JSON too.
-    is_json = "--json" in _before_dashes(arguments)
+    is_json = _wants_json(_before_dashes(arguments))
     try:
         code = app.main(list(arguments), prog_name="toolscout", standalone_mode=False)
     except click.Abort:
@@ -122,6 +124,11 @@ def _usage_hint(error: click.ClickException) -> str:
     if isinstance(error, click.NoSuchOption) and context.command.name == "search":
         return f"See {context.command_path} --help. A query that begins with - goes after --."
     return f"See {context.command_path} --help."
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    is_pair = ("--log", "json") in pairwise(arguments)
+    return is_pair or "--json" in arguments or "--log=json" in arguments
 
 
 def _before_dashes(arguments: Sequence[str]) -> Sequence[str]:

@@ -36,7 +36,7 @@ from ..models.deltas import Usage
 from ..models.model import Model
 from ..models.spec import open_model
 from ..telemetry.export import open_telemetry
-from ..telemetry.logs import render_event
+from ..telemetry.lines import render_event
 from ..tokens import count_json, default_counter
 from ..toolbox.call_record import CallRecord
 from ..toolbox.permissions import ApprovalDecision, ApprovalRequest

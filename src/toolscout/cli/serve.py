@@ -6,8 +6,7 @@ import asyncio
 import gc
 import logging
 import os
-import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +18,20 @@ from ..folders import find_settings_file
 from .config_options import feature_options, find_servers_file, servers_option
 from .greeting import Greeting, fixed_greeting
 from .kept_greeting import KeptGreeting, greetings_folder
-from .output import warn
+from .serve_log import (
+    LogFormat,
+    adopt_foreign_logs,
+    build_sink,
+    configure_logs,
+    print_welcome,
+)
 from .stdio_front import StdioFront
 
 if TYPE_CHECKING:
     from ..config import Config
     from ..gateway.setup import Setup
 
+log = logging.getLogger(__name__)
 DEFAULT_PORT = 8765
 _MAX_PORT = 65_535
 _WELCOME = """\
@@ -36,8 +42,10 @@ Connect a client:
   others        {{"mcpServers": {{"toolscout": {{"url": "{url}{path}"}}}}}}
 
 {hint}
-How it is: {url}/health and {url}/metrics. Stop with Ctrl-C.
+Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
 """
+_LOGIN_HINT = "Clients have to send a token: Authorization: Bearer TOKEN\n"
+_MAX_NAMES = 8
 _TRY = "Ask it for something its tools can do; it will look for the right one."
 _TRY_EXAMPLE = (
     'Ask it: "Which images of the lake does the site have?" or "What time is it in Tokyo?"'
@@ -104,7 +112,24 @@ class Address(click.ParamType[tuple[str, int]]):
     help="Whose project servers to include.  [default: the current folder's]",
 )
 @click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
-@click.option("--verbose", is_flag=True, help="Tell on stderr what happens.")
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How stderr reports searches, calls and server changes.",
+)
+@click.option(
+    "--queries/--no-queries",
+    "show_queries",
+    default=None,
+    help="Whether these lines quote what was searched for.  [default: queries]",
+)
+@click.option("--quiet", "is_quiet", is_flag=True, help="Print only warnings and errors.")
+@click.option(
+    "--verbose", "is_verbose", is_flag=True, help="Print messages of the libraries as well."
+)
 def command(
     *,
     path: Path | None,
@@ -113,22 +138,27 @@ def command(
     address: tuple[str, int] | None,
     project: Path | None,
     session: str,
-    verbose: bool,
+    log_format: LogFormat,
+    is_quiet: bool,
+    is_verbose: bool,
     **overrides: Any,
 ) -> None:
     """Put all MCP servers of a configuration behind one.
 
     Clients see a search, a description and a call in place of every tool. Edits of the
-    configuration apply without a restart.
+    configuration apply without a restart. On stderr there is a line for each search, call and
+    server change.
     """
+    if is_quiet and is_verbose:
+        raise click.UsageError("Choose --quiet or --verbose, not both.")
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
     if path is not None and is_example:
         raise click.UsageError("Choose --config FILE or --example, not both.")
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING)
+    configure_logs(log_format, is_quiet=is_quiet, is_verbose=is_verbose)
     if not is_example:
         path = find_servers_file(path)
-    launch = _Launch(path, overrides, project=project, session=session, is_verbose=verbose)
+    launch = _Launch(path, overrides, project=project, session=session, log_format=log_format)
     if not is_stdio:
         launch.load_gateway().serve_http(*(address or ("127.0.0.1", DEFAULT_PORT)))
         return
@@ -152,7 +182,7 @@ class _Launch:
     overrides: Mapping[str, Any]
     project: Path | None
     session: str
-    is_verbose: bool
+    log_format: LogFormat
 
     def find_kept_greeting(self) -> KeptGreeting | None:
         # A conversation that goes on may have more in its instructions.
@@ -169,7 +199,7 @@ class _Launch:
                 session=self.session,
                 config=config,
                 folder=self.project,
-                is_verbose=self.is_verbose,
+                log_format=self.log_format,
             )
 
 
@@ -215,7 +245,7 @@ class GatewayRunner:
         session: str,
         config: Config | None,
         folder: Path | None = None,
-        is_verbose: bool = False,
+        log_format: LogFormat = "text",
     ) -> None:
         # Imported here: FastMCP is slow to import. Other commands do not need it, and a client over
         # stdio has its first answer before.
@@ -223,8 +253,8 @@ class GatewayRunner:
         from ..gateway import gateway, server
         from ..gateway.client import auth
         from ..telemetry.export import open_telemetry
-        from ..telemetry.logs import log_event
 
+        adopt_foreign_logs()
         self._auth, self._server = auth, server
         self._path = path
         self._overrides = overrides
@@ -234,10 +264,12 @@ class GatewayRunner:
         # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
         for text in (*setup.document.warnings, *setup.problems):
-            warn(text)
+            log.warning("%s", text)
         self._telemetry = open_telemetry(setup.settings.telemetry)
-        sinks = (log_event if is_verbose else None, self._telemetry)
-        sink = guard_sink(combine_sinks(*(each for each in sinks if each is not None)))
+        self._log_format: LogFormat = log_format
+        lines = build_sink(log_format, shows_queries=setup.shows_queries, known=setup.problems)
+        sinks = (lines, self._telemetry) if self._telemetry else (lines,)
+        sink = combine_sinks(*map(guard_sink, sinks))
         self._gateway = gateway.Gateway(setup, session=session, sink=sink)
 
     def read_setup(self) -> Setup:
@@ -262,8 +294,18 @@ class GatewayRunner:
         paths = (*files, *folders, *features.rules, *features.skills)
         return tuple(path.absolute() for path in paths)
 
+    def _welcome(self, text: str, **facts: object) -> None:
+        facts = {**facts, "servers": self._server_names}
+        print_welcome(text, log_format=self._log_format, facts=facts)
+
+    @property
+    def _server_names(self) -> list[str]:
+        return [s.name for s in self._gateway.setup.document.servers if not s.is_disabled]
+
     def serve_stdio(self, front: StdioFront) -> None:
         """Serve one client until it disconnects."""
+        names = _join_names(self._server_names)
+        self._welcome(f"Toolscout serves {names} over stdio.\n", transport="stdio")
         asyncio.run(
             self._server.serve_stdio(
                 self._gateway,
@@ -278,10 +320,13 @@ class GatewayRunner:
         self._auth.check_exposure(host, self._gateway.setup.settings.auth)
         listener = self._server.bind_socket(host, port)
         url_host = f"[{host}]" if ":" in host else host
-        names = ", ".join(s.name for s in self._gateway.setup.document.servers)
+        setup = self._gateway.setup
+        names = _join_names(self._server_names)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
         url = f"http://{url_host}:{listener.getsockname()[1]}"
-        sys.stderr.write(_WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint))
+        text = _WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint)
+        login_hint = _LOGIN_HINT if setup.settings.auth.is_set else ""
+        self._welcome(f"{text}{login_hint}\n", transport="http", url=f"{url}{self._server.PATH}")
         with suppress(KeyboardInterrupt):
             asyncio.run(
                 self._server.serve_http(
@@ -291,3 +336,9 @@ class GatewayRunner:
                     telemetry=self._telemetry,
                 )
             )
+
+
+def _join_names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    shown = ", ".join(names[:_MAX_NAMES]) or "no servers yet"
+    return f"{shown} and {more} more" if more > 0 else shown

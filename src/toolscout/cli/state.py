@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..config import Config
-from .output import json_option, print_json, print_line, print_note, print_table, progress
+from .output import json_option, print_json, print_line, print_note, print_table
 from .pins import config_option
+from .progress import progress
 
 if TYPE_CHECKING:
     from ..store.state_info import DatabaseInfo, StateInfo
@@ -104,7 +105,7 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
     """
     from ..store.backup import back_up
 
-    with progress() as step:
+    with progress("Writing the backup") as step:
         manifest = back_up(
             _read_config(path),
             file,
@@ -134,7 +135,7 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
     """
     from ..store.restore import restore
 
-    with progress() as step:
+    with progress("Verifying the backup") as step:
         restored = restore(
             _read_config(path),
             file,

@@ -95,7 +95,7 @@ async def serve_stdio(
     """Serve one client over stdin and stdout, until it disconnects or a signal arrives."""
     with end_stdin_on_signals(feed):
         server = build_server(gateway, read_setup=read_setup, telemetry=telemetry)
-        await server.run_stdio_async(show_banner=False, log_level="WARNING")
+        await server.run_stdio_async(show_banner=False)
 
 
 async def serve_http(
@@ -127,6 +127,8 @@ async def serve_http(
             app,
             lifespan="on",
             ws="none",
+            # No handlers of its own: the program decides how records are printed.
+            log_config=None,
             log_level="warning",
             timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_SECONDS,
         )

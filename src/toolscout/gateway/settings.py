@@ -70,6 +70,9 @@ class GatewayOptions(_SettingsTable):
     audit: str = ""
     """The file of the audit log; empty means in the state folder, `off` none."""
 
+    show_queries: bool = True
+    """Whether the lines of `toolscout serve` quote what was searched for."""
+
     start_wait_seconds: float = Field(default=5.0, ge=0)
     """How long requests wait for servers whose tools are not known yet."""
 

@@ -17,6 +17,7 @@ from ..folders import FILE_VARIABLE
 from ..guidance.skill_tools import SKILL_TOOLS
 from ..offload.output_tools import OUTPUT_TOOLS
 from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, read_server_config
+from ..sources.mcp.server_log import ServerLogs
 from ..sources.openapi.api_source import API
 from ..sources.openapi.operations import OperationFilter
 from .settings import (
@@ -145,6 +146,19 @@ class Setup:
         # With policies, a caller that none of them names gets nothing: forgetting somebody in the
         # configuration must not open every tool to them.
         return AccessRule(matching or (_DENY_ALL,))
+
+    @property
+    def shows_queries(self) -> bool:
+        """Whether lines about searches quote the query; never if nothing is to be recorded."""
+        return self.options.show_queries and self.config.record != "off"
+
+    @property
+    def server_logs(self) -> ServerLogs | None:
+        """Where the error output of servers is kept; None if nothing is to be recorded."""
+        # A server may write what it was asked, so the switch of the journal holds for this too.
+        if self.config.record == "off":
+            return None
+        return ServerLogs(self.config.state_folder / "logs")
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -126,7 +126,7 @@ class LiveCatalog:
         if self._sources.get(name) is source:
             self._record_problem(name, _describe_problems(source))
             await self._run_to_completion(
-                self._update_catalog(lambda catalog: catalog.with_source(name, tools))
+                self._update_catalog(name, lambda catalog: catalog.with_source(name, tools))
             )
             await self._refresh_content(source)
 
@@ -174,7 +174,7 @@ class LiveCatalog:
 
     async def _remove_source(self, name: str, source: Source) -> None:
         try:
-            await self._update_catalog(lambda catalog: catalog.without_source(name))
+            await self._update_catalog(name, lambda catalog: catalog.without_source(name))
         finally:  # it is registered nowhere now, so nothing else would close it
             await source.close()
         await self._refresh_content(source)
@@ -203,7 +203,7 @@ class LiveCatalog:
         # that still indexes while the next change starts.
         await asyncio.shield(_spawn(change, self._changes))
 
-    async def _update_catalog(self, change: Callable[[Catalog], Catalog]) -> None:
+    async def _update_catalog(self, name: str, change: Callable[[Catalog], Catalog]) -> None:
         # Indexing may take a while, so it runs in a thread; searches use the old snapshot until
         # then. The lock makes each change start from the result of the one before it.
         async with self._updating:
@@ -216,6 +216,7 @@ class LiveCatalog:
             self._on_update(after)
         self._sink(
             CatalogChangeEvent(
+                source=name,
                 added=len(diff.added),
                 changed=len(diff.changed),
                 removed=len(diff.removed),

@@ -189,13 +189,22 @@ def _ignore_progress(_waiting: Sequence[str], _total: int) -> None:
 
 
 async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progress) -> CheckReport:
-    """Check all servers and APIs in parallel; nothing is approved or written."""
+    """Check all servers and APIs in parallel; nothing is approved."""
     config = setup.config
     check_feature_paths(setup.toolbox_config, setup.profile)
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
     grants = OAuthTokenStore.of(config)
-    sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
+    logs = setup.server_logs
+    sources = [
+        MCPSource(
+            server,
+            listings=listings,
+            grants=grants,
+            server_log=logs.open(server) if logs else None,
+        )
+        for server in setup.document.servers
+    ]
     api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:
         checks = await _check_all(sources, progress)
@@ -322,7 +331,7 @@ def _build_report(
     counter = default_counter()
     catalog = Catalog(tools)
     folder = setup.config.state_folder
-    tokens_saved = Savings(folder / "savings.json", counter).total
+    tokens_saved = Savings.of(folder, setup.path, counter).total
     return CheckReport(
         servers=tuple(servers),
         warnings=(

@@ -1,9 +1,10 @@
-"""Health and metrics over HTTP: `/health`, its parts, `/health/live` and `/metrics`."""
+"""Pages over HTTP: `/`, `/health` and its parts, `/health/live` and `/metrics`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fastmcp.server.server import FastMCP
@@ -14,6 +15,7 @@ from ...sources.mcp.mcp_source import ServerState
 from ...telemetry.prometheus import UP_STATUSES
 from ...toolbox.health import Health
 from ..gateway import Gateway
+from .index_page import add_index_page
 
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
@@ -26,7 +28,7 @@ _PUBLIC_FIELDS = ("status", "live", "ready")
 
 
 def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
-    """Serve health and metrics beside the MCP endpoint."""
+    """Serve a page about the gateway, health and metrics beside the MCP endpoint."""
 
     # FastMCP authenticates only its own endpoint, so these routes check the token themselves.
     async def is_authenticated(request: Request) -> bool:
@@ -34,6 +36,8 @@ def add_routes(app: FastMCP[Any], gateway: Gateway) -> None:
             return True
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         return scheme.lower() == "bearer" and await app.auth.verify_token(token) is not None
+
+    add_index_page(app)
 
     @app.custom_route("/health", ["GET"])
     async def get_health(request: Request) -> Response:
@@ -79,6 +83,7 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
         is_ready=gateway.is_ready,
         tools=len(gateway.box.catalog),
         held=held,
+        disabled=[s.name for s in gateway.setup.document.servers if s.is_disabled],
     )
     report["tokens_saved"] = gateway.operations.savings.total
     problems = gateway.operations.problems()
@@ -86,8 +91,20 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
     if problems:
-        report |= {"status": "degraded", "problems": problems}
+        report["problems"] = problems
+    if not report["ready"]:
+        return report
+    if _is_without_servers(report["servers"]) and apis <= gateway.box.problems.keys():
+        report |= {"status": "failing", "ready": False}
+    elif problems:
+        report["status"] = "degraded"
     return report
+
+
+def _is_without_servers(servers: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether there are servers, and not one of them works or may still come to work by itself."""
+    statuses = {row["status"] for row in servers.values()} - {"disabled"}
+    return bool(statuses) and statuses.isdisjoint(UP_STATUSES)
 
 
 def render_metrics(gateway: Gateway) -> str:
@@ -98,12 +115,19 @@ def render_metrics(gateway: Gateway) -> str:
 
 
 def _upstreams_report(
-    states: Iterable[ServerState], *, is_ready: bool, tools: int, held: Mapping[str, int]
+    states: Iterable[ServerState],
+    *,
+    is_ready: bool,
+    tools: int,
+    held: Mapping[str, int],
+    disabled: Iterable[str],
 ) -> dict[str, Any]:
     servers = {s.server: _server_report(s, held.get(s.server, 0)) for s in states}
     is_well = all(s["status"] in UP_STATUSES and not s["held"] for s in servers.values())
-    # `status` is for people; `live` and `ready` are for probes. A broken server degrades the
-    # status but not readiness, because the others can still be used.
+    servers |= {name: {"status": "disabled", "tools": 0, "held": 0} for name in disabled}
+    # `status` is for people; `live` and `ready` are for probes. A failing server degrades the
+    # status but not readiness, because the others can still be used. Only if all of them fail is
+    # there nothing left to use.
     return {
         "status": ("ok" if is_well else "degraded") if is_ready else "starting",
         "live": True,
@@ -116,4 +140,7 @@ def _upstreams_report(
 def _server_report(state: ServerState, held: int) -> dict[str, Any]:
     # Empty fields are left out, except those that a reader expects in every entry.
     row = {k: v for k, v in asdict(state).items() if k != "server" and v not in ("", 0, 0.0, ())}
+    if row.pop("failing_seconds", None):
+        since = datetime.now(UTC) - timedelta(seconds=state.failing_seconds)
+        row["since"] = since.isoformat(timespec="seconds")
     return {**row, "status": state.status, "tools": state.tools, "held": held}

@@ -28,7 +28,7 @@ class Operations:
         self._fixed_hashes = hash_fixed_settings(setup)
         self._processes = GatewayProcesses(folder / RUNNING_FOLDER)
         self.metrics = PrometheusMetrics()
-        self.savings = Savings(folder / "savings.json", default_counter())
+        self.savings = Savings.of(folder, setup.path, default_counter())
         path = audit_path(setup.options, folder)
         self.audit = AuditFile(path)
         self.journal = Journal.open(setup.config, audit_file=str(path or ""))

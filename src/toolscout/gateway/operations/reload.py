@@ -26,6 +26,7 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.memory": lambda s: s.options.memory,
     "profile.rules": lambda s: s.profile.rules,
     "profile.memory": lambda s: s.profile.remembers,
+    "gateway.show_queries": lambda s: s.shows_queries,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
@@ -80,10 +81,8 @@ class GatewayProcesses:
 
     def is_served(self, path: Path) -> bool:
         """Whether a gateway is running that serves this configuration."""
-        return any(
-            _read_record(record).get("config") == str(path.resolve()) and _is_alive(record.stem)
-            for record in self._folder.glob("*.json")
-        )
+        running = list_running(self._folder)
+        return any(record.get("config") == str(path.resolve()) for _, record in running)
 
     def restart_warnings(self, setup: Setup) -> Iterator[str]:
         """For every process that serves this configuration: which edits need a restart."""

@@ -1,8 +1,9 @@
-"""How many tokens the gateway saved its clients: a running total that survives restarts."""
+"""How many tokens a gateway saved its clients: a total for each configuration, kept on disk."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,16 +23,28 @@ class Savings:
     each session; every further request to the model saves the same again, which is not counted.
     """
 
-    def __init__(self, path: Path | None, counter: TokenCounter) -> None:
+    def __init__(
+        self, path: Path | None, counter: TokenCounter, *, old: Path | None = None
+    ) -> None:
         self._path = path
         self._counter = counter
-        self._total = _read_total(path)
+        # Version 0.1 had one total for all configurations. The first that is served takes it over.
+        self._old = old if path is not None and not path.exists() else None
+        self._total = _read_total(path) + _read_total(self._old)
         self._unwritten = 0
         self._catalog_costs: tuple[str, int] = ("", 0)  # fingerprint and tokens of the last catalog
 
+    @classmethod
+    def of(cls, state_folder: Path, config: Path, counter: TokenCounter) -> Savings:
+        """The savings of one configuration, by the path of its file."""
+        key = hashlib.sha256(str(config.resolve()).encode()).hexdigest()[:16]
+        return cls(
+            state_folder / "savings" / f"{key}.json", counter, old=state_folder / "savings.json"
+        )
+
     @property
     def total(self) -> int:
-        """Tokens saved so far, over all runs."""
+        """Tokens saved so far, over all runs with this configuration."""
         return self._total
 
     async def record_listing(self, catalog: Catalog, definitions: Iterable[str]) -> int:
@@ -55,6 +68,8 @@ class Savings:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.write_text(json.dumps({"tokens_saved": self._total}), encoding="utf-8")
             self._unwritten = 0
+            if self._old is not None:
+                self._old.unlink(missing_ok=True)
 
     def _add(self, tokens: int) -> None:
         self._total = max(0, self._total + tokens)

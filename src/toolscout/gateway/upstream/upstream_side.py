@@ -26,6 +26,7 @@ class UpstreamSide:
         self.upstreams = Upstreams(
             listings=ListingCache(config.cache_folder / "listings"),
             grants=OAuthTokenStore.of(config),
+            logs=setup.server_logs,
             pins=PinStore(config.state_folder / "pins"),
             sink=sink,
             reserved=setup.own_tool_names,

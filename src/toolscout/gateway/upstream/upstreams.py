@@ -17,6 +17,7 @@ from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource, ServerState
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
+from ...sources.mcp.server_log import ServerLogs
 from ...sources.mcp.servers import Server
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...toolbox.toolbox import Toolbox
@@ -39,6 +40,7 @@ class Upstreams:
         *,
         listings: ListingCache | None,
         grants: OAuthTokenStore | None = None,
+        logs: ServerLogs | None = None,
         pins: PinStore,
         sink: Sink,
         reserved: Iterable[str] = (),
@@ -46,6 +48,7 @@ class Upstreams:
     ) -> None:
         self._listings = listings
         self._grants = grants
+        self._logs = logs
         self._pins = pins
         self._sink = sink
         self._reserved = tuple(reserved)
@@ -231,6 +234,7 @@ class Upstreams:
             on_change=self._on_listing_change,
             sink=self._sink,
             forwards_requests=True,
+            server_log=self._logs.open(server) if self._logs else None,
         )
         return PinnedSource(
             inner,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
 import httpx2
 from pydantic import ValidationError
 
+from ...catalog.sanitization import error_line
 from ..http_client import PrivateAddress
 from .connection import Connection
 from .message_repair import is_disconnect
@@ -23,34 +25,58 @@ _OTHER_TRANSPORTS: Mapping[Transport, tuple[Transport, tuple[int, ...]]] = {
 }
 
 
-def explain_failure(error: Exception, connection: Connection, server: Server) -> str:
+_MAX_OUTPUT_CHARS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectFailure:
+    """Why a server cannot be used, and the end of what it wrote to stderr about that."""
+
+    cause: str
+    output: str = ""
+    needs_login: bool = False
+
+    @property
+    def reason(self) -> str:
+        """The cause and the end of the output."""
+        return f"{self.cause} It wrote: {self.output}" if self.output else self.cause
+
+    @property
+    def summary(self) -> str:
+        """The cause and the one line of the output that explains it best."""
+        return f"{self.cause} It wrote: {error_line(self.output)}" if self.output else self.cause
+
+
+def explain_failure(error: Exception, connection: Connection, server: Server) -> ConnectFailure:
     """Say why a server cannot be used, without its secrets."""
-    stderr = connection.stderr_tail
-    tail = f" It wrote: {stderr[-500:]}" if stderr else ""
+    if connection.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
+        command = f"toolscout login {server.name} --config FILE"
+        cause = f"it requires a login: run {command}, or put a token into its headers."
+        return ConnectFailure(cause, needs_login=True)
+    output = connection.stderr_tail[-_MAX_OUTPUT_CHARS:]
+    return ConnectFailure(_describe_cause(error, connection, server), output)
+
+
+def _describe_cause(error: Exception, connection: Connection, server: Server) -> str:
     if isinstance(error, TimeoutError):
-        return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds.{tail}"
+        return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds."
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         # The system reports a missing cwd and a missing command alike.
         if server.cwd and not Path(server.cwd).is_dir():
             return f"its cwd {server.redact(server.cwd)!r} is not a folder."
         return f"the command {server.redact(server.command)!r} was not found."
     if is_disconnect(error):
-        return f"it ended before it answered.{tail}"
-    if connection.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
-        return (
-            f"it requires a login: run toolscout login {server.name} --config FILE, or put a token"
-            " into its headers."
-        )
+        return "it ended before it answered."
     if connection.status_code >= HTTPStatus.BAD_REQUEST:
         hint = _transport_hint(connection, server)
         return f"it answered with HTTP status {connection.status_code}.{hint}"
     if isinstance(error, ValidationError):
-        return f"it answered with something that is not MCP.{tail}"
+        return "it answered with something that is not MCP."
     if isinstance(error, PrivateAddress):
         return f"it may not be reached: {_end_sentence(server.redact(str(error)))}"
     if isinstance(error, httpx2.ConnectError):
         return f"nothing answers at {server.location}: {_end_sentence(server.redact(str(error)))}"
-    return f"{_end_sentence(server.redact(str(error)) or type(error).__name__)}{tail}"
+    return _end_sentence(server.redact(str(error)) or type(error).__name__)
 
 
 def _transport_hint(connection: Connection, server: Server) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from importlib.metadata import version
 from typing import Any, cast
@@ -57,6 +57,7 @@ class Connection:
         protocol: Protocol,
         forwards_requests: bool = False,
         auth: httpx2.Auth | None = None,
+        log_output: Callable[[Sequence[str]], None] | None = None,
     ) -> None:
         self.ended = asyncio.Event()
         self.list_changed = asyncio.Event()
@@ -74,7 +75,7 @@ class Connection:
         self._auth = auth
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[UnvalidatedSession] = asyncio.get_running_loop().create_future()
-        self._stderr = StderrTail()
+        self._stderr = StderrTail(log_output)
         # One task owns the session, because the SDK's task groups must be left by the task that
         # entered them. Its context is fresh: it outlives the call that happened to start it, and
         # must not look as if it belonged to that call's client.

@@ -57,7 +57,7 @@ async def log_in(
         except OAuthFlowError as error:
             raise _login_error(server, server.redact(str(error))) from error
         except (httpx2.HTTPError, MCPError, OSError, RuntimeError, ValueError) as error:
-            raise _login_error(server, explain_failure(error, connection, server)) from error
+            raise _login_error(server, explain_failure(error, connection, server).reason) from error
         finally:
             await connection.close()
             await flow.close()

@@ -25,6 +25,7 @@ from .listing import Listing, ServerTools, fetch_listing
 from .listing_cache import ListingCache
 from .oauth_tokens import OAuthTokenStore
 from .server_calls import ConnectionLostError, ServerCall
+from .server_log import ServerLog
 from .servers import Server
 from .supervisor import ConnectionStatus, ConnectionSupervisor
 
@@ -48,6 +49,7 @@ class ServerState:
     is_listed: bool = False
     in_flight: int = 0
     failures: int = 0
+    failing_seconds: float = 0.0
     retry_seconds: float = 0.0
     problems: tuple[str, ...] = ()
 
@@ -68,6 +70,7 @@ class MCPSource:
         on_change: Callable[[MCPSource], None] | None = None,
         sink: Sink = ignore,
         forwards_requests: bool = False,
+        server_log: ServerLog | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = server.name
@@ -90,6 +93,7 @@ class MCPSource:
             forwards_requests=forwards_requests,
             grants=grants,
             last_protocol=listing.protocol if listing else "",
+            server_log=server_log,
         )
 
     @property
@@ -110,7 +114,7 @@ class MCPSource:
     @property
     def state(self) -> ServerState:
         """The current state of the server."""
-        tools, breaker = self._server_tools, self._supervisor.breaker
+        tools, breaker, now = self._server_tools, self._supervisor.breaker, self._clock()
         listing = tools.listing or Listing()
         return ServerState(
             server=self.name,
@@ -123,7 +127,8 @@ class MCPSource:
             is_listed=tools.listing is not None,
             in_flight=self._supervisor.in_flight,
             failures=breaker.failures,
-            retry_seconds=round(breaker.wait_seconds(now=self._clock()), 1),
+            failing_seconds=round(now - breaker.failing_since, 1) if breaker.failures else 0.0,
+            retry_seconds=round(breaker.wait_seconds(now=now), 1),
             problems=tools.problems,
         )
 

@@ -16,12 +16,22 @@ class ServerBackoff:
     failures: int = 0
     retry_at: float = 0.0
     reason: str = ""
+    failing_since: float = 0.0
+    needs_login: bool = False
 
-    def record_failure(self, reason: str, *, now: float) -> ServerBackoff:
+    def record_failure(
+        self, reason: str, *, now: float, needs_login: bool = False
+    ) -> ServerBackoff:
         """Count one more failure and wait longer."""
         # The exponent is bounded so that a server that is down for days does not make huge numbers.
         wait = min(_MAX_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(self.failures, 10))
-        return ServerBackoff(failures=self.failures + 1, retry_at=now + wait, reason=reason)
+        return ServerBackoff(
+            failures=self.failures + 1,
+            retry_at=now + wait,
+            reason=reason,
+            failing_since=self.failing_since if self.failures else now,
+            needs_login=needs_login,
+        )
 
     def record_success(self) -> ServerBackoff:
         """Start again without failures."""

@@ -115,8 +115,10 @@ class Server:
 
     def redact(self, text: str) -> str:
         """The text with every secret of this server replaced by dots."""
+        # A secret of several lines, such as a private key, may be quoted in part.
+        secrets = {part for secret in self.secrets for part in (secret, *secret.splitlines())}
         # Longest first: one secret may be part of another.
-        for secret in sorted(self.secrets, key=len, reverse=True):
+        for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= _MIN_SECRET_CHARS:
                 text = text.replace(secret, "•••")
         return text

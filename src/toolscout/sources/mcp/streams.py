@@ -7,6 +7,7 @@ import contextvars
 import logging
 import os
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TextIO
@@ -101,11 +102,13 @@ class MonitoredStream:
 
 
 class StderrTail:
-    """The last bytes that a process wrote to stderr, read as they arrive."""
+    """The last bytes that a process wrote to stderr; `on_lines` gets every line as it arrives."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_lines: Callable[[Sequence[str]], None] | None = None) -> None:
+        self._on_lines = on_lines
         self._reader = -1
         self._bytes = b""
+        self._unfinished = b""
 
     @property
     def text(self) -> str:
@@ -125,11 +128,34 @@ class StderrTail:
             chunk = os.read(self._reader, 65_536)
             if chunk:
                 self._bytes = (self._bytes + chunk)[-_TAIL_BYTES:]
+                self._pass_on(chunk)
             else:
                 self.close()
 
+    def _read_rest(self) -> None:
+        """Read what a process wrote just before it ended."""
+        with suppress(OSError):  # nothing more for now, if something else still has the pipe
+            while chunk := os.read(self._reader, 65_536):
+                self._bytes = (self._bytes + chunk)[-_TAIL_BYTES:]
+                self._pass_on(chunk)
+
+    def _pass_on(self, chunk: bytes) -> None:
+        if self._on_lines is None:
+            return
+        *lines, rest = (self._unfinished + chunk).split(b"\n")
+        # A line that never ends must not fill the memory.
+        if len(rest) >= _TAIL_BYTES:
+            lines, rest = [*lines, rest], b""
+        self._unfinished = rest
+        if lines:
+            self._on_lines([line.decode(errors="replace") for line in lines])
+
     def close(self) -> None:
         """Stop reading; the tail stays available."""
+        if self._reader >= 0:
+            self._read_rest()
+        if self._unfinished:
+            self._pass_on(b"\n")
         if self._reader >= 0:
             asyncio.get_running_loop().remove_reader(self._reader)
             os.close(self._reader)

@@ -19,19 +19,23 @@ from ...events import (
     UpstreamFailedEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
+    combine_sinks,
     stamp_sink,
 )
-from .connect_errors import explain_failure
+from .connect_errors import ConnectFailure, explain_failure
 from .connection import Connection
 from .dispatcher import SessionExpiredError
 from .message_repair import is_disconnect
 from .oauth_tokens import Grant, OAuthTokenAuth, OAuthTokenStore
 from .server_backoff import ServerBackoff
+from .server_log import ServerLog
 from .servers import Protocol, Server
 from .streams import wait_for_first
 
 log = logging.getLogger(__name__)
-ConnectionStatus = Literal["disabled", "broken", "asleep", "starting", "ready", "waiting", "closed"]
+ConnectionStatus = Literal[
+    "disabled", "broken", "asleep", "starting", "ready", "failing", "needs_login", "closed"
+]
 # After so many failures in a row, only a call or `wake` tries again.
 _MAX_FAILURES = 5
 # A connection that ends sooner, without having served a call, counts as a failure. Otherwise a
@@ -57,6 +61,7 @@ class ConnectionSupervisor:
         forwards_requests: bool,
         grants: OAuthTokenStore | None = None,
         last_protocol: str = "",
+        server_log: ServerLog | None = None,
     ) -> None:
         self.breaker = ServerBackoff()
         self.in_flight = 0
@@ -64,7 +69,8 @@ class ConnectionSupervisor:
         self._server = server
         self._on_listing_due = on_listing_due
         self._clock = clock
-        self._sink = stamp_sink(sink)
+        self._sink = stamp_sink(combine_sinks(server_log, sink) if server_log else sink)
+        self._log_output = server_log.write_output if server_log else None
         self._forwards_requests = forwards_requests
         # A configured Authorization header wins over a login.
         self._grants = None if server.has_authorization or not server.url else grants
@@ -92,9 +98,10 @@ class ConnectionSupervisor:
             return "closed"
         if self._is_up():
             return "ready"
-        if self._opening is not None:
-            return "starting"
-        return "waiting" if self.breaker.failures else "asleep"
+        # A retry is not a start: a server that keeps failing must not look like one that starts.
+        if self.breaker.failures:
+            return "needs_login" if self.breaker.needs_login else "failing"
+        return "asleep" if self._opening is None else "starting"
 
     def _is_up(self) -> bool:
         return self._connection is not None and not self._connection.ended.is_set()
@@ -129,7 +136,8 @@ class ConnectionSupervisor:
 
     def wake(self) -> None:
         """Connect in the background if the server is down and its back-off is over."""
-        if self.status in ("asleep", "waiting") and self.breaker.may_try(now=self._clock()):
+        is_down = self.status in ("asleep", "failing", "needs_login") and self._opening is None
+        if is_down and self.breaker.may_try(now=self._clock()):
             self._spawn(self._try_connect())
 
     async def close(self) -> None:
@@ -180,7 +188,7 @@ class ConnectionSupervisor:
             connection = await self._connect_once()
         except _ConnectError as error:
             if self._server.protocol != "auto" or self._protocol == error.next_protocol:
-                raise self._record_failure(error) from error
+                raise self._fail_to_connect(error.failure) from error
             # Either the server crashed on the probe for the newer protocol, then the handshake
             # alone may work; or it no longer speaks the protocol that it was known for.
             self._protocol = error.next_protocol
@@ -188,17 +196,29 @@ class ConnectionSupervisor:
                 connection = await self._connect_once()
             except _ConnectError as second_error:
                 self._protocol = "auto"
-                raise self._record_failure(second_error) from second_error
-        self.breaker = self.breaker.record_success()
+                raise self._fail_to_connect(second_error.failure) from second_error
+        before, self.breaker = self.breaker, self.breaker.record_success()
         self._connection = connection
         self._sink(UpstreamReadyEvent(server=self._server.name))
-        self._spawn(self._supervise(connection))
+        self._spawn(self._supervise(connection, before))
         return connection
 
-    def _record_failure(self, error: _ConnectError) -> SourceError:
-        self.breaker = self.breaker.record_failure(error.reason, now=self._clock())
-        self._sink(UpstreamFailedEvent(server=self._server.name, reason=error.reason))
-        return SourceError(f"Cannot use MCP server {self._server.name!r}: {error.reason}")
+    def _fail_to_connect(self, failure: ConnectFailure) -> SourceError:
+        self._record_failure(self.breaker, failure)
+        return SourceError(f"Cannot use MCP server {self._server.name!r}: {failure.reason}")
+
+    def _record_failure(self, before: ServerBackoff, failure: ConnectFailure) -> None:
+        self.breaker = before.record_failure(
+            failure.reason, now=self._clock(), needs_login=failure.needs_login
+        )
+        self._sink(
+            UpstreamFailedEvent(
+                server=self._server.name,
+                reason=failure.reason,
+                summary=failure.summary,
+                failures=self.breaker.failures,
+            )
+        )
 
     async def _connect_once(self) -> Connection:
         self._tried_grant = self._current_grant()
@@ -207,6 +227,7 @@ class ConnectionSupervisor:
             protocol=self._protocol,
             forwards_requests=self._forwards_requests,
             auth=OAuthTokenAuth(self._grants, self._server.url) if self._grants else None,
+            log_output=self._log_output,
         )
         try:
             await connection.wait_until_open(self._server.limits.connect_timeout_seconds)
@@ -215,17 +236,17 @@ class ConnectionSupervisor:
             self._close_in_background(connection)
             raise
         except Exception as error:
-            reason = explain_failure(error, connection, self._server)
+            failure = explain_failure(error, connection, self._server)
             self._close_in_background(connection)
-            raise _ConnectError(reason, error) from error
+            raise _ConnectError(failure, error) from error
         return connection
 
     def _current_grant(self) -> Grant | None:
         """The tokens of the last login."""
         return self._grants.load(self._server.url) if self._grants else None
 
-    async def _supervise(self, connection: Connection) -> None:
-        """Relist, stop or replace one connection, until it ends."""
+    async def _supervise(self, connection: Connection, before: ServerBackoff) -> None:
+        """Relist, stop or replace one connection, until it ends; `before` are earlier failures."""
         opened_at = self._clock()
         # Stateless servers announce changes only on a stream that the client opens. Others send
         # notifications on the connection itself.
@@ -245,8 +266,8 @@ class ConnectionSupervisor:
             return
         self._sink(UpstreamLostEvent(server=self._server.name, reason=connection.stderr_tail))
         if not connection.calls_served and self._clock() - opened_at < _SHORT_LIFE_SECONDS:
-            reason = f"it ended soon after it started. {connection.stderr_tail}".strip()
-            self.breaker = self.breaker.record_failure(reason, now=self._clock())
+            failure = ConnectFailure("it ended soon after it started.", connection.stderr_tail)
+            self._record_failure(before, failure)
         await self._reconnect()
 
     async def _wait_and_relist(self, connection: Connection) -> bool:
@@ -338,7 +359,7 @@ class ConnectionSupervisor:
 class _ConnectError(Exception):
     """One attempt to connect failed; says why, and which protocol to try next."""
 
-    def __init__(self, reason: str, error: Exception) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, failure: ConnectFailure, error: Exception) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
         self.next_protocol: Protocol = "handshake" if is_disconnect(error) else "auto"

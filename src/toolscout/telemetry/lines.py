@@ -1,0 +1,216 @@
+"""Events as plain lines for a terminal: one line for each search, call and server change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from ..catalog.sanitization import error_line, escape_hidden
+from ..events import (
+    ApprovalEvent,
+    ApprovalNeededEvent,
+    CatalogChangeEvent,
+    ConfigAppliedEvent,
+    DiscoveryResultEvent,
+    Event,
+    FeatureFailureEvent,
+    OffloadEvent,
+    SourceFailureEvent,
+    StoreFailureEvent,
+    ToolCallEvent,
+    ToolHeldEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
+    UpstreamAsleepEvent,
+    UpstreamConfiguredEvent,
+    UpstreamEvent,
+    UpstreamFailedEvent,
+    UpstreamLostEvent,
+    UpstreamReadyEvent,
+    UpstreamRemovedEvent,
+    VectorsLoadingEvent,
+    VectorsReadyEvent,
+)
+from .logs import log_level
+
+LOGGER = "toolscout.lines"
+"""The logger that lines go to."""
+
+_MAX_LINE_CHARS = 300
+_MAX_QUERY_CHARS = 80
+_MAX_NAMES = 3
+# The source of prompts and resources, as a reader should see it.
+_SOURCE_LABELS = {"": "catalog", "mcp content": "prompts and resources"}
+
+
+class EventLines:
+    """A sink that logs one line for each event that is worth one.
+
+    A server that fails gets a line when it begins to fail, and not for every retry. `known` are
+    problems of sources that were reported before.
+    """
+
+    def __init__(
+        self,
+        logger: logging.Logger | None = None,
+        *,
+        shows_queries: bool = True,
+        known: Collection[str] = (),
+    ) -> None:
+        self._logger = logger or logging.getLogger(LOGGER)
+        self._shows_queries = shows_queries
+        self._known = frozenset(known)
+        self._failing: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Log one event."""
+        if self._is_news(event) and (
+            line := render_event(event, shows_queries=self._shows_queries)
+        ):
+            self._logger.log(log_level(event.kind), "%s", line)
+
+    def _is_news(self, event: Event) -> bool:
+        match event:
+            case UpstreamFailedEvent():
+                is_news = event.server not in self._failing
+                self._failing.add(event.server)
+                return is_news
+            case UpstreamReadyEvent() | UpstreamRemovedEvent() | UpstreamConfiguredEvent():
+                self._failing.discard(event.server)
+                return True
+            case SourceFailureEvent():  # follows the failure of its server, and repeats it
+                return event.source not in self._failing and event.why not in self._known
+            case ToolHeldEvent():  # the pins log one line for all tools of a server
+                return False
+            case _:
+                return True
+
+
+def render_event(event: Event, *, shows_queries: bool = True) -> str:
+    """An event as one line; empty for kinds that only detail another."""
+    # Facts may quote a server or a model, with line breaks or terminal escapes: escaped.
+    return escape_hidden(_render(event, shows_queries=shows_queries), cap=_MAX_LINE_CHARS)
+
+
+def _render(event: Event, *, shows_queries: bool) -> str:
+    match event:
+        case DiscoveryResultEvent():
+            return _render_search(event, shows_queries=shows_queries)
+        case ToolCallEvent() | ToolRefusedEvent() | ToolNotFoundEvent():
+            return _render_call(event)
+        case ApprovalEvent() | ApprovalNeededEvent():
+            return _render_approval(event)
+        case UpstreamEvent():
+            return _render_upstream(event)
+        case CatalogChangeEvent():
+            return _render_catalog_change(event)
+        case _:
+            return _render_other(event)
+
+
+def _render_search(event: DiscoveryResultEvent, *, shows_queries: bool) -> str:
+    if not event.queries:
+        outcome = "refused" if event.is_error else _join(event.names) or "nothing found"
+        return f"{event.tool}: {outcome} ({event.took_ms:.0f} ms)"
+    texts = ", ".join(f'"{_shorten(q)}"' for q in event.queries[:_MAX_NAMES])
+    query = f" {texts}" if shows_queries else ""
+    if event.is_error:
+        return f"search{query}: refused ({event.took_ms:.0f} ms)"
+    if not event.names:
+        return f"search{query}: nothing found ({event.took_ms:.0f} ms)"
+    facts = f"confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
+    return f"search{query}: {_join(event.names)} ({facts})"
+
+
+def _shorten(query: str) -> str:
+    return escape_hidden(query, cap=_MAX_QUERY_CHARS)
+
+
+def _join(names: Sequence[str]) -> str:
+    shown = ", ".join(_shorten(name) for name in names[:_MAX_NAMES])
+    more = len(names) - _MAX_NAMES
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _render_call(event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent) -> str:
+    # The reason of a refusal may quote arguments, so only its code is shown.
+    tool = _shorten(event.tool)
+    match event:
+        case ToolCallEvent():
+            outcome = f"failed, {event.code or 'error'}" if event.is_error else "ok"
+            return f"call {tool}: {outcome} ({event.took_ms:.0f} ms)"
+        case ToolRefusedEvent():
+            return f"call {tool}: refused, {event.code or 'not_in_view'}"
+        case ToolNotFoundEvent():
+            return f"call {tool}: refused, unknown_tool"
+
+
+def _render_approval(event: ApprovalEvent | ApprovalNeededEvent) -> str:
+    if isinstance(event, ApprovalNeededEvent):
+        return f"call {_shorten(event.tool)}: waits for approval"
+    return f"call {_shorten(event.tool)}: {'approved' if event.approved else 'not approved'}"
+
+
+def _render_upstream(event: UpstreamEvent) -> str:
+    match event:
+        case UpstreamConfiguredEvent():
+            text = "configuration changed"
+        case UpstreamRemovedEvent():
+            text = "removed"
+        case UpstreamReadyEvent():
+            text = "ready"
+        case UpstreamAsleepEvent():
+            text = "stopped until it is needed"
+        case UpstreamLostEvent():
+            last = error_line(event.reason)
+            text = "connection lost" + (f". It wrote: {last}" if last else "")
+        case UpstreamFailedEvent():
+            return _render_failure(event)
+        case _:
+            return ""
+    return f"{event.server}: {text}"
+
+
+def _render_failure(event: UpstreamFailedEvent) -> str:
+    start, hint = f"{event.server}: failed: ", f" (full log: toolscout logs {event.server})"
+    # Cut here, so that a long error does not push out where to read the rest.
+    room = max(0, _MAX_LINE_CHARS - len(start) - len(hint))
+    return start + escape_hidden(event.summary or event.reason, cap=room) + hint
+
+
+def _render_catalog_change(event: CatalogChangeEvent) -> str:
+    counts = (("added", event.added), ("changed", event.changed), ("removed", event.removed))
+    (count, word), *others = [(count, word) for word, count in counts if count] or [(0, "changed")]
+    first = f"{count} {'tool' if count == 1 else 'tools'} {word}"
+    source = _SOURCE_LABELS.get(event.source, event.source)
+    return f"{source}: {', '.join([first, *(f'{count} {word}' for count, word in others)])}"
+
+
+def _render_other(event: Event) -> str:
+    match event:
+        case OffloadEvent():
+            return f"result of {_shorten(event.tool)} stored: {event.before:,} characters"
+        case ToolHeldEvent():
+            return f"{event.server}: {_shorten(event.tool)} is held for approval ({event.standing})"
+        case ConfigAppliedEvent():
+            waiting = ", ".join(event.waiting)
+            return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")
+        case FeatureFailureEvent():
+            return f"{event.feature} failed during a call of {_shorten(event.tool)}"
+        case SourceFailureEvent():
+            return f"{event.source}: {event.why}"
+        case StoreFailureEvent():
+            return f"store: {event.why}"
+        case VectorsLoadingEvent() | VectorsReadyEvent():
+            return _render_vectors(event)
+        case _:
+            return ""
+
+
+def _render_vectors(event: VectorsLoadingEvent | VectorsReadyEvent) -> str:
+    if isinstance(event, VectorsLoadingEvent):
+        return "Semantic search is still loading; results are keyword-only."
+    if event.done < event.total:
+        missing = event.total - event.done
+        return f"Semantic search is incomplete: {missing:,} of {event.total:,} vectors are missing."
+    return f"Semantic search is ready: {event.done:,} vectors in {event.took_seconds:.1f} s."
