@@ -145,6 +145,7 @@ class ServerCheck:
     prompts: int = 0
     resources: int = 0
     held: Mapping[str, str] | None = None
+    label: str = ""
     problems: tuple[str, ...] = ()
     took_ms: float = 0.0
 
@@ -186,7 +187,11 @@ async def check_servers(setup: Setup) -> CheckReport:
     listings = ListingCache(config.cache_folder / "listings")
     pins = PinStore(config.state_folder / "pins")
     grants = OAuthTokenStore.of(config)
-    sources = [MCPSource(s, listings=listings, grants=grants) for s in setup.document.servers]
+    sources = [
+        # With the capabilities that a gateway declares: some servers list other tools without.
+        MCPSource(s, listings=listings, grants=grants, forwards_requests=True)
+        for s in setup.document.servers
+    ]
     api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:
         checks = await asyncio.gather(*(_check_server(s) for s in sources))
@@ -288,7 +293,7 @@ def _compare_with_pins(
     compared = ledger.record_offers(offers, trusts_first=not setup.options.require_approval)
     held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}
     available = [d.tool for d in definitions.values() if d.local not in held]
-    return replace(check, held=held), available
+    return replace(check, held=held, label=pins.shortest_label(ledger)), available
 
 
 def _build_report(
