@@ -286,9 +286,13 @@ def test_an_unusual_tool_name_never_becomes_part_of_a_command(tool: str) -> None
     assert pins_command("approve", "s", tool) == "toolscout pins diff s"
 
 
+PUSH = json.dumps({"mcp": {"name": "push"}})
+
+
 def test_a_bare_name_of_several_held_tools_names_them_all() -> None:
     held = HeldTools(
-        {s: [Tool(f"{s}__push", server=s)] for s in ("a", "b")}, labels={"a": "a", "b": "b"}
+        {s: [Tool(name=f"{s}__push", server=s, metadata=PUSH)] for s in ("a", "b")},
+        labels={"a": "a", "b": "b"},
     )
     said = str(held.explain("push", None))
     assert "a__push, b__push" in said
