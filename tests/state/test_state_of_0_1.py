@@ -201,7 +201,7 @@ async def test_what_was_approved_runs_and_what_had_changed_is_held(serve: Serve)
         assert text(watered) == "water_bed: done"
         moved = await client.call_tool("garden__move_plant", {"plant": "rose"})
         assert moved.is_error
-        assert "held back until it is approved" in text(moved)
+        assert "is held for approval" in text(moved)
 
 
 async def test_pins_are_listed_compared_and_approved_by_command(serve: Serve) -> None:

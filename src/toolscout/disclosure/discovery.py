@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ import numpy as np
 from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
-from ..errors import ToolscoutError, UnknownToolError
+from ..errors import CallRefusedError, ToolscoutError, UnknownToolError
 from ..events import Event, LoadToolsEvent, SearchEvent, UnloadToolsEvent
 from ..search.engine import Allow, Engine
+from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
+from ..search.query import parse_all
 from .profile import Metatool, Profile, Role, role_for_name
 from .reply import ToolSearchResult, json_result, render_side_notes
 from .resolution import resolve_name, unknown_tool_message
@@ -30,9 +33,17 @@ RulesLookup = Callable[[Sequence[Tool]], str]
 """Returns the rules of use for some tools."""
 
 
+HeldLookup = Callable[[str], ToolscoutError | None]
+"""Says why a name that is not in the catalog cannot be used now; None if there is no such tool."""
+
+
 def no_rules(_: Sequence[Tool]) -> str:
     """No rules."""
     return ""
+
+
+def nothing_held(_: str) -> None:
+    """No tool is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,7 @@ class DiscoveryCall:
     scope: Scope
     engine: Engine
     rules: RulesLookup
+    held: HeldLookup
     extras: tuple[Tool, ...] = ()
 
     @property
@@ -101,11 +113,13 @@ def discover(
     catalog: Catalog,
     allow: Allow | None = None,
     rules: RulesLookup = no_rules,
+    held: HeldLookup = nothing_held,
     extras: Sequence[Tool] = (),
 ) -> DiscoveryOutcome:
     """Answer a call of a discovery tool; errors become replies and are never raised.
 
-    `extras` are the tools that features add to the view.
+    `extras` are the tools that features add to the view. `held` explains tools that exist but are
+    held for approval.
     """
     role = role_of(profile, name, catalog)
     tool = _tool_for(profile, role) if role else None
@@ -121,6 +135,7 @@ def discover(
         scope=scope,
         engine=engine,
         rules=rules,
+        held=held,
         extras=tuple(extras),
     )
     try:
@@ -158,11 +173,38 @@ def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     found = replace(search.found, rules=rules, extras=call.extras)
     return DiscoveryOutcome(
         session=search.session,
-        result=_render_reply(call.profile, found),
+        result=_report_held_names(call, found),
         loaded=found.loaded,
         found=found.tools,
         events=_search_events(search.session, found),
     )
+
+
+def _report_held_names(call: DiscoveryCall, found: ToolSearchResult) -> Result:
+    """The reply, where names that the query selects and that are held do not count as unknown."""
+    selected: list[str] = []
+    with suppress(ToolscoutError):  # the profile may read queries as patterns
+        selected = [name for query in parse_all(found.queries) for name in query.select]
+    absent = [n for n in selected if not resolve_name(n, call.scope, aliases=call.profile.aliases)]
+    held, unknown = _split_held(call, dict.fromkeys((*found.missing, *absent)))
+    if not held:
+        return _render_reply(call.profile, found)
+    text = "\n".join(held)
+    if not found.tools and not unknown:
+        return Result.of(text)
+    notes = [note for note in found.notes if not note.startswith(MISSING_NAMES_PREFIX)]
+    still_absent = [name for name in absent if name in unknown]
+    notes += [note_missing_names(still_absent)] if still_absent else []
+    missing = tuple(name for name in found.missing if name in unknown)
+    result = _render_reply(call.profile, replace(found, missing=missing, notes=tuple(notes)))
+    return replace(result, content=(*result.content, Content(text=text)), raw=None)
+
+
+def _split_held(call: DiscoveryCall, names: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Why some names that were not found are held, and the names that do not exist."""
+    reasons = {name: call.held(name) for name in names}
+    held = dict.fromkeys(str(reason) for reason in reasons.values() if reason is not None)
+    return [*held], tuple(name for name, reason in reasons.items() if reason is None)
 
 
 def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
@@ -211,12 +253,14 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
         for tool in tools:
             is_known = tool.name in added or call.scope.visibility(tool).in_view
             (already if is_known else added).append(tool.name)
+    held, unknown = _split_held(call, missing)
     lines = _format_groups(
         ("Added", added),
         ("Already available", already),
-        ("Not found", missing),
+        ("Not found", unknown),
         ("On several servers, added under their full names", ambiguous),
     )
+    lines = "\n".join(part for part in (lines, *held) if part)
     session = call.session.load(*added, at_most=call.profile.limits.loaded)
     event = (LoadToolsEvent(session=session.id, names=tuple(added)),) if added else ()
     return DiscoveryOutcome(
@@ -260,13 +304,19 @@ def _describe(call: DiscoveryCall) -> DiscoveryOutcome:
         found = resolve_name(name, call.scope, aliases=call.profile.aliases)
         tools |= {t.name: t for t in found}
         if not found:
-            missing.append(unknown_tool_message(call.profile, name, call.scope, call.engine))
+            missing.append(name)
+    held, unknown = _split_held(call, missing)
+    reports = [
+        *held,
+        *(unknown_tool_message(call.profile, n, call.scope, call.engine) for n in unknown),
+    ]
     # The model has the schemas now, so the tools count as loaded and calls are not refused.
     session = call.session.load(*tools, at_most=call.profile.limits.loaded)
     rules = call.rules([*tools.values()]) if tools else ""
     described = [call.profile.describe([*tools.values()]), rules] if tools else []
-    text = "\n\n".join(part for part in (*described, *missing) if part)
-    result = Result.of(text) if tools else Result.error(text, code=UnknownToolError.code)
+    text = "\n\n".join(part for part in (*described, *reports) if part)
+    code = UnknownToolError.code if unknown else CallRefusedError.code
+    result = Result.of(text) if tools else Result.error(text, code=code)
     return DiscoveryOutcome(
         session=session, result=result, loaded=tuple(tools), found=(*tools.values(),)
     )
@@ -285,7 +335,7 @@ def _call(call: DiscoveryCall) -> DiscoveryOutcome:
     return replace(call.answer(Result.of("")), call=inner)
 
 
-def _format_groups(*groups: tuple[str, list[str]]) -> str:
+def _format_groups(*groups: tuple[str, Sequence[str]]) -> str:
     return "\n".join(f"{label}: {', '.join(names)}." for label, names in groups if names)
 
 

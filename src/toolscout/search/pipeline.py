@@ -35,6 +35,9 @@ from .typos import correct_typos, unknown_terms
 # still win with the sum of all scores.
 _MIN_CANDIDATES = 100
 # A note about missing names stays short, whatever was asked for: it may go into a model's context.
+MISSING_NAMES_PREFIX = "No tool is named "
+"""The start of the note about selected names that do not exist."""
+
 _MAX_NAMED_MISSING = 10
 _MAX_QUOTED_CHARS = 80
 
@@ -218,7 +221,7 @@ def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
             missing.append(name)
         for tool in tools:
             hits.setdefault(tool.name, Hit(tool, 1.0, _constant_reason("name", "name", (name,))))
-    notes = (_note_missing_names(missing),) if missing else ()
+    notes = (note_missing_names(missing),) if missing else ()
     if query.is_cut and len(query.select) == MAX_NAMES:
         notes = (*notes, f"Only the first {MAX_NAMES:,} names were read.")
     found = tuple(hits.values())
@@ -230,7 +233,7 @@ def _slots_by_name(index: Index, name: str) -> list[int]:
     return index.slots_by_name(name) if len(name) <= MAX_NAME_CHARS else []
 
 
-def _note_missing_names(missing: Sequence[str]) -> str:
+def note_missing_names(missing: Sequence[str]) -> str:
     """Name the first missing tools, and count the others."""
     named = [
         name if len(name) <= _MAX_QUOTED_CHARS else f"{name[:_MAX_QUOTED_CHARS]}…"
@@ -238,7 +241,7 @@ def _note_missing_names(missing: Sequence[str]) -> str:
     ]
     rest = len(missing) - _MAX_NAMED_MISSING
     more = f" and {rest:,} more" if rest > 0 else ""
-    return f"No tool is named {', '.join(named)}{more}."
+    return f"{MISSING_NAMES_PREFIX}{', '.join(named)}{more}."
 
 
 def _list_tools(index: Index, mask: Mask, limit: int) -> QueryHits:

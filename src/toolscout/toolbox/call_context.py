@@ -44,6 +44,10 @@ class CallContext:
     principal: str = ""
     client: str = ""
 
+    def explain(self, name: str) -> ToolscoutError | None:
+        """Why a name cannot be used now, as far as the caller may know; None if it is unknown."""
+        return self.explain_missing(name, self.allow) if self.explain_missing else None
+
     @property
     def approvals(self) -> Approvals:
         """The approvals of this conversation that are given later."""

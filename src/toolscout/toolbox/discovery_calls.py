@@ -74,6 +74,7 @@ def _apply_discovery(
         catalog=context.live.catalog,
         allow=context.allow,
         rules=deliver_rules,
+        held=context.explain,
         extras=[tool for _, tool in context.features.visible_tools.values()],
     )
     after = outcome.session

@@ -170,7 +170,8 @@ class CallExecutor(CallContext):
         tool = self.live.catalog.get(attempt.name)
         # What the caller may use is checked again: it may have changed since.
         if tool is None or not is_allowed(tool, self.allow):
-            raise UnknownToolError(f"{attempt.name} is not there any more, so it was not run.")
+            gone = UnknownToolError(f"{attempt.name} is not there any more, so it was not run.")
+            raise self.explain(attempt.name) or gone
         return await self._run_catalog_tool(attempt, tool, read_arguments(tool, attempt.arguments))
 
     # Discovery
@@ -333,7 +334,7 @@ class CallExecutor(CallContext):
     def _emit_not_found(self, attempt: CallAttempt, resolution: Resolution) -> CallRecord:
         refusal, name = resolution.refusal, attempt.name
         assert refusal is not None
-        reason = self.explain_missing(name, self.allow) if self.explain_missing else None
+        reason = self.explain(name)
         if reason is not None:
             return self._emit_refusal(attempt, reason)
         arguments = attempt.values()

@@ -12,12 +12,11 @@ import mcp_types as types
 from ...catalog.result import Content, Result
 from ...disclosure.profile import Profile
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
-from ...errors import CallRefusedError, SourceError, ToolscoutError, UnknownToolError
+from ...errors import SourceError, ToolscoutError
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..setup import AccessRule
-from ..upstream.pins import hold_refusal
 from ..upstream.upstream_side import UpstreamSide
 from .sessions import Principal
 
@@ -65,8 +64,17 @@ class ClientCall:
             if tool.role in ("describe", "load"):
                 return read_tool_names(tool, self.arguments)
             if tool.role == "search":
-                queries = parse_all(read_search_arguments(profile, tool, self.arguments).queries)
+                queries = parse_all(self.search_queries(profile))
                 return tuple(name for query in queries for name in query.select)
+        return ()
+
+    def search_queries(self, profile: Profile) -> tuple[str, ...]:
+        """The queries of a search; none if its arguments are wrong."""
+        tool = profile.tool_for("search")
+        if tool is None or tool.name != self.name:
+            return ()
+        with suppress(ToolscoutError):
+            return tuple(read_search_arguments(profile, tool, self.arguments).queries)
         return ()
 
 
@@ -102,12 +110,10 @@ def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
-def append_held_notice(result: Result, held: int, *, is_empty: bool) -> Result:
-    """Add to an empty search result how many tools are held until approved."""
-    if not held:
+def append_held_notice(result: Result, note: str, *, is_empty: bool) -> Result:
+    """Add to a search result which tools are held for approval."""
+    if not note:
         return result
-    tools = "1 tool is held back until" if held == 1 else f"{held} tools are held back until"
-    note = f"{tools} approved. The operator of the gateway can see them: toolscout pins list --held"
     # With an empty catalog there is nothing else to say: "no tool found" would mislead.
     content = () if is_empty else result.content
     return replace(result, content=(*content, Content(text=note)), raw=None)
@@ -116,15 +122,8 @@ def append_held_notice(result: Result, held: int, *, is_empty: bool) -> Result:
 def explain_absent_tool(
     result: Result, names: Sequence[str], upstream: UpstreamSide, rule: AccessRule | None
 ) -> Result:
-    """Add why a tool is missing: it is held until approved, or its server is still starting."""
+    """Add why a tool is missing, if its server is still starting."""
     upstreams = upstream.upstreams
-    if result.code in (SourceError.code, UnknownToolError.code):
-        held = [
-            (name, server) for name in names if (server := upstreams.server_holding(name, rule))
-        ]
-        if held:
-            text = "\n".join(str(hold_refusal(*each)) for each in held)
-            return Result.error(text, code=CallRefusedError.code)
     # A known server that failed: the result already says why.
     if result.code == SourceError.code:
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -184,7 +185,7 @@ class ClientSide:
         self._count_call(record, result)
         if is_search:
             result = self._memory.add_to_result(result, session)
-            return self._add_notices(result, record, rule)
+            return await self._add_notices(result, record, call)
         is_inner = record.is_run and call.uses_dispatcher(profile)
         return tag_result(result, tool=record.tool if is_inner else "")
 
@@ -203,11 +204,18 @@ class ClientSide:
         if record.found:
             self._upstream.wake_found(record.found, self._box)
 
-    def _add_notices(self, result: Result, record: CallRecord, rule: AccessRule | None) -> Result:
-        """Add to a search result which servers it does not cover, and what is held back."""
+    async def _add_notices(self, result: Result, record: CallRecord, call: ClientCall) -> Result:
+        """Add to a search result which servers it does not cover, and which tools are held."""
+        rule = call.request.rule
         self._upstream.retry_unlisted()
-        held = 0 if record.found else self._upstream.upstreams.count_held_tools(rule)
-        result = append_held_notice(result, held, is_empty=not self._box.catalog)
+        held = self._upstream.upstreams.held_tools
+        if held.catalog:
+            queries = call.search_queries(self._box.profile)
+            # In a thread: the first search indexes the held tools, which may be thousands.
+            note = await asyncio.to_thread(
+                held.notice, queries, rule, reply=result.text, found_nothing=not record.found
+            )
+            result = append_held_notice(result, note, is_empty=not self._box.catalog)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
 
     async def _notify_if_changed(self, session: Session) -> None:

@@ -146,6 +146,7 @@ class ServerCheck:
     prompts: int = 0
     resources: int = 0
     held: Mapping[str, str] | None = None
+    label: str = ""
     problems: tuple[str, ...] = ()
     took_ms: float = 0.0
 
@@ -202,6 +203,8 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
             listings=listings,
             grants=grants,
             server_log=logs.open(server) if logs else None,
+            # As a gateway declares them: some servers list other tools without.
+            forwards_requests=True,
         )
         for server in setup.document.servers
     ]
@@ -322,7 +325,7 @@ def _compare_with_pins(
     compared = ledger.record_offers(offers, trusts_first=not setup.options.require_approval)
     held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}
     available = [d.tool for d in definitions.values() if d.local not in held]
-    return replace(check, held=held), available
+    return replace(check, held=held, label=pins.shortest_label(ledger)), available
 
 
 def _build_report(

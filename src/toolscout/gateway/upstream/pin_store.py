@@ -141,6 +141,16 @@ class PinStore:
                 path.unlink(missing_ok=True)
         return len(files)
 
+    def has_pins(self, identity: ServerIdentity) -> bool:
+        """Whether a gateway has met this server before."""
+        paths = (self._ledger_path(identity.server, key) for key in (identity.key, ""))
+        return any(path.exists() for path in paths)
+
+    def shortest_label(self, ledger: PinLedger) -> str:
+        """The server's name, or its label if several servers have pins under that name."""
+        names = [p.name.partition(".")[0] for p in self._ledger_files()]
+        return ledger.label if names.count(ledger.server) > 1 else ledger.server
+
     def servers(self) -> tuple[str, ...]:
         """The names of the servers that have pins."""
         return tuple(sorted({p.name.partition(".")[0] for p in self._ledger_files()}))

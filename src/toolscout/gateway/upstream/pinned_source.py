@@ -15,11 +15,12 @@ from ...catalog.tool import Tool, normalise_name
 from ...events import Sink, ToolHeldEvent
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource
+from .held_tools import HeldTool, pins_command
 from .pin_store import PinStore, ServerIdentity, Stamp
-from .pins import PinLedger, ToolOffer, hold_refusal
+from .pins import PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
-_HELD = "Tools of server %r are held back: %s. To see why: toolscout pins diff %s"
+_HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
 _IDENTITY_CHANGED = (
     "Server %r is another than was pinned under that name: its command, arguments, folder or"
     " address differ. It is met as for the first time; see: toolscout pins list %s"
@@ -98,6 +99,16 @@ class PinnedSource:
         """The pins as of the last comparison."""
         return self._comparison.ledger
 
+    @property
+    def comparison(self) -> PinComparison:
+        """The last comparison of the tools with the pins."""
+        return self._comparison
+
+    @property
+    def label(self) -> str:
+        """The server as `toolscout pins` calls it."""
+        return self._pins.shortest_label(self.ledger)
+
     async def tools(self) -> Sequence[Tool]:
         """The tools that are not held."""
         await self.inner.tools()
@@ -111,7 +122,7 @@ class PinnedSource:
         await self._compare_if_stale()
         name, _ = wire.tool_origin(tool)
         if not self._is_open(name):
-            raise hold_refusal(tool.name, self.name)
+            raise HeldTool(tool, self.label).refusal()
         return await self.inner.call(tool, arguments)
 
     def is_covered_by(self, sources: Container[str]) -> bool:
@@ -201,7 +212,10 @@ class PinnedSource:
         if now.names_on_hold and now.names_on_hold != last.names_on_hold:
             counts = Counter(now.ledger.pins[tool].standing for tool in now.names_on_hold)
             text = ", ".join(f"{count} {standing}" for standing, count in counts.items())
-            log.warning(_HELD, self.name, text, self.name)
+            diff, approve = (pins_command(action, self.label) for action in ("diff", "approve"))
+            # Without a tool's name the command approves only new and changed tools.
+            target = "" if counts.keys() <= {"new", "changed"} else " TOOL"
+            log.warning(_HELD, self.name, text, diff, approve + target)
 
     def _emit_held_events(self, before: PinLedger, after: PinLedger) -> None:
         known = {p.tool: p for p in before.pins_on_hold}

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
-from ...errors import CallRefusedError
-
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is available or held."""
 
@@ -142,14 +140,6 @@ def _decide_standing(pin: Pin, offer: ToolOffer) -> Pin:
     # A tool that returns to its approved definition is available again.
     is_same = pin.digest == offer.digest
     return replace(pin, standing="approved" if is_same else "changed", note="")
-
-
-def hold_refusal(tool: str, server: str) -> CallRefusedError:
-    """The error for a call of a held tool."""
-    return CallRefusedError(
-        f"{tool} is held back until it is approved.",
-        hint=f"The operator of the gateway can see why: toolscout pins diff {server}",
-    )
 
 
 @dataclass(frozen=True, slots=True)

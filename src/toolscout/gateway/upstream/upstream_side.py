@@ -14,7 +14,6 @@ from ...toolbox.toolbox import Toolbox
 from ..setup import AccessRule, Setup
 from ..startup import BackgroundStartup
 from .pin_store import PinStore
-from .pins import hold_refusal
 from .upstreams import Upstreams
 
 
@@ -78,8 +77,7 @@ class UpstreamSide:
 
     def explain_held(self, name: str, allow: Allow | None) -> ToolscoutError | None:
         """Why a tool cannot be called, if it is held until approved and the caller may know it."""
-        server = self.upstreams.server_holding(name, allow)
-        return hold_refusal(name, server) if server else None
+        return self.upstreams.held_tools.explain(name, allow)
 
     @property
     def is_complete(self) -> bool:

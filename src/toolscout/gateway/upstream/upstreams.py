@@ -10,9 +10,7 @@ import mcp_types as types
 
 from ...catalog.source import Source
 from ...catalog.tool import Tool, qualify_name
-from ...disclosure.scope import is_allowed
 from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
-from ...search.engine import Allow
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource, ServerState
@@ -21,9 +19,9 @@ from ...sources.mcp.server_log import ServerLogs
 from ...sources.mcp.servers import Server
 from ...sources.openapi.api_source import API, OpenAPISource
 from ...toolbox.toolbox import Toolbox
-from ..setup import AccessRule
-from .pin_store import PinStore
-from .pinned_source import PinnedSource, find_shadows
+from .held_tools import HeldTools
+from .pin_store import PinStore, ServerIdentity
+from .pinned_source import PinComparison, PinnedSource, find_shadows
 
 MAX_CONCURRENT_STARTS = 2
 """How many servers start at a time when nobody waits for them."""
@@ -59,6 +57,7 @@ class Upstreams:
         # Does nothing until attach() connects it to the toolbox.
         self._notify_changed: Callable[[str], None] = lambda _: None
         self._box: Toolbox | None = None
+        self._held: tuple[list[PinComparison], HeldTools] = [], HeldTools({}, {})
         self._admission_tasks: dict[str, asyncio.Task[None]] = {}
         self.content = MCPContentSource(lambda: [s.inner for s in self._sources.values()])
 
@@ -121,14 +120,20 @@ class Upstreams:
         task.add_done_callback(on_done)
         return task
 
-    def server_holding(self, tool: str, allow: Allow | None = None) -> str:
-        """The server whose pins hold a tool of this name, if the caller may know the tool."""
-        held = ((n, t) for n, s in self._sources.items() for t in s.tools_on_hold())
-        return next((n for n, t in held if t.name == tool and is_allowed(t, allow)), "")
-
-    def count_held_tools(self, allow: AccessRule | None = None) -> int:
-        """How many of the tools that the caller may know are held."""
-        return sum(not allow or allow(t) for s in self._sources.values() for t in s.tools_on_hold())
+    @property
+    def held_tools(self) -> HeldTools:
+        """The tools of all servers that are held for approval now."""
+        # A copy: this also runs in threads, while the event loop adds and removes servers.
+        sources = dict(self._sources)
+        comparisons = [s.comparison for s in sources.values()]
+        known, held = self._held
+        # By identity, which is quick: every comparison that found a difference is a new object.
+        if [*map(id, comparisons)] != [*map(id, known)]:
+            tools = {n: tuple(s.tools_on_hold()) for n, s in sources.items()}
+            labels = {n: s.label for n, s in sources.items() if tools[n]}
+            held = HeldTools(tools, labels)
+            self._held = comparisons, held
+        return held
 
     def create_sources(
         self, servers: Iterable[Server], apis: Iterable[API] = ()
@@ -233,6 +238,9 @@ class Upstreams:
             grants=self._grants,
             on_change=self._on_listing_change,
             sink=self._sink,
+            # A cached list is not the first contact: another command wrote it, perhaps long ago.
+            # What a server is trusted with is what it offers to the gateway itself.
+            reads_cache=self._pins.has_pins(ServerIdentity.of(server)),
             forwards_requests=True,
             server_log=self._logs.open(server) if self._logs else None,
         )

@@ -58,7 +58,8 @@ class MCPSource:
     """Lists and runs the tools of one server.
 
     Its last listing is known at once from the cache `listings`. The server itself starts when it
-    is first needed. `on_change` is called whenever it lists something different.
+    is first needed. `on_change` is called whenever it lists something different. With
+    `forwards_requests` the server may ask the client of a call for more than an elicitation.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class MCPSource:
         sink: Sink = ignore,
         forwards_requests: bool = False,
         server_log: ServerLog | None = None,
+        reads_cache: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = server.name
@@ -83,7 +85,11 @@ class MCPSource:
         self._timeouts = 0
         self._subscriptions: dict[str, Callable[[str], None]] = {}
         self._listing_lock = asyncio.Lock()
-        listing = listings.load(server.name, server.digest) if listings else None
+        # Some servers list more tools to a client that declares more capabilities. So each set of
+        # capabilities has a list of its own.
+        self._cache_key = f"{server.digest}{'-sampling' if forwards_requests else ''}"
+        cache = listings if reads_cache else None
+        listing = cache.load(server.name, self._cache_key) if cache else None
         self._server_tools = ServerTools.of(server, listing)
         self._supervisor = ConnectionSupervisor(
             server,
@@ -361,7 +367,7 @@ class MCPSource:
             return None
         tools = ServerTools.of(self.server, listing)
         if self._listings is not None:
-            self._listings.save(self.name, self.server.digest, listing)
+            self._listings.save(self.name, self._cache_key, listing)
         return tools
 
 

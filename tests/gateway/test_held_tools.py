@@ -1,0 +1,299 @@
+"""No tool of an unchanged server is lost, and a held tool is reported with how to approve it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from tests.gateway import node
+from tests.gateway.conftest import Running, Serve, small, text
+from tests.upstreams.processes import free_port
+from tests.upstreams.processes import running as running_process
+
+from toolscout.catalog.tool import Tool
+from toolscout.config import Config
+from toolscout.gateway.upstream.held_tools import HeldTools, pins_command
+from toolscout.gateway.upstream.pin_store import PinStore
+from toolscout.toolbox.toolbox import Toolbox
+
+CAPABLE = Path(__file__).parent.parent / "upstreams" / "capable.py"
+APPROVE = "toolscout pins approve s push"
+
+
+def pins(home: Path) -> PinStore:
+    return PinStore(home / "state" / "pins")
+
+
+async def toolscout(home: Path, *arguments: str) -> str:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "toolscout.cli",
+        *arguments,
+        env={**os.environ, "TOOLSCOUT_HOME": str(home)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    return output.decode()
+
+
+async def list_with_library(home: Path, path: Path, tool: str = "s__plain") -> None:
+    async with Toolbox([path], config=Config.read(home=str(home), embedder="none")) as box:
+        assert tool in box.catalog
+
+
+async def serve_once(serve: Serve, home: Path, server: dict[str, Any], *tools: str) -> None:
+    """Serve; every tool can be called as soon as the server has answered, and nothing is held."""
+    async with serve({"s": server}) as running, running.client() as client:
+        for tool in tools:
+            called = await client.call_tool("call_tool", {"name": tool, "arguments": {}})
+            assert not called.is_error, text(called)
+    assert pins(home).ledger("s").pins_on_hold == ()
+    assert set(pins(home).ledger("s").pins) >= set(tools)
+
+
+ORDERS = (
+    ("check", "serve", "library", "serve"),
+    ("library", "serve", "check", "serve"),
+)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+@pytest.mark.parametrize("protocol", ["handshake", "stateless"])
+async def test_the_order_of_commands_loses_no_tool(
+    serve: Serve, tmp_path: Path, protocol: str, order: tuple[str, ...]
+) -> None:
+    home, path = tmp_path / "home", tmp_path / "servers.json"
+    server = {"command": sys.executable, "args": [str(CAPABLE)], "protocol": protocol}
+    path.write_text(json.dumps({"mcpServers": {"s": server}}))
+    for command in order:
+        match command:
+            case "check":
+                report = json.loads(await toolscout(home, "check", "--config", str(path), "--json"))
+                assert (report["tools"], report["servers"][0]["held"]) == (3, {})
+            case "library":
+                await list_with_library(home, path)
+            case _:
+                await serve_once(serve, home, server, "plain", "ask", "think")
+
+
+@pytest.mark.parametrize("protocol", ["handshake", "stateless"])
+async def test_over_http_a_server_keeps_its_tools_from_check_to_serve(
+    serve: Serve, tmp_path: Path, protocol: str
+) -> None:
+    home, path, port = tmp_path / "home", tmp_path / "servers.json", free_port()
+    with running_process(str(CAPABLE), "http", str(port)):
+        server = {"url": f"http://127.0.0.1:{port}/mcp", "protocol": protocol}
+        path.write_text(json.dumps({"mcpServers": {"s": server}}))
+        await list_with_library(home, path)
+        await toolscout(home, "check", "--config", str(path))
+        await serve_once(serve, home, server, "plain", "ask", "think")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(bool(node.missing()), reason=node.missing() or "never")
+async def test_the_reference_server_keeps_its_tools_from_check_to_serve(
+    serve: Serve, tmp_path: Path
+) -> None:
+    folder = node.installed("servers", node.SERVERS) / "node_modules" / ".bin"
+    path = f"{folder}:{os.environ['PATH']}"
+    server = {
+        "command": str(folder / "mcp-server-everything"),
+        "args": ["stdio"],
+        "env": {"PATH": path},
+    }
+    home, config = tmp_path / "home", tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"s": server}}))
+    await list_with_library(home, config, "s__echo")
+    checked = json.loads(await toolscout(home, "check", "--config", str(config), "--json"))
+    async with serve({"s": server}) as running, running.client() as client:
+        for tool in ("trigger-sampling-request", "trigger-elicitation-request"):
+            said = await client.call_tool("describe_tools", {"names": [tool]})
+            assert not said.is_error, text(said)
+        async with asyncio.timeout(60):
+            while running.gateway.upstreams.states()[0].status != "ready":
+                await client.call_tool("tool_search", {"query": "anything"})
+    ledger = pins(home).ledger("s")
+    assert ledger.pins_on_hold == ()
+    assert len(ledger.pins) == checked["tools"]
+
+
+async def test_a_first_serve_trusts_what_the_server_offers_not_what_an_old_check_saw(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = offering(tmp_path, "log")
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps({"mcpServers": {"s": server}}))
+    await toolscout(tmp_path / "home", "check", "--config", str(path))
+    offer(tmp_path, "log", "push")
+    await serve_once(serve, tmp_path / "home", server, "log", "push")
+
+
+# Held tools
+
+
+def offer(folder: Path, *tools: str) -> None:
+    rows = [
+        {"name": t, "description": TEXTS.get(t, t), "inputSchema": {"type": "object"}}
+        for t in tools
+    ]
+    (folder / "tool.json").write_text(json.dumps(rows))
+
+
+TEXTS = {
+    "log": "Show the history of a repository.",
+    "push": "Publish commits to a remote repository.",
+}
+
+
+def offering(folder: Path, *tools: str) -> dict[str, Any]:
+    """A server that offers tools by a file, and looks at it often."""
+    offer(folder, *tools)
+    return {**small("told", str(folder)), "poll_seconds": 0.05}
+
+
+@asynccontextmanager
+async def holding(serve: Serve, folder: Path, **sections: Any) -> AsyncIterator[Running]:
+    """A gateway whose server came with `log` and has brought a `push` since, which is held."""
+    server = offering(folder, "log")
+    async with serve({"s": server}, **sections) as running:
+        async with asyncio.timeout(60), running.client() as client:
+            while "log" not in running.gateway.upstreams.sources["s"].ledger.pins:
+                await client.call_tool("tool_search", {"query": "anything"})
+            offer(folder, "log", "push")
+            while not running.gateway.upstreams.held_tools.catalog:
+                await client.call_tool("tool_search", {"query": "anything"})
+        yield running
+
+
+async def replies(client: Client, tool: str) -> dict[str, str]:
+    """What a client reads that wants the tool `push` of the server `s`, in every way there is."""
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        "through call_tool": ("call_tool", {"name": tool, "arguments": {}}),
+        "directly": (tool, {}),
+        "described": ("describe_tools", {"names": [tool]}),
+        "described among others": ("describe_tools", {"names": ["s__log", tool]}),
+        "selected": ("tool_search", {"query": f"select:{tool}"}),
+        "selected among others": ("tool_search", {"query": f"select:s__log,{tool}"}),
+    }
+    return {how: text(await client.call_tool(*call)) for how, call in calls.items()}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_held_tool_is_reported_with_the_command_that_approves_it(
+    serve: Serve, tmp_path: Path, mode: str
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client(mode) as client:
+        for name in ("push", "s__push", "Push"):
+            for how, said in (await replies(client, name)).items():
+                assert "s__push is held for approval" in said, how
+                assert said.count(APPROVE) == 1, how
+                assert "no tool" not in said.lower(), how
+
+
+async def test_a_search_that_would_have_found_a_held_tool_mentions_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+
+        async def found(query: str) -> str:
+            return text(await client.call_tool("tool_search", {"query": query}))
+
+        said = await found("publish my commits to the remote")
+        assert "Held for approval, so not listed: s__push." in said
+        assert APPROVE in said
+        assert "held for approval" not in (await found("show the history")).lower()
+
+
+async def test_a_caller_that_may_not_see_a_held_tool_does_not_hear_of_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    denied = {"policies": {"all": {"deny": ["s__push"]}}}
+    async with holding(serve, tmp_path, **denied) as running, running.client() as client:
+        for how, said in (await replies(client, "push")).items():
+            assert "held for approval" not in said, how
+        said = text(await client.call_tool("tool_search", {"query": "publish commits remote"}))
+        assert "push" not in said
+
+
+async def test_the_printed_command_approves_the_tool_while_the_gateway_runs(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        said = text(await client.call_tool("push", {}))
+        command = said[said.index("toolscout pins approve") :].split()
+        await toolscout(running.home, *command[1:])
+        async with asyncio.timeout(60):
+            while (await client.call_tool("call_tool", {"name": "push", "arguments": {}})).is_error:
+                pass
+        said = text(await client.call_tool("tool_search", {"query": "publish commits"}))
+        assert "s__push" in said
+        assert "held for approval" not in said.lower()
+
+
+async def test_a_server_added_while_running_reports_its_held_tools(
+    serve: Serve, tmp_path: Path
+) -> None:
+    options = {"gateway": {"require_approval": True}}
+    async with serve({"one": small()}, **options) as running, running.client() as client:
+        servers = {"one": small(), "s": offering(tmp_path, "push")}
+        running.path.write_text(json.dumps({"mcpServers": servers, **options}))
+        async with asyncio.timeout(60):
+            while APPROVE not in text(await client.call_tool("push", {})):
+                pass
+
+
+async def test_over_stdio_a_held_tool_is_reported_too(tmp_path: Path) -> None:
+    path, home = tmp_path / "servers.json", tmp_path / "home"
+    server = offering(tmp_path, "push")
+    path.write_text(
+        json.dumps({"mcpServers": {"s": server}, "gateway": {"require_approval": True}})
+    )
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "toolscout.cli", "serve", "--stdio", "--config", str(path)],
+        env={**os.environ, "TOOLSCOUT_HOME": str(home), "TOOLSCOUT_EMBEDDER": "none"},
+    )
+    async with Client(stdio_client(command)) as client, asyncio.timeout(60):
+        while APPROVE not in text(await client.call_tool("push", {})):
+            pass
+
+
+async def test_a_server_that_shares_its_name_is_named_so_that_the_command_works(
+    serve: Serve, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    await serve_once(serve, tmp_path / "home", offering(tmp_path / "other", "log"), "log")
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        said = text(await client.call_tool("push", {}))
+        command = said[said.index("toolscout pins approve") :].split()
+        assert command[3].startswith("s.")
+        assert "approved push" in await toolscout(running.home, *command[1:])
+
+
+@pytest.mark.parametrize("tool", ["--config=x", "a b", "x; rm -rf ~", "é\u200b", "y" * 200, "a\nb"])
+def test_an_unusual_tool_name_never_becomes_part_of_a_command(tool: str) -> None:
+    assert pins_command("approve", "s", tool) == "toolscout pins diff s"
+
+
+PUSH = json.dumps({"mcp": {"name": "push"}})
+
+
+def test_a_bare_name_of_several_held_tools_names_them_all() -> None:
+    held = HeldTools(
+        {s: [Tool(name=f"{s}__push", server=s, metadata=PUSH)] for s in ("a", "b")},
+        labels={"a": "a", "b": "b"},
+    )
+    said = str(held.explain("push", None))
+    assert "a__push, b__push" in said
+    assert "pins approve a push; toolscout pins approve b push" in said
