@@ -3,8 +3,8 @@
     python bench/typos.py [--limit 400] [--words]
 
 In each request one word, or about two in five, get a typo: two letters are swapped, one is missing,
-doubled, or replaced by its neighbour on the keyboard (with a fixed seed). Prints a Markdown table of
-recall@5 and nDCG@10 without correction, and the gain of the correction in points, with the 95 %
+doubled, or replaced by its neighbour on the keyboard (with a fixed seed). Prints a Markdown table
+of recall@5 and nDCG@10 without correction, and the gain of the correction in points, with the 95 %
 interval of a paired bootstrap. `--words` uses keyword search only.
 """
 
@@ -72,7 +72,7 @@ def typing(share: float | None) -> Callable[[str], str]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--limit", type=int, default=400, help="approximate number of queries per set")
+    options.add_argument("--limit", type=int, default=400, help="number of queries per set, about")
     options.add_argument("--words", action="store_true", help="keyword search only")
     chosen = options.parse_args()
     if not available():

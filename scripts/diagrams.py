@@ -1,7 +1,7 @@
 """Draw the diagrams of the documentation as SVG files: `python scripts/diagrams.py`.
 
-Plain SVG needs no script in the browser, so pages render without internet. A test compares the files
-with the output of this script.
+Plain SVG needs no script in the browser, so pages render without internet. A test compares the
+files with the output of this script.
 """
 
 from __future__ import annotations
