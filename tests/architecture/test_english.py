@@ -85,7 +85,7 @@ RULES = (
          "Names are taken as they are."),
     Rule(r"(?<!there )(?:is|are) no(?! longer| more| such| matter)", "is not a, does not",
          "An order is no request."),
-    Rule(r"(?<=[.;:] )what (?:is|was|has|cannot|needs|counts|comes|goes)\b[^.?!|]*\.",
+    Rule(r"(?<=[.] )(?-i:What) (?:is|was|has|cannot|needs|counts|comes|goes)\b[^.?!|]*\.",
          "name the thing: 'A value that ...'", "Wait. What is quoted stays."),
     Rule(r"what is (?:not )?\w+(?: \w+){0,3} (?:is|are|was|goes|stays|runs|counts|comes)",
          "name the thing: 'A value that ...'", "Then what is not loaded is refused."),
