@@ -45,6 +45,7 @@ format: setup  ## format the code
 
 docs: setup  ## write what the pages say of the code, and build the site
 	$(BIN)/python scripts/pages.py
+	$(BIN)/python scripts/diagrams.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 behaviours: setup  ## which tests prove which behaviours

@@ -63,30 +63,34 @@ def engines(cache: VectorCache) -> dict[str, Make]:
 
     return {
         "default": part(),
-        "words alone": lambda catalog: Engine(catalog),
-        "vectors alone": alone(Exact(), Dense(use)),
-        "no reading of foreign words": alone(Exact(), BM25F(), Dense(use)),
-        "no arm of names": arms(BM25F(), Dense(use)),
-        "words half as loud": arms(Exact(), BM25F(weight=0.4), Dense(use)),
-        "words half as loud again": arms(Exact(), BM25F(weight=1.2), Dense(use)),
-        "words trusted where blind": arms(Exact(), BM25F(doubt=0, doubt_in_english=0), Dense(use)),
-        "English words doubted like others": arms(Exact(), BM25F(doubt_in_english=1), Dense(use)),
-        "words doubted faster": arms(Exact(), BM25F(doubt=2, doubt_in_english=1), Dense(use)),
-        "vectors of the whole alone": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
-        "vectors of clauses alone": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
-        "values kept where there is one clause": arms(Exact(), BM25F(), ClauseApart(use)),
+        "keyword search only": lambda catalog: Engine(catalog),
+        "vectors only": alone(Exact(), Dense(use)),
+        "no translation of words": alone(Exact(), BM25F(), Dense(use)),
+        "no name ranker": arms(BM25F(), Dense(use)),
+        "half the keyword weight": arms(Exact(), BM25F(weight=0.4), Dense(use)),
+        "1.5 times the keyword weight": arms(Exact(), BM25F(weight=1.2), Dense(use)),
+        "full keyword weight for unknown words": arms(
+            Exact(), BM25F(doubt=0, doubt_in_english=0), Dense(use)
+        ),
+        "no exception for English": arms(Exact(), BM25F(doubt_in_english=1), Dense(use)),
+        "keyword weight falls faster": arms(
+            Exact(), BM25F(doubt=2, doubt_in_english=1), Dense(use)
+        ),
+        "vectors of the whole request only": arms(Exact(), BM25F(), Dense(use, clause_share=0.0)),
+        "vectors of clauses only": arms(Exact(), BM25F(), Dense(use, clause_share=1.0)),
+        "values kept in a single clause": arms(Exact(), BM25F(), ClauseApart(use)),
         "every vector compared exactly": arms(Exact(), BM25F(), Dense(use, rescore_factor=1e6)),
         "an eighth compared exactly": arms(
             Exact(), BM25F(), Dense(use, rescore_factor=RESCORE_FACTOR / 8)
         ),
         "all values kept in the request": arms(Exact(), BM25F(), Dense(use, view=everything)),
         "no values kept in the request": arms(Exact(), BM25F(), Dense(use, view=no_value)),
-        "no turns for several needs": part(fusion=sum_rankings),
-        "turns from two clauses on": part(fusion=every_clause_a_need),
-        "kinds of values not said": part(prepare=no_kinds),
+        "no diversity for several needs": part(fusion=sum_rankings),
+        "diversity from two clauses": part(fusion=every_clause_a_need),
+        "kinds of values not added": part(prepare=no_kinds),
         "long quotations kept": part(prepare=with_quotations),
-        "letters that stand for words kept": arms(Exact(), BM25F(), Unspoken(use)),
-        "no share of the server": part(fusion=no_server_share),
+        "abbreviations not expanded": arms(Exact(), BM25F(), Unspoken(use)),
+        "no server preference": part(fusion=no_server_share),
         "without text 1 (description)": part(text_recipe=partial(but_one_text, 0)),
         "without text 2 (and parameter names)": part(text_recipe=partial(but_one_text, 1)),
         "without text 3 (bare name)": part(text_recipe=partial(but_one_text, 2)),
@@ -95,14 +99,14 @@ def engines(cache: VectorCache) -> dict[str, Make]:
 
 
 class ClauseApart(Dense):
-    """Encodes a single clause beside the whole, with the values that it mentions."""
+    """Encodes a single clause in addition to the whole, with its values."""
 
     def query_texts(self, request: RankingRequest) -> tuple[str, ...]:
         return (self.view(request), *request.clauses)
 
 
 class Unspoken(Dense):
-    """Encodes letters that stand for words as they are."""
+    """Encodes abbreviations without their long forms."""
 
     def expand_text(self, _: RankingRequest, text: str) -> str:
         return text

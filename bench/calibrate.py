@@ -220,7 +220,10 @@ def main() -> None:
 
 def by_size(data: list[Searched], weights: np.ndarray) -> None:
     """Mean confidence of searches that fit and of others, by how many tools there were."""
-    print("  by size (tools: said of good ones, true of them, said of bad ones):")
+    print(
+        "  by size (tools: confidence of good searches, share that is right,"
+        " confidence of bad searches):"
+    )
     seen = {kind: [d for d in data if d.kind == kind] for kind in ("drawn", "not drawn")}
     good, bad = (np.vstack([d.seen for d in some]) for some in seen.values())
     right = np.concatenate([d.right for d in seen["drawn"]])
@@ -234,7 +237,7 @@ def reliability(data: list[Searched], weights: np.ndarray) -> None:
     chance = 1 / (1 + np.exp(-np.vstack([d.seen for d in data]) @ weights))
     right = np.concatenate([d.right for d in data])
     mass = np.concatenate([d.weights for d in data])
-    print("  reliability (said, true, searches):")
+    print("  reliability (confidence, share that is right, searches):")
     for low in np.arange(0, 1, 0.1):
         inside = (chance >= low) & (chance < low + 0.1)
         if inside.any():

@@ -31,9 +31,9 @@ from toolscout.search.engine import Engine
 PACKAGE = "homeassistant==2026.10.4"
 LANGUAGES = {
     "traditional Chinese": "zh-Hant",
-    "unknown to it, chosen with": "cs sv hu el bg he uk vi id fi da ro",
-    "unknown to it, came afterwards": "sk lt et ca nb sl sr lv eu ga mk is",
-    "known to it": "ar de es fr it ja ko nl pl pt ru th tr zh-Hans",
+    "unknown languages, used for the choice": "cs sv hu el bg he uk vi id fi da ro",
+    "unknown languages, added afterwards": "sk lt et ca nb sl sr lv eu ga mk is",
+    "known languages": "ar de es fr it ja ko nl pl pt ru th tr zh-Hans",
 }
 AT_MOST = 80
 """How many requests are taken of each language; of traditional Chinese alone, as many as of six."""
@@ -114,8 +114,8 @@ def main() -> None:
     engines = [Engine(catalog, embedders=[encoder]) for encoder in encoders]
     for engine in engines:
         engine.fill()
-    print("| recall@5 / nDCG@10 | requests | default | characters left as they are", end="")
-    print(" | trusted alike |\n|---|---|---|---|---|")
+    print("| recall@5 / nDCG@10 | requests | default | characters unchanged", end="")
+    print(" | equal weights |\n|---|---|---|---|---|")
     for label, languages in LANGUAGES.items():
         print(f"{label} …", file=sys.stderr)
         queries = asked(wheel, english, languages.split())

@@ -28,7 +28,7 @@ from toolscout.sources.files import read_tools
 
 TOOLS = DATA / "docker_catalog" / "tools.jsonl"
 LOOKED_AT = frozenset({"es", "de", "fr", "ru", "zh", "ja", "ko", "tr"})
-"""The languages that its constants were chosen with; the others came afterwards."""
+"""The languages that its constants were chosen with; the others were added afterwards."""
 
 Ranks = Sequence[int]
 
@@ -70,8 +70,8 @@ def main() -> None:
     print("| recall@1 / recall@5 | requests | without | with | difference |\n|---|---|---|---|---|")
     languages = list(dict.fromkeys(q.lang for q in queries))
     groups = {lang: {lang} for lang in languages}
-    groups["chosen with these"] = set(LOOKED_AT)
-    groups["came afterwards"] = set(languages) - LOOKED_AT
+    groups["used for the choice"] = set(LOOKED_AT)
+    groups["added afterwards"] = set(languages) - LOOKED_AT
     for label, members in groups.items():
         places = [place for place, q in enumerate(queries) if q.lang in members]
         cells = (recalls(before, places), recalls(after, places), told(after, before, places))

@@ -1,11 +1,11 @@
-"""What mending slips of the pen is worth: labelled requests as they are, and with words mistyped.
+"""The gain of typo correction: labelled requests unchanged, and with random typos.
 
-    python bench/slips.py [--limit 400] [--words]
+    python bench/typos.py [--limit 400] [--words]
 
-In each request one word, or about two in five, get a slip: two letters change places, one is
-missing, doubled, or its neighbour on the keyboard (by a fixed seed). Prints a Markdown table of
-recall@5 and nDCG@10 with nothing mended, and what mending adds in points, with the 95 % interval of
-a paired bootstrap. `--words` goes by words alone, without vectors.
+In each request one word, or about two in five, get a typo: two letters are swapped, one is missing,
+doubled, or replaced by its neighbour on the keyboard (with a fixed seed). Prints a Markdown table
+of recall@5 and nDCG@10 without correction, and the gain of the correction in points, with the 95 %
+interval of a paired bootstrap. `--words` uses keyword search only.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _BESIDE = {
 }
 
 
-def slipped(word: str, chance: random.Random) -> str:
-    """A word with one slip, not in its first or last letter."""
+def add_typo(word: str, chance: random.Random) -> str:
+    """A word with one typo, not in its first or last letter."""
     place = chance.randrange(1, len(word) - 1)
     before, letter, after = word[:place], word[place], word[place + 1 :]
     match chance.randrange(4):
@@ -53,40 +53,40 @@ def slipped(word: str, chance: random.Random) -> str:
 
 
 def mistyped(text: str, chance: random.Random, *, share: float | None) -> str:
-    """A request with slips in a share of its words that say something, or in a single one."""
+    """A request with typos in a share of its content words, or in a single one."""
     spans = [match.span() for match in _WORD.finditer(text) if terms(match.group())]
     if share is None:
         chosen = [chance.choice(spans)] if spans else []
     else:
         chosen = [span for span in spans if chance.random() < share]
     for start, end in reversed(chosen):
-        text = text[:start] + slipped(text[start:end], chance) + text[end:]
+        text = text[:start] + add_typo(text[start:end], chance) + text[end:]
     return text
 
 
 def typing(share: float | None) -> Callable[[str], str]:
-    """Somebody who mistypes the same words every time."""
+    """A function that adds the same typos every time."""
     chance = random.Random(SEED)
     return lambda text: mistyped(text, chance, share=share)
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--limit", type=int, default=400, help="about so many queries of each set")
-    options.add_argument("--words", action="store_true", help="by words alone")
+    options.add_argument("--limit", type=int, default=400, help="number of queries per set, about")
+    options.add_argument("--words", action="store_true", help="keyword search only")
     chosen = options.parse_args()
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     embedders = () if chosen.words else (default_encoder(),)
-    print("| recall@5 / nDCG@10 | requests | as typed | mended |\n|---|---|---|---|")
+    print("| recall@5 / nDCG@10 | requests | as typed | gain |\n|---|---|---|---|")
     for name in SETS:
         tools = catalog(name)
         engines = [
             Engine(tools, embedders=embedders, cache=cache, corrects_typos=corrects)
             for corrects in (False, True)
         ]
-        for label, share in (("as they are", 0.0), ("one slip", None), ("many slips", MANY)):
+        for label, share in (("unchanged", 0.0), ("one typo", None), ("many typos", MANY)):
             found: list[Figures] = []
             for engine in engines:
                 engine.fill()
