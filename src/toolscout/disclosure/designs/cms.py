@@ -23,11 +23,13 @@ from ..scope import Policy
 def render_rules(found: ToolSearchResult) -> Result:
     """The found tools, the rules for using them, and what to do next."""
     next_step = "These tools are now available. Search again if you need more."
+    # Such as that vectors are not ready, so that the same search may find more later.
+    nothing = " ".join((found.hint.message, *found.notes))
     return json_result(
         {
             "tools": [{"name": t.name, "description": t.description} for t in found.tools],
             "rules": found.rules,
-            "instruction": next_step if found.tools else found.hint.message,
+            "instruction": next_step if found.tools else nothing,
         }
     )
 

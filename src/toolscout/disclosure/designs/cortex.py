@@ -54,7 +54,8 @@ def _match_select(text: str, domain: SearchDomain) -> ToolMatches:
 
 def _is_never_deferred(name: str, domain: SearchDomain) -> bool:
     """Whether there is a tool of this name that a search need not load."""
-    return domain.scope.get(name) is not None and all(t.name != name for t in domain.tools)
+    exists = name in domain.shown or domain.scope.get(name) is not None
+    return exists and all(t.name != name for t in domain.tools)
 
 
 def _match_name(text: str, domain: SearchDomain, *, limit: int | None) -> tuple[Tool, ...]:
