@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ...catalog.result import Result
 from ...config import PathList
+from ...errors import ConfigError
 from ..matcher import BandedMatcher, load_all
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
 from ..prompts import Prompt, PromptContext
@@ -92,11 +93,11 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 def cms_profile(
     *,
     rules: PathList = (),
-    memory: bool = True,
+    memory: StrictBool = True,
     words_only: Confidence = 0.8,
     vectors_only: Confidence = 0.3,
     min_confidence: Confidence = 0.15,
-    force_search: bool = False,
+    force_search: StrictBool = False,
 ) -> Profile:
     """The profile with its options.
 
@@ -105,6 +106,11 @@ def cms_profile(
     `vectors_only` down vectors do; below `min_confidence` nothing is found. `force_search` makes
     the model search before it answers.
     """
+    if not vectors_only <= words_only:
+        raise ConfigError(
+            f"vectors_only ({vectors_only}) is above words_only ({words_only}).",
+            hint="Words decide alone above words_only, and vectors up to vectors_only.",
+        )
     return replace(
         CMS,
         matcher=BandedMatcher(words_only, vectors_only, min_confidence),

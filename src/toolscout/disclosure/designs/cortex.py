@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import StrictBool
+
 from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ...errors import ConfigError
@@ -248,10 +250,10 @@ CORTEX = Profile(
 
 def cortex_profile(
     *,
-    enabled: bool = True,
+    enabled: StrictBool = True,
     always_load: Sequence[str] = (),
     should_defer: Sequence[str] = (),
-    defer_mcp: bool = True,
+    defer_mcp: StrictBool = True,
 ) -> Profile:
     """The profile with its options.
 
