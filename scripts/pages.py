@@ -30,19 +30,20 @@ PIECE = re.compile(
 )
 LAYERS = (
     ("cli", "The command line wires the edges."),
-    ("gateway · console · evals · examples", "Edges, which do not know one another."),
+    ("gateway · console · evals · examples", "Independent programs on top of the toolbox."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
     ("journal", "What happened, row by row."),
     (
         "models · guidance · memory · offload · telemetry",
-        "Features, which do not know one another.",
+        "Independent features.",
     ),
     ("disclosure", "What the model sees now."),
     ("search · sources", "Which tools fit, and where tools come from."),
-    ("catalog · store", "What exists, and what is kept."),
-    ("events · config · tokens", "Ground."),
-    ("errors", "The tree of all that can go wrong."),
+    ("catalog · store", "The tools that exist, and storage."),
+    ("events · config · tokens", "Used by every layer above."),
+    ("folders", "Where a user's files are."),
+    ("errors", "All exceptions."),
 )
 
 

@@ -259,6 +259,28 @@ async def test_nonsense_finds_nothing_and_gets_advice_in_the_default_install(
     assert talk.last.names == ["tool_search", "cms_listPages"]
 
 
+LETTERS = ("qwertyuiop zxcv", "zzzz", "wxyz qqq jjj", "lkjhgfd mnbvcx", "pls gqnplnl")
+FOREIGN = {
+    "eine neue Seite anlegen": "cms_createPage",
+    "usuń wpis": "cms_deletePost",
+    "ابحث عن صورة": "cms_searchImages",
+}
+
+
+@pytest.mark.behaviour("E68")
+@pytest.mark.section("cms", "Phase 5: Discovery Tool Implementation")
+@pytest.mark.parametrize("door", DOORS)
+async def test_random_letters_find_nothing_and_other_languages_find_their_tools(
+    door: str, rows: Rows, tmp_path: Path
+) -> None:
+    queries = ["列出所有页面", *LETTERS, *FOREIGN]
+    steps = [[search(query)] for query in queries]
+    talk = await converse(door, rows, steps, folder=tmp_path, profile="cms", settings=DEFAULT)
+    found = {q: [t["name"] for t in reply(talk, i)["tools"]] for i, q in enumerate(queries)}
+    assert {q: found[q] for q in LETTERS} == {q: [] for q in LETTERS}
+    assert [q for q, name in FOREIGN.items() if name not in found[q]] == []
+
+
 @pytest.mark.behaviour("E71")
 @pytest.mark.section("cms", "Phase 6: Core Prompt System")
 @pytest.mark.parametrize("door", DOORS)

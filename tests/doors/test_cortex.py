@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from tests.doors.harness import DOORS, Received, Row, Transcript, converse
 
+from toolscout import Tool, Toolbox
+
 SEND = {
     "type": "object",
     "properties": {"channel": {"type": "string"}, "text": {"type": "string"}},
@@ -234,6 +236,41 @@ async def test_a_name_that_never_was_deferred_is_already_available(
     got = await talk(door, tmp_path, [("ToolSearch", {"query": query})], options=options)
     assert got.first.names == ["ToolSearch", "mcp__slack__send"]
     assert got.answers == [["Already loaded, no action needed:\n- mcp__slack__send"]]
+
+
+@pytest.mark.section("cortex", "Details")
+@pytest.mark.behaviour("C13", "C40")
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("query", ["ToolSearch", "select:ToolSearch"])
+async def test_the_search_itself_is_already_available(
+    door: str, query: str, tmp_path: Path
+) -> None:
+    got = await talk(door, tmp_path, [("ToolSearch", {"query": query})])
+    assert got.answers == [["Already loaded, no action needed:\n- ToolSearch"]]
+
+
+@pytest.mark.section("cortex", "Tool factory")
+@pytest.mark.behaviour("C42")
+async def test_a_call_that_was_too_early_is_no_repeat(tmp_path: Path) -> None:
+    got = await talk("agent", tmp_path, [LOAD_SEND, CALL_SEND], [CALL_SEND])
+    assert got.answers[1] == ["sent"]
+    assert "same arguments" not in str(got.last.messages)
+    # Twice with a result is one.
+    got = await talk("agent", tmp_path, [LOAD_SEND], [CALL_SEND], [CALL_SEND])
+    assert "with the same arguments twice in a row" in str(got.last.messages)
+
+
+@pytest.mark.section("cortex", "Tool factory")
+@pytest.mark.behaviour("C42")
+async def test_calls_one_by_one_are_turns_of_their_own(tmp_path: Path) -> None:
+    tools = [Tool(name="mcp__slack__send", server="slack"), Tool(name="b", server="slack")]
+    async with Toolbox(tools, profile="cortex", store="memory") as box:
+        session = await box.session("talk")
+        session.view()
+        await session.call(*LOAD_SEND)
+        result = await session.call("mcp__slack__send", {})
+        assert "loaded in this turn" not in result.text
+        assert "not loaded" in (await session.call("b", {})).text
 
 
 @pytest.mark.section("cortex", "Tool factory")

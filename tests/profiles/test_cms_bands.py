@@ -9,6 +9,7 @@ import pytest
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
+from toolscout.disclosure.discovery import discover
 from toolscout.disclosure.matcher import BandedMatcher, SearchDomain
 from toolscout.disclosure.profiles import CMS, get_profile
 from toolscout.disclosure.scope import Policy, Scope
@@ -139,3 +140,21 @@ def test_the_options_reach_the_profile() -> None:
     assert [path.name for path in profile.rules] == ["a"]
     with pytest.raises(ConfigError, match="words_only"):
         get_profile("cms", {"words_only": 2})
+
+
+@pytest.mark.behaviour("E68")
+def test_a_search_that_found_nothing_without_vectors_says_so() -> None:
+    embedder = CountingEmbedder()
+    engine = Engine(Catalog(TOOLS), embedders=[embedder])
+    engine.fill()
+    embedder.is_down = True
+    outcome = discover(
+        CMS,
+        "tool_search",
+        {"query": "dodaj zdjęcie"},
+        session=SessionState("s"),
+        engine=engine,
+        catalog=engine.catalog,
+    )
+    assert outcome.found == ()
+    assert "Searched without vectors: The service is down." in outcome.result.text

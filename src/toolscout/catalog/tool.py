@@ -9,6 +9,7 @@ import unicodedata
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast, get_args
 
+from ..errors import SchemaError
 from .schema import Schema
 
 Risk = Literal["safe", "moderate", "destructive"]
@@ -74,6 +75,15 @@ class Tool:
     metadata: str = "{}"
     local: str = ""
     """The name that the source knows, if `name` does not contain it."""
+
+    def __post_init__(self) -> None:
+        # A dictionary is what a schema looks like, so it is often given as it is.
+        parameters, output = cast("object", self.parameters), cast("object", self.output)
+        if not (isinstance(parameters, Schema) and isinstance(output, Schema | None)):
+            raise SchemaError(
+                f"The schemas of {self.name} must be of the class Schema.",
+                hint="Write parameters=Schema.of({...}), from toolscout.catalog.schema.",
+            )
 
     @property
     def local_name(self) -> str:

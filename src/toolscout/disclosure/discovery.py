@@ -84,6 +84,12 @@ class DiscoveryCall:
         """The session before the call."""
         return self.scope.session
 
+    @property
+    def shown(self) -> frozenset[str]:
+        """The names of tools that are in view and in no catalog."""
+        metatools = (m.name for m in self.profile.metatools)
+        return frozenset((*metatools, *(t.name for t in self.extras)))
+
     def answer(self, result: Result) -> DiscoveryOutcome:
         """An outcome that leaves the session unchanged."""
         return DiscoveryOutcome(session=self.session, result=result)
@@ -168,7 +174,7 @@ def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     arguments = read_search_arguments(call.profile, call.tool, call.arguments)
     if not call.scope.catalog and not call.profile.searches_empty_catalog:
         return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
-    search = find_tools(call.profile, arguments, call.scope, call.engine)
+    search = find_tools(call.profile, arguments, call.scope, call.engine, shown=call.shown)
     rules = call.rules(search.found.tools) if search.found.tools else ""
     found = replace(search.found, rules=rules, extras=call.extras)
     return DiscoveryOutcome(
@@ -237,7 +243,6 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
     """Load by name; report added, already available, missing and ambiguous names."""
     names = read_tool_names(call.tool, call.arguments)
     server = call.arguments.get("server")
-    own = {m.name for m in call.profile.metatools} | {t.name for t in call.extras}
     added: list[str] = []
     already: list[str] = []
     ambiguous: list[str] = []
@@ -247,7 +252,7 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
         if isinstance(server, str) and server:
             tools = tuple(t for t in tools if t.server == server)
         if not tools:
-            (already if name in own else missing).append(name)
+            (already if name in call.shown else missing).append(name)
         elif len(tools) > 1:
             ambiguous += [t.name for t in tools]
         for tool in tools:

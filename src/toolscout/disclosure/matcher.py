@@ -17,11 +17,16 @@ from .scope import Scope
 
 @dataclass(frozen=True, slots=True)
 class SearchDomain:
-    """The tools a search may find (all allowed ones, or only deferred ones), and the engine."""
+    """The tools a search may find (all allowed ones, or only deferred ones), and the engine.
+
+    `shown` are the names of tools that are in view and in no catalog: discovery tools, and those
+    that features add.
+    """
 
     scope: Scope
     engine: Engine
     only_deferred: bool = False
+    shown: frozenset[str] = frozenset()
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -102,14 +107,23 @@ class HybridMatcher:
         return domain.engine.search(query, limit=limit, allow=domain.allow)
 
 
+# Of 512 queries of random letters on four catalogs, all but four are less similar to the best tool.
+_NOISE_SIMILARITY = 0.35
+# For a query with a real word. In sixteen languages, two of 126 right answers are below.
+_MIN_SIMILARITY = 0.1
+# Below this joint confidence, words do not count alone.
+_CHANCE = 0.01
+
+
 @dataclass(frozen=True, slots=True)
 class BandedMatcher(HybridMatcher):
     """Searches by words first, and uses vectors as far as the words leave doubt.
 
     With more confidence than `words_only` the hits of the words count alone, and vectors are not
     computed; with more than `vectors_only` words and vectors count together; with less, vectors
-    count alone. Below `min_confidence` a search finds nothing. Where vectors are missing, words
-    decide, and what they find is not withheld.
+    count alone. Below `min_confidence` a search finds nothing, and so does a query that shares no
+    word with the catalog and is as far from every tool as random letters are. Where vectors are
+    missing, words decide, and what they find is not withheld.
     """
 
     # Of 340 real requests two fall below 0.15, and neither finds its tool; below 0.2 it is eight,
@@ -133,13 +147,27 @@ class BandedMatcher(HybridMatcher):
         if words.confidence > self.words_only or words.is_selection:
             return words
         both = search()
-        # The words are part of both estimates, which are made by different regressions.
-        confidence = max(words.confidence, both.confidence)
+        # The words are part of both estimates, which are made by different regressions. A single
+        # word that fits by chance can look good alone, but not beside vectors.
+        is_chance = both.confidence < _CHANCE
+        confidence = both.confidence if is_chance else max(words.confidence, both.confidence)
         if words.confidence > self.vectors_only or not domain.engine.status.is_complete:
             return replace(both, confidence=confidence)
         vectors = search(arms="vectors")
+        if not words.hits and _is_noise(query, vectors, domain.engine):
+            confidence = 0.0
         # An embedder that is down has no hits.
         return replace(vectors if vectors.hits else both, confidence=confidence)
+
+
+def _is_noise(query: str, vectors: Results, engine: Engine) -> bool:
+    """Whether a query without a word of the catalog is no closer to it than random letters."""
+    similarity = vectors.evidence.similarity if vectors.evidence else None
+    if similarity is None:
+        return False
+    # The confidence is no help here: an embedder places random letters somewhere too, and what is
+    # near is taken for their translation.
+    return similarity < (_MIN_SIMILARITY if engine.knows_words(query) else _NOISE_SIMILARITY)
 
 
 def _suggest_names(

@@ -30,11 +30,20 @@ class SearchOutcome:
 
 
 def find_tools(
-    profile: Profile, arguments: SearchArguments, scope: Scope, engine: Engine
+    profile: Profile,
+    arguments: SearchArguments,
+    scope: Scope,
+    engine: Engine,
+    *,
+    shown: frozenset[str] = frozenset(),
 ) -> SearchOutcome:
-    """Match every query, load what the profile selects, and collect the parts of the reply."""
+    """Match every query, load what the profile selects, and collect the parts of the reply.
+
+    `shown` are the names of tools that are in view and in no catalog.
+    """
     scope = _scope_for_surface(profile, scope)
-    answers = _match_queries(profile, arguments, scope, engine)
+    domain = SearchDomain(scope, engine, profile.searches_deferred_only, shown)
+    answers = _match_queries(profile, arguments, domain)
     tools = _interleave(answers)
     snapshot = read_snapshot(scope.session) or ViewSnapshot()
     # In view by the rules, but not yet delivered: this search must deliver it.
@@ -47,7 +56,7 @@ def find_tools(
     # A matcher over deferred tools does not find a tool that is in view, so it reports a missing
     # name. The model gets "already available" for it.
     missing = _deduplicate(n for a in answers for n in a.missing)
-    in_view = tuple(n for n in missing if (t := scope.get(n)) is not None and scope.visibility(t))
+    in_view = tuple(n for n in missing if _is_in_view(n, domain))
     found = ToolSearchResult(
         queries=arguments.queries,
         tools=tools,
@@ -67,6 +76,11 @@ def find_tools(
         vectors=tuple(vector for a in answers for vector in a.vectors),
     )
     return _add_catalog_news(profile, found, scope, session)
+
+
+def _is_in_view(name: str, domain: SearchDomain) -> bool:
+    tool = domain.scope.get(name)
+    return name in domain.shown if tool is None else bool(domain.scope.visibility(tool))
 
 
 def _scope_for_surface(profile: Profile, scope: Scope) -> Scope:
@@ -116,9 +130,9 @@ def surface_of(profile: Profile, session: SessionState) -> Surface:
 
 
 def _match_queries(
-    profile: Profile, arguments: SearchArguments, scope: Scope, engine: Engine
+    profile: Profile, arguments: SearchArguments, domain: SearchDomain
 ) -> list[ToolMatches]:
-    domain = SearchDomain(scope, engine, profile.searches_deferred_only)
+    scope = domain.scope
     if arguments.is_empty:
         return [_match_empty_query(profile, domain, limit=arguments.limit)]
     queries = [*arguments.queries]

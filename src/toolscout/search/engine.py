@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -11,6 +12,7 @@ import numpy as np
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
+from .analyzer import latin_share
 from .arrays import Floats, Mask
 from .embedders.cache import VectorCache
 from .embedders.embedder import Embedder, has_vocabulary, is_cross_lingual
@@ -41,6 +43,8 @@ __all__ = ["Allow", "Arms", "Engine", "IndexStatus", "default_rankers"]
 # Usually a process has a handful of allow rules. A caller that creates a new one for every search
 # must not fill the memory: a full cache is emptied.
 _MAX_MASKS = 64
+_LATIN_WORD = re.compile(r"[^\W\d_]{3,}")
+_MAX_CHECKED_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,16 @@ class Engine:
             is_selection=found.is_selection,
             vectors=found.vectors,
         )
+
+    def knows_words(self, text: str) -> bool:
+        """Whether an embedder knows any word of a text; true where none can say."""
+        checkers = [e.is_word for e in self.embedders if has_vocabulary(e)]
+        words = _LATIN_WORD.findall(text[:_MAX_CHECKED_CHARS].casefold())
+        # Other scripts have words of a letter or two, which say nothing.
+        is_latin = latin_share(text) == 1
+        if not (checkers and words and is_latin):
+            return True
+        return any(is_word(word) for is_word in checkers for word in words)
 
     def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:
         """The tools that have no vector from an embedder yet."""

@@ -30,9 +30,11 @@ def call_signature(call: Call) -> tuple[str, str]:
 
 def repeat_warning(steps: Sequence[StepRecords]) -> str | None:
     """A warning for a model that made the same call twice in a row within the last steps."""
-    recent = [record.call for step in steps[-WINDOW:] for record in step]
+    # A refused call brought no result, and may well succeed the next time.
+    answered = [[r.call for r in step if not _was_refused(r)] for step in steps[-WINDOW:]]
+    recent = [call for calls in answered for call in calls]
     # Only for calls of the newest step, so that the model is warned once.
-    newest = {call_signature(record.call) for step in steps[-1:] for record in step}
+    newest = {call_signature(call) for calls in answered[-1:] for call in calls}
     for before, after in pairwise(recent):
         if call_signature(before) == call_signature(after) and call_signature(after) in newest:
             return (
@@ -41,6 +43,10 @@ def repeat_warning(steps: Sequence[StepRecords]) -> str | None:
                 "tool, or tell the user what is in the way."
             )
     return None
+
+
+def _was_refused(record: CallRecord) -> bool:
+    return record.result.is_error and not (record.is_run or record.is_discovery)
 
 
 class RepeatTracker:

@@ -226,6 +226,7 @@ class Toolbox:
         approver: Approver | None = None,
         asker: Asker | None = None,
         profile: Profile | str | None = None,
+        profile_options: Mapping[str, Any] | None = None,
         principal: str = "",
         client: str = "",
     ) -> Session:
@@ -233,7 +234,8 @@ class Toolbox:
 
         A conversation that the store does not have is rebuilt from `messages`, if given. `allow`
         narrows what this caller may see, `approver` and `asker` ask this caller's user, and
-        `profile` overrides the profile of the toolbox. `principal` and `client`, who calls and with
+        `profile` with its `profile_options` overrides the profile of the toolbox, whose features
+        (memory, rules, tools for large results) stay. `principal` and `client`, who calls and with
         which program, are for the events of the conversation; approvals and questions belong to
         their principal.
         """
@@ -241,7 +243,10 @@ class Toolbox:
         self._live.check_open()
         check_entry(id)
         check_messages(messages)
-        chosen = _configure_profile(profile, self._config) if profile else self._profile
+        chosen = self._profile
+        if profile or profile_options:
+            named = profile or self._profile.name
+            chosen = _configure_profile(named, self._config, profile_options)
         stored = await self._load_session(id)
         if messages is not None and stored.session.version == 0:
             rebuilt = rebuild_session(id, messages, profile=chosen, catalog=self.catalog)
@@ -485,6 +490,7 @@ class SyncToolbox:
         approver: Approver | None = None,
         asker: Asker | None = None,
         profile: Profile | str | None = None,
+        profile_options: Mapping[str, Any] | None = None,
         principal: str = "",
         client: str = "",
     ) -> SyncSession:
@@ -496,6 +502,7 @@ class SyncToolbox:
             approver=approver,
             asker=asker,
             profile=profile,
+            profile_options=profile_options,
             principal=principal,
             client=client,
         )

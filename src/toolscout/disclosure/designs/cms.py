@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from ...catalog.result import Result
 from ...config import PathList
+from ...errors import ConfigError
 from ..matcher import BandedMatcher, load_all
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
 from ..prompt_texts import discovery_text
@@ -24,11 +25,13 @@ from ..scope import Policy
 def render_rules(found: ToolSearchResult) -> Result:
     """The found tools, the rules for using them, and what to do next."""
     next_step = "These tools are now available. Search again if you need more."
+    # Such as that vectors are not ready, so that the same search may find more later.
+    nothing = " ".join((found.hint.message, *found.notes))
     return json_result(
         {
             "tools": [{"name": t.name, "description": t.description} for t in found.tools],
             "rules": found.rules,
-            "instruction": next_step if found.tools else found.hint.message,
+            "instruction": next_step if found.tools else nothing,
         }
     )
 
@@ -83,11 +86,11 @@ Confidence = Annotated[float, Field(ge=0, le=1)]
 def cms_profile(
     *,
     rules: PathList = (),
-    memory: bool = True,
+    memory: StrictBool = True,
     words_only: Confidence = 0.8,
     vectors_only: Confidence = 0.3,
     min_confidence: Confidence = 0.15,
-    force_search: bool = False,
+    force_search: StrictBool = False,
 ) -> Profile:
     """The profile with its options.
 
@@ -96,6 +99,11 @@ def cms_profile(
     `vectors_only` down vectors do; below `min_confidence` nothing is found. `force_search` makes
     the model search before it answers.
     """
+    if not vectors_only <= words_only:
+        raise ConfigError(
+            f"vectors_only ({vectors_only}) is above words_only ({words_only}).",
+            hint="Words decide alone above words_only, and vectors up to vectors_only.",
+        )
     return replace(
         CMS,
         matcher=BandedMatcher(words_only, vectors_only, min_confidence),

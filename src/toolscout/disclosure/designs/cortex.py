@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pydantic import StrictBool
+
 from ...catalog.result import Result
 from ...catalog.tool import Tool
 from ...errors import ConfigError
@@ -54,7 +56,8 @@ def _match_select(text: str, domain: SearchDomain) -> ToolMatches:
 
 def _is_never_deferred(name: str, domain: SearchDomain) -> bool:
     """Whether there is a tool of this name that a search need not load."""
-    return domain.scope.get(name) is not None and all(t.name != name for t in domain.tools)
+    exists = name in domain.shown or domain.scope.get(name) is not None
+    return exists and all(t.name != name for t in domain.tools)
 
 
 def _match_name(text: str, domain: SearchDomain, *, limit: int | None) -> tuple[Tool, ...]:
@@ -247,10 +250,10 @@ CORTEX = Profile(
 
 def cortex_profile(
     *,
-    enabled: bool = True,
+    enabled: StrictBool = True,
     always_load: Sequence[str] = (),
     should_defer: Sequence[str] = (),
-    defer_mcp: bool = True,
+    defer_mcp: StrictBool = True,
 ) -> Profile:
     """The profile with its options.
 

@@ -123,7 +123,9 @@ def catalog_prompt(
     """A prompt that describes the tools in view and lists the others by category."""
 
     def render(context: PromptContext) -> Prompt:
-        core = "\n".join(f"- **{t.name}**: {t.description}" for t in context.tools_in_view)
+        core = "\n".join(
+            f"- **{t.name}**: {' '.join(t.description.split())}" for t in context.tools_in_view
+        )
         others = "\n".join(
             _category_lines(category, tools, detail)
             for category, tools in _group_by_category(context.tools_out_of_view, labels)

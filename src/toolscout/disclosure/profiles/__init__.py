@@ -50,6 +50,8 @@ BUILT_IN: tuple[Profile, ...] = (
 )
 """The profiles that ship with Toolscout."""
 
+# What pydantic calls a value that is no list, such as a single string.
+_LIST_ERRORS = ("tuple_type", "list_type", "sequence_str", "is_instance_of")
 _PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
 _FACTORIES: Mapping[str, Callable[..., Profile]] = {
     "cms": cms_profile,
@@ -92,8 +94,10 @@ def _build_profile(name: str, options: Mapping[str, Any]) -> Profile:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"]))
+        is_list = first["type"] in _LIST_ERRORS
+        problem = "it takes a list of names" if is_list else first["msg"]
         raise ConfigError(
-            f"The option {place} of the profile {name!r} is wrong: {first['msg']}.",
+            f"The option {place} of the profile {name!r} is wrong: {problem}.",
             hint="See docs/profiles.md for its values.",
         ) from error
 
