@@ -27,7 +27,8 @@ ENVELOPE = {
     }
 }
 FIRST = {"initialize": HELLO, "server/discover": ENVELOPE}
-HANGING = {"command": sys.executable, "args": ["-c", "import time; time.sleep(600)"]}
+# It never answers, and ends with the pipe, also when the gateway is killed.
+HANGING = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
 # Stands in the way of the gateway's import, until a file appears or nobody came for long.
 BLOCKER = """
 import pathlib, time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -79,7 +79,7 @@ class Filter:
         """Whether a tool may be listed, found, loaded and called."""
         if not self.is_active:
             return True
-        owner = _normalise_owner(tool.server or tool.category or CUSTOM)
+        owner = _owner(tool)
         # The category of a server's tool does not count here: a server could choose one that no
         # filter hides.
         if tool.server:
@@ -87,6 +87,20 @@ class Filter:
         if owner in UNFILTERED:
             return True
         return self._selects(owner, tool) or (self._excludes_servers and not self._selects_any)
+
+    def unmatched_names(self, tools: Iterable[Tool]) -> tuple[str, ...]:
+        """The servers and entries that select none of these tools: most likely typos."""
+        known = [*tools]
+        names = (s for s in self.servers if s != NO_SERVERS)
+        filters = [
+            *((n, Filter((n,))) for n in names),
+            *((t, Filter((), (t,))) for t in self.tools),
+        ]
+        return tuple(
+            name
+            for name, selection in filters
+            if not any(selection._selects(_owner(t), t) for t in known)
+        )
 
     def allows_server(self, server: str) -> bool:
         """Whether a server may have allowed tools, so that connecting to it makes sense."""
@@ -114,6 +128,10 @@ class Filter:
     def _keeps_system(self, owner: str, tool: Tool) -> bool:
         # Entries alone select only themselves; beside servers the workspace stays.
         return bool(self.servers) and not tool.server and owner in SYSTEM
+
+
+def _owner(tool: Tool) -> str:
+    return _normalise_owner(tool.server or tool.category or CUSTOM)
 
 
 def _normalise_owner(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -225,6 +225,14 @@ class Profile:
     clears_on_compaction: bool = False
     remembers: bool = False
     rules: tuple[Path, ...] = ()
+
+    def describe_unmatched_names(self, tools: Iterable[Tool]) -> str:
+        """Which names in the options select none of the tools, in words; empty if all do."""
+        selections = (self.policy.pinned, self.policy.deferred, self.selection)
+        unmatched = [name for s in selections for name in s.unmatched_names(tools)]
+        if not unmatched:
+            return ""
+        return f"No tool, server or category is named {', '.join(dict.fromkeys(unmatched))}."
 
     def tool_for(self, role: Role) -> Metatool | None:
         """The discovery tool with this role."""

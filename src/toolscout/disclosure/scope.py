@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -129,6 +130,11 @@ class Policy:
     window_tokens: int = 200_000
     marks_ignore_threshold: bool = False
     counts_search: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of these rules, to tell whether they changed."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:16]
 
     def is_small(self, count: int, tokens: Callable[[], int]) -> bool:
         """Whether a catalog of so many tools is shown whole."""

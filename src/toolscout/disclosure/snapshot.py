@@ -50,6 +50,7 @@ class SentTool:
 class ViewSnapshot:
     """All tools that were sent, in order of arrival; `packed` holds their definitions.
 
+    `policy` is a hash of the rules that the list was built with.
     `reported_catalog` is the fingerprint of the catalog that the model last got news of,
     `scanned_catalog` of the one last searched for tools that the policy puts in view. `grew_at`
     is the number of tools in the list when a small catalog outgrew it: the discovery tools follow
@@ -65,6 +66,7 @@ class ViewSnapshot:
     scanned_catalog: str = ""
     grew_at: int | None = None
     capacity: int | None = None
+    policy: str = ""
 
     @property
     def permanent_names(self) -> frozenset[str]:
@@ -140,12 +142,22 @@ def write_snapshot(session: SessionState, snapshot: ViewSnapshot) -> SessionStat
         "scanned": snapshot.scanned_catalog,
         "grew_at": snapshot.grew_at,
         "room": snapshot.capacity,
+        "policy": snapshot.policy,
     }
     text = compact_json(row, sort_keys=True)
     for name, now in ((VIEW_SECTION, text), (DEFINITIONS_SECTION, snapshot.packed)):
         if session.sections.get(name, "") != now:
             session = session.with_section(name, now)
     return session
+
+
+def drop_outdated_snapshot(session: SessionState, policy: str) -> SessionState:
+    """Begin the list again if it was built with other rules: the profile or an option changed."""
+    snapshot = read_snapshot(session)
+    # Sessions of older versions have no hash, and keep their list.
+    if snapshot is None or snapshot.policy in ("", policy):
+        return session
+    return session.without_section(VIEW_SECTION).without_section(DEFINITIONS_SECTION)
 
 
 def carry_loaded_tools(session: SessionState) -> SessionState:
@@ -254,6 +266,7 @@ def _build_snapshot(row: _SnapshotRow, packed: str) -> ViewSnapshot:
         # `metatools_at` is the name of `grew_at` in the first format, with 0 for None.
         grew_at=row.metatools_at or row.grew_at,
         capacity=row.room,
+        policy=row.policy,
     )
 
 
@@ -280,3 +293,4 @@ class _SnapshotRow(BaseModel):
     grew_at: int | None = None
     metatools_at: int = 0
     room: int | None = None
+    policy: str = ""

@@ -76,6 +76,7 @@ def update_snapshot(
         is_direct=scope.is_small,
         scanned_catalog=fingerprint,
         capacity=capacity,
+        policy=profile.policy.fingerprint,
     )
     if follows_catalog(profile, plan):
         return replace(now, sent=(), packed="", scanned_catalog="")

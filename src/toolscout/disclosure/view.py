@@ -28,7 +28,7 @@ from .resolution import resolve_name
 from .roster import build_roster
 from .scope import Scope, Visibility, is_allowed, is_small_catalog
 from .session_state import SessionState
-from .snapshot import ViewSnapshot, read_snapshot, write_snapshot
+from .snapshot import ViewSnapshot, drop_outdated_snapshot, read_snapshot, write_snapshot
 from .surface import REFERENCE_MECHANISMS, Mechanism, Surface
 from .synthetic_search import SyntheticSearch, insert_search, tool_references
 from .target import Target
@@ -169,6 +169,7 @@ def view(
     conversation.
     """
     target = Target.of(target)
+    session = drop_outdated_snapshot(session, profile.policy.fingerprint)
     before = read_snapshot(session)
     scope = Scope.of(profile.policy, catalog, session, allow)
     is_direct = _is_small(profile, scope, before) and _fits(

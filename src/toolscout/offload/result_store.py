@@ -47,7 +47,7 @@ class ResultStore(Feature):
     ) -> None:
         self._limits = limits or OffloadLimits()
         self._counter = counter or default_counter()
-        self._show_aliases = show_aliases
+        self.show_aliases = show_aliases
         self._clock = clock
         self._sink = sink
         self._folder = None if folder is None else ResultFolder(Path(folder), self._limits)
@@ -65,7 +65,7 @@ class ResultStore(Feature):
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that read stored results, as a model sees them; none if it is disabled."""
-        return output_tool_definitions(with_aliases=self._show_aliases) if self.is_enabled else ()
+        return output_tool_definitions(with_aliases=self.show_aliases) if self.is_enabled else ()
 
     def alias_tools(self) -> tuple[Tool, ...]:
         """The tools under their older names, for conversations that still use them."""

@@ -60,6 +60,14 @@ def _result_store(config: Config, profile: Profile) -> ResultStore:
     return ResultStore(folder, show_aliases=profile.output_tools == "all")
 
 
+def follow_profile(features: Features, profile: Profile) -> Features:
+    """The features with the tools for large results that another profile shows."""
+    store = features.offload
+    if isinstance(store, ResultStore):
+        store.show_aliases = profile.output_tools == "all"
+    return replace(features)  # without the tools that it has cached
+
+
 def check_feature_paths(config: Config, profile: Profile) -> None:
     """Raise for a path of rules or skills that cannot be used."""
     for path in (*config.rules, *profile.rules):

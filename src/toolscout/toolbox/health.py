@@ -95,13 +95,11 @@ def _index_health(engine: Engine) -> ComponentHealth:
 
 def _profile_health(profile: Profile, catalog: Catalog) -> ComponentHealth:
     """Report names in the options of the profile that select nothing."""
-    policy = profile.policy
-    unmatched = [n for s in (policy.pinned, policy.deferred) for n in s.unmatched_names(catalog)]
     facts = {"name": profile.name}
-    if not unmatched:
+    problem = profile.describe_unmatched_names(catalog)
+    if not problem:
         return ComponentHealth(facts=facts)
-    why = f"No tool, server or category is named {', '.join(unmatched)}."
-    return ComponentHealth("degraded", {**facts, "problems": [why]})
+    return ComponentHealth("degraded", {**facts, "problems": [problem]})
 
 
 async def _store_health(open_store: Callable[[], Awaitable[Store]]) -> ComponentHealth:

@@ -147,7 +147,7 @@ class LiveCatalog:
 
     def check_content(self, tool: Tool, server: object, allow: Allow | None) -> None:
         """Raise if a tool would get a prompt or resource of a server the caller may not use."""
-        if self._content is None or self.source_of(tool) is not self._content:
+        if self.source_of(tool).name != CONTENT:
             return
         if not admits_server(str(server), self.catalog, allow):
             raise SourceError(f"There is no MCP server {server!r} here.", hint="Use another one.")

@@ -41,7 +41,7 @@ from .argument_checks import check_messages, check_search, check_store
 from .call_context import MissingToolExplainer
 from .engine_settings import configure_engine
 from .executor import CallExecutor
-from .feature_settings import build_features
+from .feature_settings import build_features, follow_profile
 from .features import FeatureFailure, Features, find_shadowed_tools
 from .health import Health, check_health
 from .live_catalog import LiveCatalog, close_engine
@@ -57,6 +57,7 @@ from .permissions import (
     normalize_rule,
 )
 from .persistence import StoredSession
+from .server_content import admits_server
 from .session import Session
 from .source_factory import SourceContext, SourceLike, build_sources
 from .suspension import SuspendedCalls
@@ -285,6 +286,7 @@ class Toolbox:
             limit = {"call_timeout_seconds": call_timeout_seconds}
             self._config = self._config.model_copy(update=limit)
         self._profile = _configure_profile(profile, self._config)
+        self._features = follow_profile(self._features, self._profile)
         self._approval_gate = replace(self._approval_gate, approval_policy=approval_policy)
 
     async def sessions(self, *, limit: int = 100) -> tuple[Record, ...]:
@@ -330,6 +332,10 @@ class Toolbox:
             profile=self._profile,
             journal=self._journal,
         )
+
+    def admits_server(self, server: str) -> bool:
+        """Whether prompts and resources of a server may be used here: at least one tool may be."""
+        return admits_server(server, self.catalog, self._allowed_by(self._profile, None))
 
     def _allowed_by(self, profile: Profile, rule: AllowRule | None) -> Allow | None:
         """What the toolbox, the selection of a profile and a caller's rule all allow."""

@@ -73,7 +73,13 @@ class ClientSide:
         self._memory = MemoryNotes()
         self.notifier = ToolListNotifier()
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
-        self._views = ViewCache(box, operations.savings, get_original=self._original_definition)
+        self._views = ViewCache(
+            box,
+            operations.savings,
+            get_original=self._original_definition,
+            # A large result is replaced by a notice, which fits no schema of a server.
+            shows_output_schemas=not read_setup().options.large_outputs,
+        )
         self._levels: LRUCache[str, types.LoggingLevel] = LRUCache(_MAX_SESSIONS)
 
     async def close(self) -> None:

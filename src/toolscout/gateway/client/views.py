@@ -38,9 +38,17 @@ class ClientView:
 class ViewCache:
     """Views by session; clients without a session share one view for each access rule."""
 
-    def __init__(self, box: Toolbox, savings: Savings, *, get_original: OriginalLookup) -> None:
+    def __init__(
+        self,
+        box: Toolbox,
+        savings: Savings,
+        *,
+        get_original: OriginalLookup,
+        shows_output_schemas: bool,
+    ) -> None:
         self._box = box
         self._get_original = get_original
+        self._shows_output_schemas = shows_output_schemas
         self._savings = savings
         self._views: LRUCache[Hashable, ClientView] = LRUCache(_MAX_VIEWS)
         # What each client listed last, to tell whether it has to be notified of a change.
@@ -112,10 +120,10 @@ class ViewCache:
     def _tool_definition(self, rendered: RenderedTool) -> types.Tool:
         """A tool as its server defined it, sanitized, under the name and text of the view."""
         tool, name = types.Tool.model_validate(rendered.value), rendered.tool.name
+        if not self._shows_output_schemas:
+            tool.output_schema = None
         original = self._get_original(name)
-        if original is None:
-            return tool
-        cleaned = self._clean_definition(name, original)
+        cleaned = self._clean_definition(name, original) if original is not None else None
         if cleaned is None:
             return tool
         from_view: dict[str, Any] = {
@@ -123,6 +131,8 @@ class ViewCache:
             "description": tool.description,
             "title": tool.title,
         }
+        if not self._shows_output_schemas:
+            from_view["output_schema"] = None
         if rendered.is_hidden:  # the view has a stub in place of the schema
             from_view["input_schema"] = tool.input_schema
         return cleaned.model_copy(update=from_view)

@@ -339,6 +339,7 @@ def _build_report(
         servers=tuple(servers),
         warnings=(
             *setup.document.warnings,
+            *_profile_warnings(servers, catalog, setup),
             *GatewayProcesses(folder / RUNNING_FOLDER).restart_warnings(setup),
         ),
         tools=len(catalog),
@@ -347,6 +348,16 @@ def _build_report(
         tokens_shown=view_tokens(catalog, setup, counter),
         tokens_saved=tokens_saved,
     )
+
+
+def _profile_warnings(
+    servers: Iterable[ServerCheck], catalog: Catalog, setup: Setup
+) -> Iterator[str]:
+    """Names in the options of the profile that select nothing, once every server is known."""
+    if all(server.status in ("ready", "disabled") for server in servers) and (
+        unmatched := setup.profile.describe_unmatched_names(catalog)
+    ):
+        yield f"[profile]: {unmatched}"
 
 
 def view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:

@@ -87,6 +87,11 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
     )
     report["tokens_saved"] = gateway.operations.savings.total
     problems = gateway.operations.problems()
+    # Before all servers are listed, a name may be that of a tool to come.
+    if gateway.upstream.is_complete and (
+        unmatched := gateway.box.profile.describe_unmatched_names(gateway.box.catalog)
+    ):
+        problems.append(f"profile: {unmatched}")
     # Problems of MCP servers are in their own entries; APIs have no entry.
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]

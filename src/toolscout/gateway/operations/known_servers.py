@@ -95,7 +95,7 @@ class _Reader:
         self._pins = PinStore(setup.config.state_folder / "pins")
 
     def read(self, server: Server) -> KnownServer:
-        listing = self._listings.load(server.name, server.digest)
+        listing = self._listings.load(server.name, server.listing_key(forwards_requests=True))
         tools = ServerTools.of(server, listing).definitions
         problem = server.problem
         held: set[str] = set()

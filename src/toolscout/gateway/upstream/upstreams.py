@@ -59,12 +59,21 @@ class Upstreams:
         self._box: Toolbox | None = None
         self._held: tuple[list[PinComparison], HeldTools] = [], HeldTools({}, {})
         self._admission_tasks: dict[str, asyncio.Task[None]] = {}
-        self.content = MCPContentSource(lambda: [s.inner for s in self._sources.values()])
+        self.content = MCPContentSource(self._content_servers)
 
     @property
     def sources(self) -> Mapping[str, PinnedSource]:
         """Every server that is not disabled, by name."""
         return self._sources
+
+    def _content_servers(self) -> list[MCPSource]:
+        """The servers whose prompts and resources may be used, by the profile's selection."""
+        box = self._box
+        return [
+            source.inner
+            for name, source in self._sources.items()
+            if box is None or box.admits_server(name)
+        ]
 
     def states(self) -> tuple[ServerState, ...]:
         """The current state of each server."""

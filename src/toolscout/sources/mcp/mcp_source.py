@@ -85,9 +85,7 @@ class MCPSource:
         self._timeouts = 0
         self._subscriptions: dict[str, Callable[[str], None]] = {}
         self._listing_lock = asyncio.Lock()
-        # Some servers list more tools to a client that declares more capabilities. So each set of
-        # capabilities has a list of its own.
-        self._cache_key = f"{server.digest}{'-sampling' if forwards_requests else ''}"
+        self._cache_key = server.listing_key(forwards_requests=forwards_requests)
         cache = listings if reads_cache else None
         listing = cache.load(server.name, self._cache_key) if cache else None
         self._server_tools = ServerTools.of(server, listing)

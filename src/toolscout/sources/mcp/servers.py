@@ -89,6 +89,12 @@ class Server:
         ]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]
 
+    def listing_key(self, *, forwards_requests: bool) -> str:
+        """The key of its cached listing, for a client that declares these capabilities."""
+        # Some servers list more tools to a client that declares more. So each set of capabilities
+        # has a list of its own.
+        return f"{self.digest}-sampling" if forwards_requests else self.digest
+
     @property
     def has_authorization(self) -> bool:
         """Whether the configuration has an Authorization header."""
