@@ -32,6 +32,8 @@ CHECKED = (
     "docs/embedding.md",
     "docs/evaluation.md",
     "docs/features.md",
+    "docs/gateway.md",
+    "docs/gateway-internals.md",
     "docs/index.md",
     "docs/journal.md",
     "docs/large-results.md",
