@@ -22,6 +22,7 @@ CHECKED = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",  # only the unreleased part
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/agent.md",
     "docs/approvals.md",
     "docs/catalog.md",
@@ -29,6 +30,7 @@ CHECKED = (
     "docs/command-line.md",
     "docs/concepts.md",
     "docs/decisions/*.md",
+    "docs/deployment.md",
     "docs/embedders.md",
     "docs/embedding.md",
     "docs/evaluation.md",
@@ -36,6 +38,7 @@ CHECKED = (
     "docs/gateway.md",
     "docs/gateway-internals.md",
     "docs/index.md",
+    "docs/installation.md",
     "docs/journal.md",
     "docs/large-results.md",
     "docs/memory.md",
@@ -46,8 +49,11 @@ CHECKED = (
     "docs/quickstart-agent.md",
     "docs/quickstart-gateway.md",
     "docs/quickstart-library.md",
+    "docs/releasing.md",
     "docs/rules-and-skills.md",
+    "docs/security.md",
     "docs/sessions.md",
+    "docs/telemetry.md",
     "scripts/diagrams.py",
 )
 
