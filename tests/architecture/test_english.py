@@ -26,6 +26,7 @@ CHECKED = (
     "docs/agent.md",
     "docs/approvals.md",
     "docs/catalog.md",
+    "docs/clients/*.md",
     "docs/cms.md",
     "docs/command-line.md",
     "docs/concepts.md",
