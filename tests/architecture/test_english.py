@@ -15,9 +15,8 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 
 # The files that are checked, as globs from the project folder. To check more, add them here:
-# "README.md", "SECURITY.md", the other pages of "docs/*.md", "docs/clients/*.md",
-# "docs/reference/*.md", then "src/toolscout/**/*.py" (string literals and docstrings) and
-# "tests/**/*.py" (names of tests).
+# "README.md", "docs/events.md" and "docs/reference/*.md", which are written from the source, then
+# "src/toolscout/**/*.py" (string literals and docstrings) and "tests/**/*.py" (names of tests).
 CHECKED = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",  # only the unreleased part
