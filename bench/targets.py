@@ -99,7 +99,7 @@ class _Times:
 def _speed(rows: list[dict[str, Any]]) -> Iterator[Target]:
     times = _Times(rows)
     for label, what, limits in (
-        (LEXICAL.label, "a search by words", {10_000: 0.3, 100_000: 1.0}),
+        (LEXICAL.label, "a keyword search", {10_000: 0.3, 100_000: 1.0}),
         (DEFAULT.label, "a search with vectors, one clause", {10_000: 5.0, 100_000: 12.0}),
     ):
         for size, limit in limits.items():
@@ -129,7 +129,7 @@ def _allowed(times: _Times) -> Iterator[Target]:
 
 def _ratios(times: _Times) -> Iterator[Target]:
     contests = (
-        (RATEL.label, 1.0, "as fast as ratel-ai by words", (10_000, 100_000)),
+        (RATEL.label, 1.0, "as fast as ratel-ai in keyword search", (10_000, 100_000)),
         (FASTMCP.label, 50.0, "faster than FastMCP's BM25", (10_000,)),
     )
     for label, wanted, promise, sizes in contests:

@@ -82,7 +82,29 @@ def overview() -> Diagram:
     return drawing
 
 
-DIAGRAMS = {"overview.svg": overview}
+def gateway() -> Diagram:
+    """How requests of clients reach servers through the gateway."""
+    drawing = Diagram("The gateway", 900, 230)
+    drawing.box("Client", 10, 48, 90)
+    drawing.box("Client", 10, 132, 90)
+    drawing.group("toolscout serve", 290, 10, 350, 210)
+    drawing.box("Permissions", 310, 90)
+    drawing.box("Search", 480, 48, 140)
+    drawing.box("Call", 480, 150, 56)
+    drawing.box("Pins", 564, 150, 56)
+    for place, name in enumerate(("MCP server, a process", "MCP server over HTTP", "HTTP API")):
+        drawing.box(name, 700, 20 + 70 * place, 180)
+    drawing.arrow("M100 70H125V112H310", "search, describe, call", 206, 104)
+    drawing.arrow("M100 154H125V112H310")
+    drawing.arrow("M430 112H455V70H480")
+    drawing.arrow("M430 112H455V172H480")
+    drawing.arrow("M536 172H564")
+    for y in (42, 112, 182):
+        drawing.arrow(f"M620 172H670V{y}H700")
+    return drawing
+
+
+DIAGRAMS = {"overview.svg": overview, "gateway.svg": gateway}
 
 
 def main() -> None:

@@ -18,8 +18,8 @@ def head(report: Report) -> str:
         f" ({on['processor']}), {on['memory_gb']} GB, {on['system']}, Python {on['python']},"
         f" NumPy {on['numpy']}, Toolscout {on['toolscout']} with {on['loops']} inner loops."
         f" The run took {report['took_s'] / 60:.0f} minutes; the machine's load just before it was"
-        f" {on['load_before']:g}. Everything here is measured by that one command; the"
-        " same figures for scripts are in [benchmarks.json](figures/benchmarks.json)."
+        f" {on['load_before']:g}. That one command measures everything on this page."
+        " [benchmarks.json](figures/benchmarks.json) has the same figures for scripts."
     )
 
 
@@ -36,8 +36,8 @@ def targets(rows: Rows) -> str:
     reached = sum(row["verdict"] == "reached" for row in rows)
     return (
         f"## Targets\n\nReached: {reached}, not reached: {len(rows) - reached - missing}, not"
-        f" measured in this run: {missing}. Times are judged by the clock on the wall; CPU time"
-        " stands beside them, since other work on a machine disturbs it less.\n\n"
+        f" measured in this run: {missing}. Times are judged by wall-clock time. CPU time is"
+        " shown too, because other work on a machine affects it less.\n\n"
         + table(("target", "wanted", "measured", "by CPU time", ""), lines)
     )
 
@@ -47,25 +47,25 @@ def method(report: Report) -> str:
     peers = ", ".join(sorted(set(report["machine"]["peers"].values())))
     return (
         "## How it is measured\n\n"
-        "- Every search, Toolscout's own included where time or memory counts, runs in a process"
-        " of its own on one thread and is driven through its public classes"
-        " (`bench/peers/adapters`). Peers live in virtual environments of their own with"
-        f" pinned versions: {peers}.\n"
-        "- Peers are timed at the search step alone, over tools that are already theirs: what"
-        " FastMCP and pydantic-ai spend on listing tools for every request is not charged.\n"
-        "- langgraph-bigtool embeds *name: description* with the encoder that Toolscout bundles;"
-        " *bm25s* is its quick start over name and description, *prepared* also splits"
+        "- Each search engine runs through its public classes (`bench/peers/adapters`), in its own"
+        " process and on one thread. The same holds for Toolscout wherever time or memory is"
+        " measured. Peers have their own virtual environments with pinned versions:"
+        f" {peers}.\n"
+        "- For peers only the search step is timed, over tools that they already have. The time"
+        " that FastMCP and pydantic-ai need to list tools for every request is not counted.\n"
+        "- langgraph-bigtool embeds *name: description* with the encoder that Toolscout bundles."
+        " *bm25s* is its quick start over name and description; *prepared* also splits"
         " identifiers and reads parameters.\n"
         "- Catalogs of 1,000 to 100,000 tools are recombined from real ones with a fixed seed"
-        " (`bench/catalogs.py`). Encoding them all would take too long for a benchmark, so in the"
-        " part on speed the vectors of tools are mixtures of 2,048 really encoded ones; queries are"
-        " always encoded for real. Retrieval uses real vectors throughout.\n"
-        "- The sets are public; where they are is said by `TOOLSCOUT_DATA`. *agentdojo* and"
+        " (`bench/catalogs.py`). Encoding all of them would take too long, so the part on speed"
+        " uses mixtures of 2,048 real vectors as vectors of tools. Queries are always encoded."
+        " The part on retrieval uses only real vectors.\n"
+        "- The sets are public; `TOOLSCOUT_DATA` names their folder. *agentdojo* and"
         " *bfcl_turns* are made from packages of other projects (`bench/packaged.py`): requests of"
-        " agents' users, whose tasks mostly take several tools, some of them not mentioned. The"
+        " agents' users, whose tasks mostly need several tools, some of them not mentioned. The"
         " requests for three real MCP catalogs were written for this benchmark"
-        " (`bench/written/README.md` says how)."
-        " Some of the ranking was made by looking at what was missed in those five"
-        " ([which](decisions/ranking.md)), so they are not unseen.\n"
-        "- Where a peer fails, the reason stands in its row."
+        " (`bench/written/README.md` describes how)."
+        " Some of the ranking was designed by looking at misses in those five sets"
+        " ([details](decisions/ranking.md)), so they are not unseen.\n"
+        "- If a peer fails, its row has the reason."
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from .markdown import Report, Row, Rows, named, table
 
 _SAID = (
-    "A hostile server joins a real catalog and brings five tools against each of some real ones:"
-    " *stuffed* repeats the target's words over and over under unrelated names; *boastful* does so"
-    " after claiming to be right for everything; *shadow* copies the target's description and"
-    " parameters under names beside its own; *magnet* is ten tools of the commonest words of all"
-    " queries. Counted are the queries whose right tool came among the first five before: the"
-    " share where it is pushed out of them, and in brackets the share where a hostile tool stands"
-    " before it. A copy cannot be told from the original by its words: pins and the approval of"
-    " new tools are the answer to that."
+    "A hostile server joins a real catalog, with five tools against each of some real tools."
+    " *Stuffed* repeats the target's words many times under unrelated names. *Boastful* does the"
+    " same after it claims to be right for everything. *Shadow* copies the target's description"
+    " and parameters under similar names. *Magnet* is ten tools with the most common words of all"
+    " queries. Only queries count whose right tool was among the first five before. The table has"
+    " the share where the right tool is no longer among them and, in brackets, the share where a"
+    " hostile tool ranks above it. The words of a copy are the same as those of the original:"
+    " pins and the approval of new tools protect against that."
 )
 
 

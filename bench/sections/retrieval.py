@@ -12,8 +12,8 @@ def retrieval(report: Report, plot: str) -> str:
     rows: Rows = report.get("retrieval") or ()
     parts = ["## Finding the right tool", plot] if plot else ["## Finding the right tool"]
     parts.append(
-        "Every search gets the same tools and the same queries and may return ten names. In"
-        " brackets: the 95 % interval of a bootstrap over queries. The last column is how many"
+        "Every search engine gets the same tools and queries, and may return ten names. Brackets"
+        " have the 95 % interval of a bootstrap over queries. The last column shows by how many"
         " points of recall@5 the default is ahead on the same queries, with the paired interval."
     )
     for name in dict.fromkeys(row["set"] for row in rows):
@@ -67,10 +67,11 @@ def knowing(report: Report) -> str:
     columns = ("", "AUROC", "refused", "AUROC, taken out", "refused, taken out", "error")
     return (
         "## Knowing when nothing fits\n\n"
-        "How well confidence tells queries that some tool fits from queries that none does (0.5 is"
-        " guessing): first on negatives, each among the tools offered with it; then on the set's"
-        " own queries with the right tools taken out, their siblings still there. *Refused* is"
-        " the share of good queries lost at the cut that catches 90 % of the bad ones. *Error* is"
-        " the mean gap between confidence and how often one of the first five was right. No peer"
-        " gives a figure of this kind.\n\n" + table(columns, lines)
+        "How well confidence separates queries that some tool fits from queries that no tool fits"
+        " (0.5 is guessing). The first columns use negatives, each among the tools offered with"
+        " it. The *taken out* columns use the set's own queries without the right tools, but with"
+        " similar ones. *Refused* is the share of good queries lost at the cut that catches 90 %"
+        " of the bad ones. *Error* is the mean difference between confidence and how often one of"
+        " the first five was right. No peer reports a figure of this kind.\n\n"
+        + table(columns, lines)
     )

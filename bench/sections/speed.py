@@ -17,14 +17,14 @@ def speed(report: Report, plot: str) -> str:
     parts = ["## Speed and memory", plot]
     asked = found["asked"]
     parts.append(
-        "One thread each, ten hits, catalogs recombined from real tools, real queries of all"
-        f" lengths; those with vectors get queries of one clause. Up to {asked['others']} others,"
-        " as many as a few seconds allow, are asked before; *at first* is the median of the first"
-        f" {asked['at_first']} that a process is asked at all. The ratio is the median of CPU"
-        f" time against *{LEXICAL.label}* (below 1 is faster). *Index* is what a first search waits"
-        " for once the tools are loaded, vectors from the cache; *index MB* is what it adds"
-        " to the tools in memory. *Added* and *removed*: one tool, until the next"
-        " search has seen it, that search included."
+        "Each engine uses one thread and returns ten hits. Catalogs are recombined from real"
+        " tools, and queries are real and of all lengths; engines with vectors get queries of one"
+        f" clause. Up to {asked['others']} other queries, as many as a few seconds allow, run"
+        f" first; *at first* is the median of the first {asked['at_first']} queries of a process."
+        f" The ratio is the median of CPU time compared with *{LEXICAL.label}* (below 1 is"
+        " faster). *Index* is the time that a first search waits after the tools are loaded, with"
+        " vectors from the cache; *index MB* is the memory that it adds to the tools. *Added* and"
+        " *removed* are the times to add or remove one tool, including the next search."
     )
     rows: Rows = found["rows"]
     for size in dict.fromkeys(row["size"] for row in rows):
@@ -92,6 +92,7 @@ def _beside(found: Mapping[str, Any]) -> str:
     encoding = found["encoding"]
     return (
         f"{table(columns, lines)}\n\n"
-        f"Where no cache has it, the vector of a tool takes {number(encoding['ms_per_tool'])} ms to"
-        " make with the bundled encoder (in the background: searches go by words until then)."
+        f"If it is not cached, the vector of a tool takes {number(encoding['ms_per_tool'])} ms to"
+        " compute with the bundled encoder. This runs in the background; until then results are"
+        " keyword-only."
     )

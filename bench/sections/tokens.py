@@ -44,11 +44,12 @@ def _lookup(found: Mapping[str, Any]) -> str:
         )
         for row in found["shapes"]
     ]
-    columns = ("way to answer", "resolved", "at once", "tokens a resolved lookup", "median reply")
+    columns = ("way to answer", "resolved", "at once", "tokens per resolved lookup", "median reply")
     count = found["shapes"][0]["lookups"] if found["shapes"] else 0
     return (
         f"### A single lookup\n\nTokens until a right tool is callable, over {count:,} queries"
         f" of {found['set']} (every tool loaded: {found['everything']:,} tokens): the call of the"
-        " search, its reply, asking again where needed, and what loading adds to the next request."
-        f" What stays unresolved is charged to what was resolved.\n\n{table(columns, lines)}"
+        " search, its reply, further searches if needed, and the tokens that loading adds to the"
+        " next request. The tokens of unresolved lookups are added to those of resolved ones."
+        f"\n\n{table(columns, lines)}"
     )

@@ -15,24 +15,33 @@ import pytest
 PROJECT = Path(__file__).parents[2]
 
 # The files that are checked, as globs from the project folder. To check more, add them here:
-# "README.md", "SECURITY.md", the other pages of "docs/*.md", "docs/clients/*.md",
-# "docs/reference/*.md", then "src/toolscout/**/*.py" (string literals and docstrings) and
-# "tests/**/*.py" (names of tests).
+# "README.md", "docs/events.md" and "docs/reference/*.md", which are written from the source, then
+# "src/toolscout/**/*.py" (string literals and docstrings) and "tests/**/*.py" (names of tests).
 CHECKED = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",  # only the unreleased part
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/agent.md",
     "docs/approvals.md",
+    "docs/benchmarks.md",
     "docs/catalog.md",
+    "docs/clients/*.md",
     "docs/cms.md",
+    "docs/command-line.md",
     "docs/concepts.md",
+    "docs/conformance.md",
     "docs/decisions/*.md",
+    "docs/deployment.md",
     "docs/embedders.md",
     "docs/embedding.md",
+    "docs/errors.md",
     "docs/evaluation.md",
     "docs/features.md",
+    "docs/gateway.md",
+    "docs/gateway-internals.md",
     "docs/index.md",
+    "docs/installation.md",
     "docs/journal.md",
     "docs/large-results.md",
     "docs/memory.md",
@@ -41,9 +50,14 @@ CHECKED = (
     "docs/providers.md",
     "docs/query-language.md",
     "docs/quickstart-agent.md",
+    "docs/quickstart-gateway.md",
     "docs/quickstart-library.md",
+    "docs/releasing.md",
     "docs/rules-and-skills.md",
+    "docs/security.md",
     "docs/sessions.md",
+    "docs/settings.md",
+    "docs/telemetry.md",
     "scripts/diagrams.py",
 )
 

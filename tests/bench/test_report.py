@@ -134,9 +134,9 @@ def test_targets_are_judged_by_the_figures_of_the_run():
     verdicts = {target.promise: target.verdict for target in judged(REPORT)}
     assert verdicts["recall@5 on azure_mcp"] == "not reached"
     assert verdicts["recall@5 on bfcl"] == "not measured"
-    assert verdicts["a search by words, 10,000 tools, median"] == "reached"
+    assert verdicts["a keyword search, 10,000 tools, median"] == "reached"
     assert verdicts["errors under load"] == "reached"
-    faster = "as fast as ratel-ai by words, queries of any length, 10,000 tools"
+    faster = "as fast as ratel-ai in keyword search, queries of any length, 10,000 tools"
     assert verdicts[faster] == "not reached (by CPU time: reached)"
 
 

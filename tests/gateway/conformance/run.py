@@ -29,10 +29,10 @@ UPSTREAM = Path(__file__).parent / "upstream.py"
 LINE = re.compile(r"^[✓✗] (?P<name>[\w/-]+): (?P<passed>\d+) passed, (?P<failed>\d+) failed")
 UNSCORED = re.compile(r"^  [✓✗] (?P<name>[\w/-]+) \((?P<why>\w+)\)")
 REASONS = {
-    "server-sse-polling": "The scenario asks as a client of 2025-03-26. The event that opens a "
-    "stream, with the time to come back, goes to clients from 2025-11-25 on alone, since older "
-    "ones cannot read an event without data: that is the SDK's rule. For both, a stream that "
-    "breaks off is resumed from the last event they had (`tests/gateway/test_event_store.py`).",
+    "server-sse-polling": "The scenario uses a client of 2025-03-26. The event that opens a "
+    "stream, with the time to reconnect, goes only to clients from 2025-11-25 on, because older "
+    "ones cannot read an event without data; this is a rule of the SDK. Both resume a broken "
+    "stream from the last event that they received (`tests/gateway/test_event_store.py`).",
     "tasks": "The tasks extension is not offered: calls are passed on and answered, never queued.",
 }
 
@@ -128,9 +128,10 @@ def table(title: str, rows: list[Outcome]) -> str:
 
 PAGE = """# Conformance
 
-The official suite (npm `@modelcontextprotocol/conformance`) against the gateway in the surface that
-shows everything, before one upstream with what the scenarios ask for: a pass proves that the
-gateway passes it on faithfully. Made by `make conformance`.
+The results of the official suite (npm `@modelcontextprotocol/conformance`) against the gateway. The
+gateway uses the surface that shows everything, in front of one server that offers everything the
+scenarios need. A pass shows that the gateway passes it on unchanged. `make conformance` writes this
+page.
 
 """
 
