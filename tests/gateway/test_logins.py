@@ -236,7 +236,7 @@ def told_and_agreed(path: str, env: dict[str, str]) -> str:
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert "Agree here" in process.stdout.readline()
+        assert "Open this address" in process.stdout.readline()
         agrees(process.stdout.readline().strip())
         return process.stdout.read()
 
