@@ -30,7 +30,7 @@ class TerminalFormatter(logging.Formatter):
         self._is_coloured = is_coloured
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line; a traceback follows on lines of its own."""
+        """The record as a line; a traceback follows on separate lines."""
         text = escape_hidden(record.getMessage(), cap=_MAX_RECORD_CHARS)
         # Lines of events need no level: their text names the event.
         if record.name != LINES and record.levelno >= logging.WARNING:

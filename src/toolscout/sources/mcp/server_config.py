@@ -39,7 +39,7 @@ def read_server_config(
     names = [key for key in ("mcpServers", "servers", "mcp_servers") if key in document]
     if not names and "openapi" not in document:
         raise ConfigError(
-            f"{path} names no servers.",
+            f"{path} contains no servers.",
             hint='Add an object "mcpServers", as MCP clients have it, or a TOML table [servers].',
         )
     warnings: list[str] = []
