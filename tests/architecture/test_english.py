@@ -31,6 +31,7 @@ CHECKED = (
     "docs/embedders.md",
     "docs/embedding.md",
     "docs/evaluation.md",
+    "docs/events.md",
     "docs/features.md",
     "docs/index.md",
     "docs/journal.md",
@@ -44,6 +45,7 @@ CHECKED = (
     "docs/quickstart-library.md",
     "docs/rules-and-skills.md",
     "docs/sessions.md",
+    "docs/settings.md",
     "scripts/[!s]*.py",  # not shape.py, which lists participles
     "scripts/smoke.py",
     "src/toolscout/cli/*[!h].py",  # not search.py yet

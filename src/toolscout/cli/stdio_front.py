@@ -177,7 +177,7 @@ class Wire(io.BufferedIOBase):
 
 
 class WireStream(io.TextIOBase):
-    """Takes the place of stdout: its `buffer` goes to the client, all that is printed to stderr."""
+    """Replaces stdout: its `buffer` is sent to the client, printed text goes to stderr."""
 
     def __init__(self, wire: Wire) -> None:
         self.buffer = wire

@@ -21,7 +21,7 @@ from .upstream.upstreams import Upstreams
 QUIET_SECONDS = 3.0
 """How long a gateway without requests waits before it starts its servers."""
 
-# Work that an answer sets off begins this much later, so that the answer is sent first.
+# Work that an answer triggers begins this much later, so that the answer is sent first.
 _REPLY_GRACE_SECONDS = 0.05
 # From this share of Latin letters on, a keyword search is good enough until the encoder is loaded.
 _MIN_LATIN_SHARE = 0.5

@@ -22,8 +22,8 @@ from .pins import PinLedger, ToolOffer
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
 _IDENTITY_CHANGED = (
-    "Server %r is another than was pinned under that name: its command, arguments, folder or"
-    " address differ. It is met as for the first time; see: toolscout pins list %s"
+    "Server %r differs from the one pinned under that name: its command, arguments, folder or"
+    " address changed. It is treated as a new server; see: toolscout pins list %s"
 )
 # How long running calls may continue after their server is removed from the configuration.
 _DRAIN_SECONDS = 5.0

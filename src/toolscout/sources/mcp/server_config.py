@@ -95,5 +95,5 @@ def _build_servers(
 
 
 def normalise_server_name(label: str) -> str:
-    """A server's name as a prefix of tool names; `__` is left to separate server and tool."""
+    """A server's name as a prefix of tool names; `__` is reserved to separate server and tool."""
     return re.sub(r"__+", "_", _UNSAFE.sub("_", label)).strip("_") or "server"
