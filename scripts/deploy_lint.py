@@ -21,7 +21,7 @@ MAX_EXPOSURE = 2.0
 
 
 def check_unit() -> None:
-    """Verify the unit with a program that exists, and how exposed it leaves the system."""
+    """Verify the unit with a program that exists, and measure how exposed the system is."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         print("skipped: toolscout.service, because there is no systemd-analyze")

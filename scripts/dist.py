@@ -6,7 +6,7 @@
 
 Wheels are built from the sdist, as a package index would get it. Zig compiles for every platform:
 one machine builds all of them. The Linux wheels run with every glibc from 2.17 (2012) on. Then
-`twine check --strict`, `auditwheel` and `check-wheel-contents` look at what was built.
+`twine check --strict`, `auditwheel` and `check-wheel-contents` check the result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PLATFORMS = {
 
 
 def run(command: list[str], **environment: str) -> str:
-    """Run a command and return its output; leave with its errors if it fails."""
+    """Run a command and return its output; exit with its errors if it fails."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )
@@ -50,7 +50,7 @@ def run(command: list[str], **environment: str) -> str:
 
 
 def find_tool(name: str) -> str:
-    """A program of requirements-release.txt, installed into an environment of its own."""
+    """A program of requirements-release.txt, installed into a separate environment."""
     folder = TOOLS / ("Scripts" if os.name == "nt" else "bin")
     stamp = TOOLS / "requirements.txt"
     wanted = REQUIREMENTS.read_text(encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Break the code on purpose, one place at a time, and see which marked test notices.
+"""Break the code on purpose, one place at a time, and check that a marked test fails.
 
     python scripts/mutations.py [--json] [--jobs N] [--limit SECONDS] [--skip-baseline] [WHAT ...]
 
-Mutations stand in `tests/behaviours/mutations/*.toml`. Each names the row of the behaviour table
+Mutations are in `tests/behaviours/mutations/*.toml`. Each names the row of the behaviour table
 that it breaks; it is caught if a test marked with that row fails. WHAT chooses designs (`solaris`,
-`A`) or rows (`C2`). Leaves with 1 if too few are caught, with 2 if a mutation cannot be applied or
+`A`) or rows (`C2`). Exits with 1 if too few are caught, with 2 if a mutation cannot be applied or
 a test fails without one.
 """
 
@@ -69,7 +69,7 @@ class Mutation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests of a row made of a mutation: the test that failed, or why none did."""
+    """The result of the tests of a row for a mutation: the test that failed, or why none did."""
 
     mutation: Mutation
     caught_by: str | None
@@ -140,13 +140,13 @@ def try_mutation(mutation: Mutation, tests: Sequence[str], *, root: Path, limit:
             return Outcome(mutation, failed[1])
         case _:
             raise MutationError(
-                f"{mutation.design}, {mutation.row}: pytest left with {code}, which says nothing"
+                f"{mutation.design}, {mutation.row}: pytest exited with {code}, which says nothing"
                 f" about the behaviour ({mutation.breaks})\n{output[-2_000:]}"
             )
 
 
 def check_applicable(mutations: Sequence[Mutation], root: Path) -> list[str]:
-    """What keeps mutations from being applied, found before any test runs."""
+    """The reasons why mutations cannot be applied, found before any test runs."""
     complaints: list[str] = []
     for mutation in mutations:
         with tempfile.TemporaryDirectory() as folder:
@@ -166,7 +166,7 @@ def check_baseline(tests: Sequence[str], root: Path) -> list[str]:
     code, output = run_tests(tests, root=root, copy=root, limit=BASELINE_SECONDS)
     if code == 0:
         return []
-    failed = FAILED.findall(output) or [f"pytest left with {code}: {output[-2_000:]}"]
+    failed = FAILED.findall(output) or [f"pytest exited with {code}: {output[-2_000:]}"]
     return [f"fails without a mutation: {test}" for test in failed]
 
 

@@ -1,4 +1,4 @@
-"""What the pages say of the code, written from the code: `python scripts/pages.py`, or `make docs`.
+"""Write the parts of the docs that repeat the code: `python scripts/pages.py`, or `make docs`.
 
 A page has a pair of comments around each piece that is written here; a test compares the pieces
 with what would be written now.
@@ -29,7 +29,7 @@ PIECE = re.compile(
     re.DOTALL,
 )
 LAYERS = (
-    ("cli", "The command line wires the edges."),
+    ("cli", "The command line connects the parts."),
     ("gateway · console · evals · examples", "Independent programs on top of the toolbox."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
@@ -107,7 +107,7 @@ def decisions() -> str:
 
 
 def behaviours() -> str:
-    """What is exempt from the table of behaviours, and what is met in a way of our own."""
+    """The exemptions from the table of behaviours, and the behaviours that we meet another way."""
     sys.path.insert(0, str(PROJECT))
     from tests.behaviours.table import read
 
@@ -126,13 +126,13 @@ EVENT_GROUPS = (
     ("Of a streamed run, from `agent.stream`", STREAM_EVENTS),
     ("Of MCP servers and the gateway", events.SERVER_EVENTS),
     ("Of rules and large results", events.FEATURE_EVENTS),
-    ("For those who use the parts alone", events.PART_EVENTS),
+    ("For code that uses the parts alone", events.PART_EVENTS),
 )
 
 
 def event_tables() -> str:
     """The envelope, and every class of events with what happened and its fields."""
-    pieces = ["## The envelope", "", "| field | type | what it is |", "|---|---|---|"]
+    pieces = ["## The envelope", "", "| field | type | meaning |", "|---|---|---|"]
     hints = get_type_hints(events.Event, include_extras=True)
     for name in events.ENVELOPE:
         kind, words = get_args(hints[name])
@@ -174,7 +174,7 @@ PAGES = (
 
 
 def written(text: str) -> str:
-    """A page with all its pieces as the code has them now."""
+    """A page with all its pieces written from the current code."""
     return PIECE.sub(lambda m: f"{m[1]}\n{PIECES[m['name']]()}\n{m[3]}", text)
 
 

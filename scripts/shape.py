@@ -1,4 +1,4 @@
-"""The shape of the code in figures, beside libraries that are known for theirs.
+"""The shape of the code in figures, compared with well-made libraries.
 
     python scripts/shape.py [--json] [--only-ours] [--participles]
 
@@ -82,7 +82,7 @@ def python_files(folder: Path) -> dict[str, Path]:
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method; dunder methods have names that nobody chose."""
+    """Every function and method; the names of dunder methods are fixed."""
     for node in ast.walk(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if is_function and not node.name.startswith("__"):
@@ -136,7 +136,7 @@ def modules_in_cycles(edges: dict[str, set[str]]) -> set[str]:
 
 
 def comment_lines(text: str) -> int:
-    """Lines with a comment; those that only steer a tool explain nothing."""
+    """Lines with a comment; those that only configure a tool do not count."""
     steering = ("# noqa", "# type:", "# pyright:", "# fmt:", "#!", "# pragma")
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     comments = [t for t in tokens if t.type == tokenize.COMMENT]
@@ -199,7 +199,7 @@ def fetch(distribution: str, package: str) -> Path:
 
 
 def files_of_a_call(name: str) -> int:
-    """How many files take part in one call, in a process of its own."""
+    """How many files take part in one call, in a separate process."""
     script = Path(__file__).with_name("traces.py")
     done = subprocess.run(
         [sys.executable, str(script), name], capture_output=True, text=True, check=True
@@ -208,7 +208,7 @@ def files_of_a_call(name: str) -> int:
 
 
 def print_table(shapes: dict[str, Shape]) -> None:
-    """One row a figure, one column a tree."""
+    """One row per figure, one column per tree."""
     rows = {name: asdict(shape) for name, shape in shapes.items()}
     print(f"{'':30}" + "".join(f"{name:>18}" for name in rows))
     for figure in next(iter(rows.values())):

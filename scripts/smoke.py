@@ -1,4 +1,4 @@
-"""What an installed wheel must be able to do, with one extra or none: `python -I smoke.py EXTRA`.
+"""Check that an installed wheel works, with one extra or none: `python -I smoke.py EXTRA`.
 
 Runs in an environment that has nothing but the wheel and what it asked for.
 """
@@ -35,7 +35,7 @@ def command(*arguments: str, code: int = 0) -> object:
 
 
 def base() -> None:
-    """Everything that needs no extra; and what needs one says which."""
+    """Everything that needs no extra; and parts that need one name it."""
     before = {*sys.modules}
     import toolscout
 
@@ -77,7 +77,7 @@ async def use() -> None:
 
 
 def lacking(extra: str) -> None:
-    """Without an extra, whatever needs it names the pip command."""
+    """Without an extra, every part that needs it names the pip command."""
     from toolscout.errors import MissingExtraError
 
     try:

@@ -3,7 +3,7 @@
     python scripts/traces.py "MCP call"
 
 A file counts when a function in it runs. Imports and class bodies do not count: they run once,
-whatever is asked later. Everything is warmed up first, so that a trace shows the usual path, and
+for any later request. Everything is warmed up first, so that a trace shows the usual path, and
 the home folder is a temporary one.
 """
 
@@ -100,13 +100,13 @@ async def trace_session_turn(trace: Trace) -> None:
         with trace.on():
             session.view("anthropic")
             messages = await session.answer(reply(2, "tool_search", search))
-            # The file has no way to run it, which is an answer too.
+            # A file cannot run it, but that error is an answer too.
             messages += await session.answer(reply(3, "call_tool", {"name": "send_email"}))
     assert "send_email" in str(messages)
 
 
 async def trace_mcp_call(trace: Trace) -> None:
-    """`call_tool` of an MCP client, through the gateway, to a server in a process of its own."""
+    """`call_tool` of an MCP client, through the gateway, to a server in a separate process."""
     from fastmcp import Client
 
     from toolscout import Config
@@ -136,7 +136,7 @@ async def trace_agent_step(trace: Trace) -> None:
     from toolscout.models.scripted import ScriptedCall, ScriptedModel, Turn
 
     search = Turn(calls=(ScriptedCall("tool_search", {"query": QUERY}),))
-    mail = Turn(calls=(ScriptedCall("send_email", {}),))  # the file has no way to run it
+    mail = Turn(calls=(ScriptedCall("send_email", {}),))  # a file cannot run it
     async with Toolbox([CATALOG]) as box:
         await box.wait_until_ready()
         await Agent(box, model=ScriptedModel([search, mail, "Done."])).run("Mail a customer")

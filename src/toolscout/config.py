@@ -35,7 +35,7 @@ def _expand_paths(value: object) -> object:
     try:
         return split_paths(value)
     except RuntimeError as error:
-        raise ValueError(f"{value!r} begins with the home folder of nobody here") from error
+        raise ValueError(f"{value!r} begins with the home folder of an unknown user") from error
 
 
 PathList = Annotated[tuple[Path, ...], BeforeValidator(_expand_paths)]
@@ -58,10 +58,10 @@ class Config(BaseModel):
     """Which disclosure profile a toolbox uses: `default`, one of the five designs, or your own."""
 
     context_window_tokens: int = Field(default=200_000, gt=0)
-    """The model's context window; a catalog that fits a tenth of it is shown whole."""
+    """The model's context window; a catalog that fits in a tenth of it is shown in full."""
 
     embedder: str = "use"
-    """Where vectors come from: `use` (bundled), `none`, `onnx:…`, `openai:…`; several as `a+b`."""
+    """The embedder: `use` (bundled), `none`, `onnx:…`, `openai:…`; several as `a+b`."""
 
     ranker_times: bool = False
     """Whether every ranker of a search is timed: `search_arm` events, and `/metrics`."""
@@ -88,10 +88,10 @@ class Config(BaseModel):
     """Whether compacting a conversation unloads its tools."""
 
     record: Literal["off", "shape", "full"] = "shape"
-    """What the journal keeps of requests: `shape` (keys, types, lengths), `full` text, or `off`."""
+    """How the journal records requests: `shape` (keys, types, lengths), `full` text, or `off`."""
 
     journal_days: float = Field(default=30.0, ge=0)
-    """After how many days a row leaves the journal; 0 means never."""
+    """After how many days a row is deleted from the journal; 0 means never."""
 
     journal_max_mb: float = Field(default=200.0, gt=0)
     """How large the journal may grow, in megabytes; the oldest rows are dropped first."""
@@ -103,7 +103,7 @@ class Config(BaseModel):
     """How long a tool may run before its call ends with an error."""
 
     approval_ttl_hours: float = Field(default=24.0, gt=0)
-    """How long a call that waits for an approval can still be approved."""
+    """How long a call that is held for approval can still be approved."""
 
     question_ttl_minutes: float = Field(default=10.0, gt=0)
     """How long a call waits for the user's answer to a question of its tool."""
@@ -118,7 +118,7 @@ class Config(BaseModel):
     """Whether conversations remember the entities in results, and the tools they used."""
 
     large_outputs: bool | None = None
-    """Whether large results are stored and read in parts; unset means as the profile says."""
+    """Whether large results are stored and read in parts; unset means the profile decides."""
 
     @classmethod
     def read(
@@ -219,10 +219,10 @@ def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
 
 
 def resolve_paths(value: Any, folder: Path) -> Any:
-    """Paths with those that are relative taken as relative to a folder."""
+    """Paths, of which relative ones are relative to a folder."""
     try:
         paths = split_paths(value)
-    except RuntimeError:  # validation words the error
+    except RuntimeError:  # validation reports the error
         return value
     if not isinstance(paths, list):
         return value
@@ -263,5 +263,5 @@ def _setting_error(
     meaning = _setting_descriptions().get(name, "")
     return ConfigError(
         f"The setting {name} is {repr(first['input'])[:80]}, from {origin}: {first['msg']}.",
-        hint=f"What it means: {meaning}",
+        hint=f"Meaning: {meaning}",
     )

@@ -16,7 +16,7 @@
     │   ├── UnknownToolError       no tool has that name, or the caller may not use it
     │   ├── InvalidArgumentsError  the arguments do not match the tool's schema
     │   ├── NotLoadedError         the tool exists but is not loaded
-    │   └── CallRefusedError       policy or the user said no
+    │   └── CallRefusedError       policy or the user refused the call
     └── ModelError                 a model service failed
 
 Each class has a stable `code` that scripts and models can rely on; the text may change.
@@ -153,7 +153,7 @@ class NotLoadedError(CallError):
 
 
 class CallRefusedError(CallError):
-    """Policy or the user said no."""
+    """Policy or the user refused the call."""
 
     code = "refused"
 

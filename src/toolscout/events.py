@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 class Event:
     """Something that happened: an envelope that all events have, and the fields of its kind.
 
-    Subclass it for a kind of your own: a frozen dataclass with a `kind`, passed to `session.emit`.
+    Subclass it for your own kind: a frozen dataclass with a `kind`, passed to `session.emit`.
     """
 
     kind: ClassVar[str] = ""
     # What a user or a model wrote. Logs show only the shape of these fields.
     private: ClassVar[frozenset[str]] = frozenset({"arguments", "queries", "text", "vector"})
-    # Fields that `facts` leaves out while they are empty: nothing is said about them then.
+    # Fields that `facts` leaves out while they are empty: they mean nothing then.
     optional: ClassVar[frozenset[str]] = frozenset()
 
     time: Annotated[float, "seconds since the epoch"] = 0.0
@@ -127,7 +127,7 @@ def stamp(
     parent: str = "",
     clock: Callable[[], float] = system_time.time,
 ) -> E:
-    """The event with what is empty in its envelope filled in; nothing is overwritten."""
+    """The event with empty fields of its envelope filled in; nothing is overwritten."""
     missing: dict[str, Any] = {}
     if not event.time:
         missing["time"] = clock()
@@ -176,7 +176,7 @@ def guard_sink(sink: Sink) -> Sink:
 
 
 def stamp_sink(sink: Sink, *, clock: Callable[[], float] = system_time.time) -> Sink:
-    """A sink that gives events their time and id, for emitters that know no more of them."""
+    """A sink that gives events their time and id, for emitters that set neither."""
 
     def emit(event: Event) -> None:
         sink(stamp(event, clock=clock))
@@ -205,7 +205,7 @@ class DiscoveryResultEvent(Event):
     optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
     tool: Annotated[str, "its name"]
-    queries: Annotated[tuple[str, ...], "what was searched for"] = ()
+    queries: Annotated[tuple[str, ...], "the query or queries"] = ()
     confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
     names: Annotated[tuple[str, ...], "the tools found, best first"] = ()
     scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()
@@ -250,7 +250,7 @@ class ToolNotFoundEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRefusedEvent(Event):
-    """A call was not allowed to run."""
+    """A call was refused."""
 
     kind: ClassVar[str] = "tool_refused"
     optional: ClassVar[frozenset[str]] = frozenset({"code", "why", "arguments"})
@@ -265,13 +265,13 @@ class ToolRefusedEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalNeededEvent(Event):
-    """A call waits for an approval, which can be given later."""
+    """A call is held for approval, which can be given later."""
 
     kind: ClassVar[str] = "approval_needed"
 
     approval: Annotated[str, "the id to approve or refuse it with"]
     tool: Annotated[str, "its name"]
-    why: Annotated[str, "why it is asked"] = ""
+    why: Annotated[str, "why approval is needed"] = ""
     expires: Annotated[float, "seconds since the epoch"] = 0.0
 
 
@@ -284,8 +284,8 @@ class ApprovalEvent(Event):
 
     tool: Annotated[str, "its name"]
     approved: Annotated[bool, "the answer"]
-    why: Annotated[str, "why it was asked"] = ""
-    approval: Annotated[str, "the id of a call that was waiting for it"] = ""
+    why: Annotated[str, "why approval was needed"] = ""
+    approval: Annotated[str, "the id of the call that was held for it"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -320,7 +320,7 @@ class ToolCallEvent(Event):
     tool: Annotated[str, "its name"]
     server: Annotated[str, "where it runs"] = ""
     is_error: Annotated[bool, "whether it failed"] = False
-    code: Annotated[str, "the error code; `cancelled` if nobody waited any more"] = ""
+    code: Annotated[str, "the error code; `cancelled` if the caller stopped waiting"] = ""
     took_ms: Annotated[float, "milliseconds"] = 0.0
 
 
@@ -411,7 +411,7 @@ class RunStartEvent(Event):
 
     messages: Annotated[int, "in the conversation so far"] = 0
     model: Annotated[str, "its name"] = ""
-    provider: Annotated[str, "whose format it takes"] = ""
+    provider: Annotated[str, "whose format it uses"] = ""
     profile: Annotated[str, "how tools are disclosed"] = ""
     tool_search: Annotated[bool, "whether tools are searched at all"] = False
 
@@ -436,7 +436,7 @@ class ModelCallEvent(Event):
     took_ms: Annotated[float, "milliseconds"] = 0.0
     reason: Annotated[str, "why the reply ended"] = ""
     model: Annotated[str, "its name"] = ""
-    provider: Annotated[str, "whose format it takes"] = ""
+    provider: Annotated[str, "whose format it uses"] = ""
     profile: Annotated[str, "how tools are disclosed"] = ""
     tool_search: Annotated[bool, "whether tools are searched at all"] = False
     input_tokens: Annotated[int, "tokens sent"] = 0
@@ -447,13 +447,13 @@ class ModelCallEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRetryEvent(Event):
-    """A model service was busy and is asked again."""
+    """A model service was busy; the request is sent again."""
 
     kind: ClassVar[str] = "model_retry"
 
     attempt: Annotated[int, "the number of the next attempt"]
     why: Annotated[str, "the reason"]
-    wait_seconds: Annotated[float, "until then"]
+    wait_seconds: Annotated[float, "the wait before it"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -479,12 +479,12 @@ class CompactionEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatWarningEvent(Event):
-    """The model repeated itself and was told so."""
+    """The model repeated itself and got a note about it."""
 
     kind: ClassVar[str] = "stuck"
 
     step: Annotated[int, "counted from 0"]
-    why: Annotated[str, "what the model was told"]
+    why: Annotated[str, "the note to the model"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -553,7 +553,7 @@ class UpstreamLostEvent(UpstreamEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamAsleepEvent(UpstreamEvent):
-    """A server that nobody used was stopped; the next use wakes it."""
+    """An idle server was stopped; the next use starts it."""
 
     kind: ClassVar[str] = "upstream_asleep"
 
@@ -567,16 +567,16 @@ class UpstreamRemovedEvent(UpstreamEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigAppliedEvent(Event):
-    """An edited configuration is used."""
+    """An edited configuration was applied."""
 
     kind: ClassVar[str] = "config_applied"
 
-    waiting: Annotated[tuple[str, ...], "settings that wait for a restart"] = ()
+    waiting: Annotated[tuple[str, ...], "settings that need a restart"] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolHeldEvent(Event):
-    """A new, changed or shadowing tool waits for approval."""
+    """A new, changed or shadowing tool is held for approval."""
 
     kind: ClassVar[str] = "tool_held"
 
@@ -629,7 +629,7 @@ class LargeOutputKeptEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LargeOutputFailureEvent(Event):
-    """A large result could not be written; the outcome of the call stays."""
+    """A large result could not be written; the result of the call is unchanged."""
 
     kind: ClassVar[str] = "large_output_failed"
 
@@ -637,7 +637,7 @@ class LargeOutputFailureEvent(Event):
     error: Annotated[str, "the reason"]
 
 
-# For those who use the parts alone
+# For code that uses the parts alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -657,7 +657,7 @@ class SearchEvent(Event):
     kind: ClassVar[str] = "search"
     optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
 
-    queries: Annotated[tuple[str, ...], "what was searched for"]
+    queries: Annotated[tuple[str, ...], "the query or queries"]
     found: Annotated[tuple[str, ...], "the tools, best first"]
     confidence: Annotated[float, "that the best tool is right, 0 to 1"] = 0.0
     scores: Annotated[tuple[float, ...], "their scores, where they were ranked"] = ()

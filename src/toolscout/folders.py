@@ -1,6 +1,6 @@
 """Where a user's files are: settings, servers, state and caches. Standard library only.
 
-Apart from `config`, so that a gateway over stdio can find its files before anything is loaded.
+Separate from `config`, so that a gateway over stdio can find its files before anything is loaded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SERVERS_FILE = "mcp.json"
 
 
 def config_folder() -> Path:
-    """The user's folder for configuration: in XDG_CONFIG_HOME, or where the platform has it."""
+    """The user's folder for configuration: in XDG_CONFIG_HOME, or the folder of the platform."""
     fallback = {"darwin": ("Library", "Application Support"), "win32": ("AppData", "Roaming")}
     if sys.platform == "win32" and not os.environ.get("XDG_CONFIG_HOME"):
         return user_folder("APPDATA", *fallback["win32"])
@@ -52,6 +52,6 @@ def user_folder(variable: str, *fallback: str) -> Path:
         return Path.home().joinpath(*fallback) / "toolscout"
     except RuntimeError as error:
         raise ConfigError(
-            "There is no home folder for state and caches.",
+            "No home folder was found for state and caches.",
             hint=f"Set {PREFIX}HOME to a folder.",
         ) from error

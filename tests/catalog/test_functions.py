@@ -479,7 +479,7 @@ def test_an_object_that_can_be_called_is_described_by_its_call():
 
 @pytest.mark.parametrize("builtin", [max, dict])
 def test_a_builtin_without_a_signature_says_what_to_do(builtin: Any):
-    with pytest.raises(SchemaError, match=f"{builtin.__name__} does not say which") as caught:
+    with pytest.raises(SchemaError, match=f"{builtin.__name__} does not declare") as caught:
         tool_of(builtin)
     assert "Wrap it" in caught.value.hint
 

@@ -156,7 +156,7 @@ async def test_a_generator_without_end_is_cut_and_says_so():
     for function in (numbers, more):
         result = await call(function)
         assert result.value == [*range(MAX_YIELDED_ITEMS)]
-        assert result.text.endswith("There is more: only the first 10,000 items were taken.")
+        assert result.text.endswith("The result is cut: it has only the first 10,000 items.")
 
 
 async def test_a_generator_that_fails_on_its_way_is_a_failed_call():

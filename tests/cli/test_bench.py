@@ -144,7 +144,7 @@ def test_rows_that_are_left_out_are_counted_and_named(shell, sets: dict[str, str
     assert after["recall@1"] == before["recall@1"]
     lines = ", ".join(str(line) for line in range(4, 17))
     last = json.loads(done.err.splitlines()[-1])["warning"]["message"]
-    assert last == f"{sets['queries']}: rows left out: 13, on line {lines}."
+    assert last == f"{sets['queries']}: rows skipped: 13, on line {lines}."
 
 
 def test_one_tool_in_three_spellings_counts_once(shell, sets: dict[str, str]) -> None:
@@ -188,7 +188,7 @@ def test_without_any_tool_there_is_nothing_to_measure(
     [
         ({"queries": "empty"}, "no query that can be read"),
         ({"tools": "nowhere.jsonl"}, "does not exist"),
-        ({"against": "queries"}, "does not hold the rows"),
+        ({"against": "queries"}, "does not contain the rows"),
         ({"rows": "folder"}, "is a directory"),
     ],
 )

@@ -41,7 +41,7 @@ def test_show_of_an_unknown_tool_names_the_nearest(shell) -> None:
     found = shell("catalog", "show", "send_emial", "--json")
 
     assert (text.code, found.code) == (1, 1)
-    assert "Near: send_email" in text.err
+    assert "Similar names: send_email" in text.err
     assert json.loads(found.err)["error"]["code"] == "unknown_tool"
 
 

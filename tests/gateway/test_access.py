@@ -270,7 +270,7 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(ConfigError, match=r"in use\. Stop what uses the port"):
+        with pytest.raises(ConfigError, match=r"in use\. Stop the program that uses the port"):
             bind_socket("127.0.0.1", taken.getsockname()[1])
 
 

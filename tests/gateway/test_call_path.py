@@ -120,7 +120,7 @@ async def test_serving_over_http_tells_how_to_connect_and_stops_when_asked(tmp_p
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
-    told = (await process.stderr.readuntil(b"Ctrl-C.")).decode()
+    told = (await process.stderr.readuntil(b"Ctrl-C")).decode()
     url = f"http://127.0.0.1:{port}/mcp"
     assert f"claude mcp add --transport http toolscout {url}" in told
     assert f'{{"mcpServers": {{"toolscout": {{"url": "{url}"}}}}}}' in told

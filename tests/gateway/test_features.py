@@ -151,7 +151,7 @@ async def test_without_the_keys_there_are_no_features(serve: Serve) -> None:
         ("skills", ["nowhere"], "TOOLSCOUT_SKILLS"),
         ("skills", ["mcp.json"], "is a file. Make it a folder, or change skills"),
         ("rules", 7, "gateway.rules is wrong"),
-        ("skills", ["~nosuchuser/x"], "home folder of nobody"),
+        ("skills", ["~nosuchuser/x"], "home folder of an unknown user"),
         ("memory", "perhaps", "gateway.memory is wrong"),
     ],
 )

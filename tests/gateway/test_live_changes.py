@@ -127,7 +127,7 @@ async def test_one_broken_server_takes_no_other_down(serve: Serve) -> None:
         assert text(await run(client, "good__echo", text="fine")) == "fine"
         assert text(await run(client, "garbage__echo", text="fine")) == "fine"
         found = text(await client.call_tool("tool_search", {"query": "say it back"}))
-        assert "Not searched, still starting or out of reach: hangs, exits" in found
+        assert "Not searched, still starting or unreachable: hangs, exits" in found
         states = {s.server: s for s in running.gateway.upstreams.states()}
         assert states["unset"].status == states["nonsense"].status == "broken"
         assert states["exits"].status in ("failing", "starting")
@@ -139,7 +139,7 @@ async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_mended(
     servers = {"good": small(), "late": small("mended", str(tmp_path))}
     async with serve(servers) as running, running.client() as client:
         found = text(await client.call_tool("tool_search", {"query": "say it back"}))
-        assert "out of reach: late" in found
+        assert "unreachable: late" in found
         (tmp_path / "mended").touch()
         async with asyncio.timeout(60):
             while "late__echo" not in found:
@@ -196,7 +196,7 @@ async def test_a_call_waits_for_its_server_to_start(serve: Serve, tmp_path: Path
         assert text(await run(other, "one__echo", text="meanwhile")) == "meanwhile"
         assert text(await run(other, "two__echo", text="new too")) == "new too"
         found = text(await other.call_tool("tool_search", {"query": "say it back"}))
-        assert "Not searched, still starting or out of reach: shy." in found
+        assert "Not searched, still starting or unreachable: shy." in found
         assert not any(call.done() for call in calls)
         await opened(tmp_path)
         assert [text(await call) for call in calls] == ["0", "1", "2"]

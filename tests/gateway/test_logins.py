@@ -166,7 +166,7 @@ async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
 
 async def test_nobody_who_agrees_is_told_after_a_while(url: str) -> None:
     shown: list[str] = []
-    with pytest.raises(SourceError, match="nobody agreed within 1 seconds"):
+    with pytest.raises(SourceError, match="no one gave consent within 1 seconds"):
         await log_in(reached(url), show_url=shown.append, timeout_seconds=1)
     assert len(shown) == 1
 
@@ -190,7 +190,7 @@ async def test_a_server_that_is_not_there_is_told_so() -> None:
 
 
 async def test_a_server_that_asks_for_no_login_needs_none(talker: dict[str, str]) -> None:
-    with pytest.raises(SourceError, match="works without one"):
+    with pytest.raises(SourceError, match="does not require a login"):
         await log_in(reached(talker["url"]), show_url=agrees)
 
 
@@ -205,7 +205,7 @@ def test_the_configuration_says_who_we_are_as_other_clients_do(tmp_path: Path) -
     assert first.oauth == OAuthClient("ours", "hushhush", 8123)
     assert "hushhush" not in repr(first)
     assert first.redact("it said hushhush") == "it said •••"
-    assert "not a port" in second.problem
+    assert "not a valid port" in second.problem
     assert not document.warnings
 
 
@@ -236,7 +236,7 @@ def told_and_agreed(path: str, env: dict[str, str]) -> str:
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert "Agree here" in process.stdout.readline()
+        assert "Open this address" in process.stdout.readline()
         agrees(process.stdout.readline().strip())
         return process.stdout.read()
 
@@ -251,7 +251,7 @@ def run(option: str, path: str, env: dict[str, str]) -> str:
     [
         ({"command": "x"}, "local command"),
         ({"url": "https://example.com", "headers": {"Authorization": "x"}}, "Authorization header"),
-        ({"url": "no address"}, "not an address"),
+        ({"url": "no address"}, "not a valid URL"),
     ],
 )
 def test_the_command_says_where_there_is_nothing_to_log_in_to(

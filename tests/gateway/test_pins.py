@@ -253,7 +253,7 @@ async def test_two_servers_of_one_name_over_one_state_folder_do_not_hold_each_ot
             for tool in tools:
                 assert not (await run(client, f"git__{tool}")).is_error
     assert len(pins(running).ledgers("git")) == 2
-    assert caplog.text.count("another than was pinned") == 1
+    assert caplog.text.count("differs from the one pinned") == 1
 
 
 async def test_what_was_revoked_under_a_name_stays_revoked_for_another_server_of_it(

@@ -64,7 +64,7 @@ def test_a_server_that_works_is_added_with_what_it_costs(
     assert run(["add", "one", "--", *SMALL]) == 0
     out = capsys.readouterr().out
     assert "It works: " in out
-    assert "Through Toolscout, a client is shown" in out
+    assert "Through Toolscout, a client sees" in out
     assert entries() == {"one": {"command": SMALL[0], "args": SMALL[1:]}}
     assert user_servers_file().stat().st_mode & 0o777 == 0o600
     (row,) = answer(capsys, "list")["servers"]

@@ -77,7 +77,10 @@ def test_the_file_of_a_client_may_hold_what_only_concerns_the_client(tmp_path: P
         ("[policies.a]\nzzz = 1", ["no setting policies.a.zzz.", "Known: principals, servers"]),
         ('[gateway]\nsurface = "x"', ["gateway.surface is wrong", "'dispatch' or 'load'"]),
         ('[auth.tokens]\nbob = "${NONE}"', ["The setting auth.tokens.bob needs", "Set NONE"]),
-        ('[gateway]\naudit = "~nosuchuser/a"', ["gateway.audit is wrong", "home folder of nobody"]),
+        (
+            '[gateway]\naudit = "~nosuchuser/a"',
+            ["gateway.audit is wrong", "home folder of an unknown user"],
+        ),
         ('[gateway]\naudit = "a\\u0000b"', ["gateway.audit is wrong", "null character"]),
         ('[gateway]\nprofile = "zzz"', ["'zzz'"]),
         (f"[gateway]\naudit = {'[' * 100}{']' * 100}", ["gateway is nested more than"]),

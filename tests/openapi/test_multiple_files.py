@@ -234,10 +234,10 @@ async def test_what_cannot_be_followed_is_told_for_who_needs_it_and_the_rest_wor
         "bad.json": "Cannot be read",
         "latin.yaml": "it is not UTF-8",
         "good.json#/nowhere": "there is nothing at that place",
-        "good.json#list/7": "it is no path",
+        "good.json#list/7": "it is not a path",
         "good.json#/list/7": "there is nothing at that place",
         "#/nowhere": "there is nothing at that place",
-        "round.json": "it leads on more than 32 times, or in a circle",
+        "round.json": "it is longer than 32 references, or circular",
         "empty.yaml#/a": "there is nothing at that place",
     }
     files = {
@@ -320,7 +320,7 @@ async def test_no_file_outside_the_documents_folder_is_read(tmp_path: Path) -> N
 async def test_a_document_has_bounds_however_it_is_spread(tmp_path: Path) -> None:
     chain = {f"{n}.json": json.dumps({"$ref": f"{n + 1}.json"}) for n in range(40)}
     _, told = await listed(lay(tmp_path, {"api.json": referring("0.json"), **chain}))
-    assert "it leads on more than 32 times" in told
+    assert "it is longer than 32 references" in told
 
     deep = {
         f"{n}.json": json.dumps({"properties": {"a": {"$ref": f"{n + 1}.json"}}}) for n in range(40)
@@ -439,9 +439,9 @@ async def test_no_other_host_is_asked_and_no_secret_travels() -> None:
             assert asked(heads) == ["/api.json?key=s3cret-key", "/moved.json", "/p.json"]
             assert "s3cret-token" not in "".join(heads)
         assert told.count("it is not on the document's own host") == 4  # two spell one address
-        assert "file:///etc/hostname.json cannot be followed: it is not an address" in told
+        assert "file:///etc/hostname.json cannot be followed: it is not a valid URL" in told
         assert "moved.json cannot be followed: HTTP 302 Found" in told
-        assert "http://[::1/p.json cannot be followed: it is not an address" in told
+        assert "http://[::1/p.json cannot be followed: it is not a valid URL" in told
         assert "s3cret" not in told
 
 

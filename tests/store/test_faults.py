@@ -240,7 +240,7 @@ def test_a_database_of_something_else_is_left_alone(path: Path):
         raw.execute("CREATE TABLE bookmarks (url TEXT)")
     raw.close()
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"something else.* Name another file"):
+    with pytest.raises(StoreError, match=r"another program.* Name another file"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -248,7 +248,7 @@ def test_a_database_of_something_else_is_left_alone(path: Path):
 def test_a_file_that_is_no_database_is_left_alone(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     before = path.read_bytes()
-    with pytest.raises(StoreError, match=r"not a store.* Move it away"):
+    with pytest.raises(StoreError, match=r"not a store.* Move it elsewhere"):
         SqliteStore(path)
     assert path.read_bytes() == before
 
@@ -262,7 +262,7 @@ def test_a_damaged_file_is_an_error_and_not_an_empty_store(path: Path):
     data[4096 : len(data) // 2] = b"\xff" * (len(data) // 2 - 4096)
     path.write_bytes(data)
     damaged = SqliteStore(path)
-    with pytest.raises(StoreError, match=r"damaged.* Move it away"):
+    with pytest.raises(StoreError, match=r"damaged.* Move it elsewhere"):
         damaged.list(limit=1_000)
     damaged.close()
 

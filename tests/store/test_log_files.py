@@ -102,7 +102,7 @@ def test_a_store_of_sessions_is_left_alone(path: Path):
     store = SqliteStore(path)
     store.put("s", "text", expected=0)
     log = SqliteLog(path)
-    with pytest.raises(StoreError, match="something else"):
+    with pytest.raises(StoreError, match="another program"):
         log.append(row(1))
     kept = store.get("s")
     assert kept is not None

@@ -161,7 +161,7 @@ def folder(path: Path) -> None:
     ("spoil", "told"),
     [
         (newer, "Upgrade toolscout"),
-        (foreign, "Move it away"),
+        (foreign, "Move it elsewhere"),
         (folder, "Check that its folder exists"),
     ],
 )

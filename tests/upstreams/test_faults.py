@@ -442,7 +442,7 @@ async def test_a_tool_that_cannot_be_kept_is_named() -> None:
     async with bad("infinite") as source:
         assert [t.local_name for t in await source.tools()] == ["good"]
         (problem,) = source.state.problems
-        assert "'odd' is left out" in problem
+        assert "'odd' is skipped" in problem
 
 
 async def test_an_answer_without_a_list_is_told() -> None:

@@ -164,7 +164,7 @@ def test_a_bad_entry_is_one_server_with_a_problem(tmp_path: Path, entry: Any, sa
         ('{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}', "'a' twice"),
         ('{"mcpServers": {"a b": {"command": "x"}, "a_b": {"command": "y"}}}', "both be called"),
         ('{"mcpServers": {', "not valid JSON"),
-        ('{"other": 1}', "names no servers"),
+        ('{"other": 1}', "contains no servers"),
         ('{"mcpServers": []}', "must be an object of servers"),
         ("[]", "must contain a JSON object"),
     ],
@@ -255,7 +255,7 @@ def test_servers_under_both_keys_of_a_file_are_all_there(tmp_path: Path) -> None
 )
 def test_a_url_that_is_no_address_is_one_server_with_a_problem(tmp_path: Path, url: str) -> None:
     bad, good = written(tmp_path, {"bad": {"url": url}, "good": {"command": "x"}}).servers
-    assert "not an address" in bad.problem
+    assert "not a valid URL" in bad.problem
     assert "s3cret" not in bad.problem
     assert not good.problem
 

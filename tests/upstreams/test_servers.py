@@ -243,7 +243,7 @@ async def test_prompts_and_resources_are_got_through_two_tools() -> None:
         ):
             got = await content.call(resource, {"server": "talker", "uri": uri})
             assert got.text == text
-        with pytest.raises(SourceError, match="There are: talker"):
+        with pytest.raises(SourceError, match="Known: talker"):
             await content.call(resource, {"server": "other", "uri": "x://y"})
 
 

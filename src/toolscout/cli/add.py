@@ -28,18 +28,24 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARGUMENT]...]")
 @click.option("--url", default="", metavar="URL", help="The address of a remote server.")
-@click.option("--sse", "is_sse", is_flag=True, help="The remote server uses the older SSE.")
 @click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Send it to the server."
+    "--sse", "is_sse", is_flag=True, help="The remote server uses the older SSE transport."
+)
+@click.option(
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="'NAME: VALUE'",
+    help="Send this header to the server.",
 )
 @click.option(
     "--env",
     "variables",
     multiple=True,
     metavar="KEY[=VALUE]",
-    help="A variable for the server; KEY alone takes it from the gateway's environment.",
+    help="A variable for the server; KEY alone copies it from the gateway's environment.",
 )
-@click.option("--cwd", default="", metavar="FOLDER", help="Where the command runs.")
+@click.option("--cwd", default="", metavar="FOLDER", help="The folder in which the command runs.")
 @servers_option
 @click.option("--force", is_flag=True, help="Replace a server of the same name.")
 @click.option("--no-check", is_flag=True, help="Do not start the server first.")
@@ -55,7 +61,7 @@ def command(
 ) -> None:
     """Add an MCP server: a command after --, or a --url.
 
-    The server is started once to see whether it works, and what its tools cost.
+    The server is started once, to check that it works and to count what its tools cost.
     """
     from ..gateway.config_file.server_file import ServerFile, restrict_to_owner
     from ..gateway.config_file.server_options import build_entry, secret_advice
@@ -90,7 +96,7 @@ def command(
 def _check(
     name: str, entry: dict[str, Any], path: Path
 ) -> tuple[ServerCheck, TokenCosts, TokenCosts]:
-    """Start the server once; raises with what to do if it does not work."""
+    """Start the server once; raise an error with a hint if it does not work."""
     from ..gateway.operations.doctor import check_servers
     from ..gateway.operations.known_servers import count_costs, read_known_servers
     from ..sources.mcp.server_entry import build_server
@@ -99,10 +105,10 @@ def _check(
     server = build_server(name, entry, os.environ)
     alone = _setup_of(setup, server)
     if sys.stderr.isatty():  # a first start may download the server, which takes a while
-        click.echo(f"Starting {name} to see whether it works …", err=True)
+        click.echo(f"Starting {name} to check that it works …", err=True)
     (check,) = asyncio.run(check_servers(alone)).servers
     if check.status != "ready":
-        hint = "Fix that and try again, or add it as it is with --no-check."
+        hint = "Fix that and try again, or add it without a check: --no-check."
         if "login" in check.reason:
             hint = f"Add it with --no-check, then run toolscout login {name}."
         raise ConfigError(f"{name} does not work, so it is not added: {check.reason}", hint=hint)
@@ -152,7 +158,7 @@ def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> Non
         f" Loaded into a client, its tools cost {own.loaded:,} tokens."
     )
     print_line(
-        f"Through Toolscout, a client is shown {total.shown:,} tokens in place of {total.loaded:,}"
+        f"Through Toolscout, a client sees {total.shown:,} tokens instead of {total.loaded:,}"
         f" for all {total.tools} known tools."
     )
     if total.shown >= total.loaded:

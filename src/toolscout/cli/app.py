@@ -30,23 +30,23 @@ class Command:
 
 COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
-    "serve": Command("serve", "Put many MCP servers behind one."),
-    "check": Command("check", "Look whether every MCP server works, and what its tools cost."),
+    "serve": Command("serve", "Serve many MCP servers as one."),
+    "check": Command("check", "Check that every MCP server works, and what its tools cost."),
     "add": Command("add", "Add an MCP server, after a check that it works."),
     "remove": Command("servers", "Remove MCP servers.", "remove_command"),
     "enable": Command("servers", "Enable MCP servers.", "enable_command"),
     "disable": Command("servers", "Disable MCP servers without removing them.", "disable_command"),
     "list": Command("list_servers", "List your MCP servers, without starting them."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
-    "pins": Command("pins", "See and approve what MCP servers offer."),
-    "logs": Command("logs", "Print what an MCP server wrote, and why it fails."),
-    "journal": Command("journal", "Read what was searched, called, refused and approved."),
+    "pins": Command("pins", "Review and approve the tools of MCP servers."),
+    "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
+    "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),
-    "import": Command("import_servers", "Take over the MCP servers of other clients."),
+    "import": Command("import_servers", "Import the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),
-    "tokens": Command("tokens", "Count what tools cost in the context, profile by profile."),
+    "tokens": Command("tokens", "Count the tokens that tools cost under each profile."),
     "catalog": Command("catalog", "List, show and validate the tools of a catalog."),
-    "chat": Command("chat", "Talk with a model that finds its tools."),
+    "chat": Command("chat", "Chat with a model that finds its tools."),
     "demo": Command("demo", "Play the conversations of the example site, offline."),
     "completion": Command("completion", "Print a shell's completion script."),
 }
@@ -82,7 +82,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(metadata.version("toolscout"), prog_name="toolscout")
 def app() -> None:
-    """Give an agent ten thousand tools for the price of one.
+    """Tool search for LLM agents: find the right one of ten thousand tools.
 
     Run `toolscout search` to try it on the embedded example catalog.
     """
@@ -122,7 +122,7 @@ def _usage_hint(error: click.ClickException) -> str:
     if context is None:
         return ""
     if isinstance(error, click.NoSuchOption) and context.command.name == "search":
-        return f"See {context.command_path} --help. A query that begins with - goes after --."
+        return f"See {context.command_path} --help. Put a query that begins with - after --."
     return f"See {context.command_path} --help."
 
 

@@ -61,9 +61,11 @@ class BenchOptions:
 @click.command(name="bench")
 @click.option("--tools", type=PATH, required=True, metavar="FILE", help="The catalog to search.")
 @click.option("--queries", type=FILE, required=True, metavar="FILE", help="Labelled queries.")
-@click.option("--negatives", type=FILE, metavar="FILE", help="Queries that no tool offered fits.")
-@click.option("--without-relevant", is_flag=True, help="Also with the right tools taken out.")
-@click.option("--reliability", is_flag=True, help="Also how often confidence is right.")
+@click.option(
+    "--negatives", type=FILE, metavar="FILE", help="Queries that no tool in the catalog can answer."
+)
+@click.option("--without-relevant", is_flag=True, help="Also measure with the right tools removed.")
+@click.option("--reliability", is_flag=True, help="Also measure how often confidence is right.")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Only the first N queries and negatives."
 )
@@ -139,7 +141,7 @@ def _warn_skipped_rows(path: Path, unread: Sequence[Problem], unknown: Sequence[
         lines = [problem.where.removeprefix(f"{path}:") for problem in unread]
         more = ", …" if len(lines) > _MAX_LISTED_LINES else "."
         first = ", ".join(lines[:_MAX_LISTED_LINES])
-        warn(f"{path}: rows left out: {len(lines)}, on line {first}{more}")
+        warn(f"{path}: rows skipped: {len(lines)}, on line {first}{more}")
 
 
 def _write_rows(path: Path, scored: Sequence[QueryScore]) -> None:
@@ -159,8 +161,8 @@ def _read_rows(path: Path) -> dict[str, dict[str, float]]:
         return {str(row["id"]): {name: float(row[name]) for name in FIGURES} for row in rows}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path} does not hold the rows of a run.",
-            hint="Make them with: toolscout bench … --rows FILE",
+            f"{path} does not contain the rows of a run.",
+            hint="Create them with: toolscout bench … --rows FILE",
         ) from error
 
 

@@ -91,13 +91,13 @@ def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
 
 def _suggestion(catalog: Catalog, name: str) -> str:
     near = nearest_names(catalog, name)
-    return f"Near: {', '.join(near)}." if near else "List all with: toolscout catalog list"
+    return f"Similar names: {', '.join(near)}." if near else "List all with: toolscout catalog list"
 
 
 @command.command(name="validate")
 @click.argument("files", nargs=-1, type=PATH)
 @catalog_option
-@click.option("--strict", is_flag=True, help="Let warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @json_option
 def validate_tools(
     *, files: tuple[Path, ...], paths: tuple[Path, ...], strict: bool, is_json: bool

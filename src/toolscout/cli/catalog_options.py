@@ -63,11 +63,11 @@ def embedder_options(function: Decorated) -> Decorated:
         show_default=True,
         envvar="TOOLSCOUT_EMBEDDER",
         metavar="SPEC",
-        help=f"Where vectors come from: {embedders.KINDS}; several are joined by +.",
+        help=f"The embedder: {embedders.KINDS}; join several with +.",
         shell_complete=_complete_embedder,
     )(function)
     return click.option(
-        "--no-cache", is_flag=True, help="Make all vectors anew, and keep none of them."
+        "--no-cache", is_flag=True, help="Compute all vectors again, and do not cache them."
     )(function)
 
 
@@ -150,7 +150,7 @@ def open_engine(
             status = engine.fill(lambda done, total: report("Computing vectors", done, total))
     try:
         if status.problem:
-            warn(f"Searching by words alone: {status.problem}")
+            warn(f"Keyword search only: {status.problem}")
         yield engine
     finally:
         engine.close()

@@ -64,14 +64,14 @@ _HELP = "/tools · /why NAME · /tokens · /quit"
     metavar="PROVIDER:NAME",
     help="The model, or scripted:FILE to run offline.",
 )
-@click.option("--session", default="", metavar="ID", help="Go on with this conversation.")
+@click.option("--session", default="", metavar="ID", help="Continue this conversation.")
 @click.option("--profile", default=None, metavar="NAME", help="How tools are disclosed.")
 @feature_options
 @click.option(
     "--base-url",
     default=None,
     metavar="URL",
-    help="Where the model service is, if not where it usually is.",
+    help="The URL of the model service, if not the default one.",
 )
 def command(
     *,
@@ -82,11 +82,12 @@ def command(
     base_url: str | None,
     **features: Any,
 ) -> int:
-    """Talk with a model that finds its tools.
+    """Chat with a model that finds its tools.
 
-    Discoveries and calls are shown as they happen, and calls that need a yes are asked for. In the
-    conversation, /tools lists what is in view, /why NAME says why a tool is or is not, /tokens
-    what it all costs, /quit ends it. Ctrl-C stops an answer. Exits 1 if an answer failed.
+    Discoveries and calls are shown as they happen. You are asked about calls that need approval. In
+    the conversation, /tools lists the tools in view, /why NAME explains why a tool is in view or
+    not, /tokens counts what it all costs, and /quit ends it. Ctrl-C stops an answer. The exit code
+    is 1 if an answer failed.
     """
     opened = open_model(model, base_url=base_url, count=default_counter().count)
     name = session or uuid4().hex[:12]  # short enough to type after --session
@@ -128,7 +129,7 @@ class ConsoleApprover:
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def approve(self, approval: ApprovalRequest) -> ApprovalDecision:
-        """Show the call and read the answer; anything but yes is a no."""
+        """Show the call and read the answer; every answer but yes refuses it."""
         async with self._lock:
             arguments = _shorten(json.dumps(dict(approval.arguments), ensure_ascii=False))
             self.screen.note("approve", f"{approval.why}: {approval.tool.name} {arguments} [y/N]")
@@ -172,7 +173,7 @@ class Chat:
         try:
             await task
         except asyncio.CancelledError:
-            self.screen.note("stopped", "what was done so far stays in the conversation")
+            self.screen.note("stopped", "the work so far stays in the conversation")
         except ToolscoutError as error:
             self._has_failed = True
             self.screen.note("error", str(error))

@@ -18,7 +18,7 @@ from .progress import progress
 @click.option("--profile", metavar="NAME", help="Count what this profile shows.")
 @json_option
 def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
-    """Look at every server of a configuration before anything relies on it.
+    """Check that every server of a configuration works, and what its tools cost.
 
     Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
     """

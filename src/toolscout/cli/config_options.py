@@ -29,7 +29,7 @@ def find_servers_file(path: Path | None) -> Path:
     if path is None and not chosen.is_file():
         raise ConfigError(
             f"There are no servers yet: {chosen} does not exist.",
-            hint="Add one with toolscout add NAME -- COMMAND, take over those of your clients with"
+            hint="Add one with toolscout add NAME -- COMMAND, import those of your clients with"
             " toolscout import, or name a file with --config FILE.",
         )
     return chosen

@@ -50,7 +50,7 @@ _CAPABILITIES: Table = {
     "tools": {"listChanged": True},
     "completions": {},
 }
-# Settings that add to the instructions what only the gateway can read.
+# Settings that add text to the instructions which only the gateway can read.
 _FEATURES = ("rules", "skills", "memory")
 
 
@@ -65,11 +65,11 @@ class Greeting:
     discover: Table = field(default_factory=dict[str, Any])
 
     def or_else(self, other: Greeting) -> Greeting:
-        """This greeting, with what it does not know from another."""
+        """This greeting, with missing results filled in from another."""
         return Greeting(self.initialize or other.initialize, self.discover or other.discover)
 
     def answer(self, method: str, params: Table) -> Table | None:
-        """The result for a first request; None if the gateway itself has to judge it."""
+        """The result for a first request; None if the gateway itself has to answer it."""
         if method == "initialize" and self.initialize and _is_plain_initialize(params):
             asked = params["protocolVersion"]
             version = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]

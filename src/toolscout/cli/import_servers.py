@@ -19,7 +19,7 @@ _ACTION_TEXTS = {
     "add": "add",
     "rename": "add under another name: that one is taken",
     "same": "already there",
-    "own": "leave out: it is the gateway",
+    "own": "skip: it is the gateway",
 }
 
 
@@ -32,12 +32,22 @@ _ACTION_TEXTS = {
     metavar="FILE",
     help="The gateway's configuration to write.  [default: your own list]",
 )
-@click.option("--apply", "is_applied", is_flag=True, help="Do it; without this nothing is written.")
 @click.option(
-    "--point", "is_pointed", is_flag=True, help="Also put the gateway into the clients' files."
+    "--apply",
+    "is_applied",
+    is_flag=True,
+    help="Apply the changes; without this nothing is written.",
 )
-@click.option("--undo", "is_undone", is_flag=True, help="Put all files back as they were.")
-@click.option("--force", is_flag=True, help="With --undo: also files that were edited since.")
+@click.option(
+    "--point",
+    "is_pointed",
+    is_flag=True,
+    help="Also replace the servers in the clients' files by the gateway.",
+)
+@click.option("--undo", "is_undone", is_flag=True, help="Restore all files of the last import.")
+@click.option(
+    "--force", is_flag=True, help="With --undo: also restore files that were edited since."
+)
 @json_option
 def command(
     *,
@@ -49,15 +59,18 @@ def command(
     force: bool,
     is_json: bool,
 ) -> None:
-    """Take over the MCP servers of the clients you use.
+    """Import the MCP servers of the clients you use.
 
-    Known are Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Zed, Gemini CLI,
-    Copilot CLI, goose and opencode. Shows what would be done. With --apply it is done, and every
-    file changed is backed up first; --undo restores the files of the last import.
+    Clients: Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Codex, Zed, Gemini CLI,
+    Copilot CLI, goose and opencode. Without options, this only shows what an import would do.
+    --apply does it, after a backup of every file that changes; --undo restores the files of the
+    last import.
     """
     if is_undone:
         if clients or is_applied or is_pointed:
-            raise click.UsageError("--undo restores all of the last import: give nothing else.")
+            raise click.UsageError(
+                "--undo restores the whole last import: remove the other options."
+            )
         _undo(is_forced=force, is_json=is_json)
         return
     from ..gateway.imports.clients import CLIENTS, find_client
@@ -120,7 +133,7 @@ def _undo(*, is_forced: bool, is_json: bool) -> None:
         )
         return
     for file in restored:
-        what = "Restored" if file.backup else "Deleted, as it was new:"
+        what = "Restored" if file.backup else "Deleted (it was new):"
         print_line(f"{what} {file.path}", style="green")
     print_line("Restart the clients whose files were restored.")
 
@@ -197,12 +210,12 @@ def _print_next_steps(plan: ImportPlan, *, is_applied: bool, is_pointed: bool) -
         print_note("Nothing is written yet: run again with --apply.")
     if not is_applied:
         return
-    print_note(f"Next: toolscout check{option} looks whether they all work.")
+    print_note(f"Next: toolscout check{option} tests whether they all work.")
     if is_pointed:
         print_note("Then restart your clients: each has one server now, toolscout.")
     else:
         print_note(
-            f"Then toolscout serve{option}, and connect your client to it; or run again with"
+            f"Then run toolscout serve{option}, and connect your client to it; or run again with"
             " --apply --point, which changes the clients' files."
         )
-    print_note("toolscout import --undo puts all files back as they were.")
+    print_note("toolscout import --undo restores all files.")

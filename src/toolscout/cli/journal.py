@@ -66,7 +66,7 @@ class Moment(click.ParamType[float]):
             return datetime.fromisoformat(text).timestamp()  # local, unless it names a zone
         except (ValueError, OverflowError):
             self.fail(
-                f"{text!r} is not a moment. Write a date (2026-01-31), a date and a time"
+                f"{text!r} is not a time. Write a date (2026-01-31), a date and a time"
                 " (2026-01-31T12:00), or how long ago (90s, 15m, 2h, 3d, 1w).",
                 param,
                 ctx,
@@ -85,9 +85,12 @@ def filter_options(function: Decorated) -> Decorated:
             "--outcome", help="ok, an error code, running, unknown, approved, ready and so on."
         ),
         click.option(
-            "--since", type=Moment(), metavar="WHEN", help="From then on: 2026-01-31, 2h or 3d."
+            "--since",
+            type=Moment(),
+            metavar="WHEN",
+            help="From this time on: 2026-01-31, 2h or 3d.",
         ),
-        click.option("--until", type=Moment(), metavar="WHEN", help="Before then."),
+        click.option("--until", type=Moment(), metavar="WHEN", help="Before this time."),
     )
     for option in reversed(options):
         function = option(function)
@@ -96,13 +99,13 @@ def filter_options(function: Decorated) -> Decorated:
 
 @click.group(name="journal")
 def command() -> None:
-    """Read what happened: searches, calls, refusals, approvals and server changes."""
+    """Read the record of searches, calls, refusals, approvals and server changes."""
 
 
 @command.command(name="tail")
 @click.option("-n", "count", type=click.IntRange(min=0), default=20, show_default=True,
               help="How many rows.")  # fmt: skip
-@click.option("-f", "--follow", "is_following", is_flag=True, help="Go on with new rows.")
+@click.option("-f", "--follow", "is_following", is_flag=True, help="Continue with new rows.")
 @filter_options
 @config_option
 @json_option
@@ -112,7 +115,7 @@ def tail_rows(
     """Print the newest rows, the last one at the end."""
     with _open_journal(path) as log:
         where = _read_filters(log, **filters)
-        # What comes after this row is left to following, so that no row is lost in between.
+        # Later rows are left to `--follow`, so that no row is lost in between.
         last = max((row.sequence for row in log.read(limit=1)), default=0)
         rows = _newest(log, replace(where, before=last + 1), filters["outcome"], count)
         if not is_json and not is_following:
@@ -134,7 +137,7 @@ def tail_rows(
 @config_option
 @json_option
 def show_row(*, row_id: str, path: Path | None, is_json: bool) -> None:
-    """Show one row with all it has, and its parts; the start of its ID is enough."""
+    """Show one row with all its fields and parts; the start of its ID is enough."""
     with _open_journal(path) as log:
         row = _find_row(log, row_id)
         parts = log.read(LogFilter(parent=row.id), limit=_PAGE_ROWS, is_newest_first=False)
@@ -151,14 +154,14 @@ def show_row(*, row_id: str, path: Path | None, is_json: bool) -> None:
 
 @command.command(name="export")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl",
-              show_default=True, help="One JSON object a line, or a table.")  # fmt: skip
+              show_default=True, help="One JSON object per line, or a table.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Write to this file, which only you can read.")  # fmt: skip
 @filter_options
 @config_option
 def export_rows(*, form: str, output: Path | None, path: Path | None, **filters: Any) -> None:
     """Write rows as JSON Lines or CSV, the oldest first."""
-    # Rows on the terminal show by themselves that something happens.
+    # Rows on the terminal already show progress.
     bar = progress("Writing rows", is_shown=output is not None or not is_terminal())
     with _open_journal(path) as log, open_output(output) as file, bar as report:
         where = _read_filters(log, **filters)
@@ -179,14 +182,14 @@ def _open_journal(path: Path | None) -> Generator[SqliteLog]:
     file = log_path(Config.read(path if is_toml else None))
     if file is None:
         raise ConfigError(
-            "With store = memory the journal ends with its process and cannot be read here.",
+            "With store = memory the journal exists only in its process and cannot be read here.",
             hint="Set store to sqlite or to the path of a file.",
         )
-    # Reading must not make a file: an empty journal would hide that another was meant.
+    # Reading must not create a file: an empty journal would hide a wrong path.
     if not file.exists():
         raise ConfigError(
             f"There is no journal at {file}.",
-            hint="It is made by the first search or call, unless record is off. If the gateway's"
+            hint="The first search or call creates it, unless record is off. If the gateway's"
             " configuration sets home or store, give it with --config FILE.",
         )
     log = SqliteLog(file)

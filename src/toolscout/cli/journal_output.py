@@ -69,7 +69,7 @@ def row_cells(row: LogRow) -> tuple[str, ...]:
 
 
 def _describe(row: LogRow) -> str:
-    """What a row is about, in a few words."""
+    """A short summary of a row."""
     data = row_data(row)
     match row.kind:
         case "search":
@@ -132,6 +132,6 @@ def write_csv(rows: Iterable[LogRow], file: TextIO) -> int:
 
 
 def _safe_cell(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: names come from models and servers."""
+    """A cell that a spreadsheet does not take for a formula: names come from models and servers."""
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula else value

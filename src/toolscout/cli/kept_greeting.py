@@ -45,7 +45,7 @@ class KeptGreeting:
     def save(self, method: str, result: Table) -> None:
         """Keep an answer of the gateway; failing to write it only makes the next start slower."""
         name = _METHODS.get(method)
-        # What changed since the start may be in the answer or not, so the next start could differ.
+        # A change since the start may be in the answer or not, so the next start could differ.
         if name is None or not self._inputs or _stamp(self._inputs) != self._stamp:
             return
         before = self._read()
@@ -63,7 +63,7 @@ class KeptGreeting:
 
     def _write(self, text: str) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Written aside and renamed, so that another process never reads half a file.
+        # Written to another file and renamed, so that another process never reads half a file.
         handle, temporary = tempfile.mkstemp(dir=self._file.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

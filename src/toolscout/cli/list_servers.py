@@ -22,7 +22,7 @@ _COLUMNS = ("server", "transport", "enabled", "tools", "held", "last state", "co
 def command(*, path: Path | None, is_json: bool) -> None:
     """List your servers, without starting them.
 
-    Tools and held tools are those of the last time that each server was listed.
+    The counts of tools and held tools are from the last time each server was listed.
     """
     from ..gateway.operations.known_servers import read_known_servers
     from ..gateway.setup import Setup
@@ -44,7 +44,7 @@ def command(*, path: Path | None, is_json: bool) -> None:
                 style="yellow",
             )
     if not servers:
-        print_line("There are none. Add one: toolscout add NAME -- COMMAND.")
+        print_line("There are no servers yet. Add one: toolscout add NAME -- COMMAND.")
 
 
 def _cells(server: KnownServer) -> tuple[str, ...]:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 @click.argument("server")
 @servers_option
 @click.option("--no-browser", is_flag=True, help="Only print the address to open.")
-@click.option("--forget", is_flag=True, help="Drop what an earlier login gave.")
+@click.option("--forget", is_flag=True, help="Delete the tokens of an earlier login.")
 def command(*, server: str, path: Path | None, no_browser: bool, forget: bool) -> None:
     """Log in to a server that asks for it (OAuth).
 
-    The gateway uses what the login gives from then on, and has it renewed by itself.
+    From then on the gateway uses the tokens of the login, and renews them by itself.
     """
     from ..gateway.setup import Setup
     from ..sources.mcp.login import log_in
@@ -39,14 +39,16 @@ def command(*, server: str, path: Path | None, no_browser: bool, forget: bool) -
     if forget:
         was_there = grants.forget(target.url)
         print_line(
-            f"Logged out of {target.name}." if was_there else f"No login for {target.name} is kept."
+            f"Logged out of {target.name}."
+            if was_there
+            else f"There is no stored login for {target.name}."
         )
         return
     # log_in() raises with the reason; the SDK's own log lines would only repeat it.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
 
     def show_url(url: str) -> None:
-        click.echo(f"Agree here that Toolscout may use {target.name}:\n{url}")
+        click.echo(f"Open this address to let Toolscout use {target.name}:\n{url}")
         if not no_browser:
             webbrowser.open(url)
 
@@ -64,12 +66,10 @@ def _find_login_server(setup: Setup, name: str) -> Server:
     if server.problem:
         raise ConfigError(server.problem)
     if not server.url:
-        raise ConfigError(
-            f"Server {name!r} is a local command: it is given what it needs in its env."
-        )
+        raise ConfigError(f"Server {name!r} is a local command: pass its credentials in env.")
     if server.has_authorization:
         raise ConfigError(
-            f"Server {name!r} has an Authorization header, which is sent in place of a login.",
-            hint="Take it out of its headers first.",
+            f"Server {name!r} has an Authorization header, which is sent instead of a login.",
+            hint="Remove it from the headers first.",
         )
     return server

@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.3
 @click.argument("server", required=False)
 @click.option("-n", "--lines", "count", type=click.IntRange(min=0), default=100, show_default=True,
               help="How many lines.")  # fmt: skip
-@click.option("-f", "--follow", "is_following", is_flag=True, help="Go on with new lines.")
+@click.option("-f", "--follow", "is_following", is_flag=True, help="Continue with new lines.")
 @config_option
 @json_option
 def command(
@@ -31,7 +31,7 @@ def command(
     """Print the log of an MCP server; without SERVER, name the servers that have one.
 
     It has the server's error output and each connection, failure and stop, also of earlier runs.
-    Secrets of the configuration are left out.
+    Secrets of the configuration are redacted.
     """
     config = Config.read(path if path is not None and path.suffix == ".toml" else None)
     logs = ServerLogs(config.state_folder / "logs")
@@ -79,7 +79,7 @@ def _unknown_server(server: str, logs: ServerLogs, config: Config) -> ConfigErro
         hint = f"These servers have one: {', '.join(names)}."
     else:
         hint = "A log begins when toolscout serve or toolscout check starts the server."
-    return ConfigError(f"There is no log of a server {server!r}.", hint=hint)
+    return ConfigError(f"Server {server!r} has no log.", hint=hint)
 
 
 def _print_line(line: LogLine, *, is_json: bool) -> None:

@@ -73,7 +73,7 @@ def warn(text: str) -> None:
 
 
 def _console(*, is_error: bool = False) -> Console:
-    """A console that prints text as it is."""
+    """A console that prints text unchanged."""
     # Tool descriptions are untrusted: `[red]` or `:smile:` in them must not be interpreted.
     from rich.console import Console
 

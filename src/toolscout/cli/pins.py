@@ -61,16 +61,16 @@ def _name_ledgers(ledgers: Iterable[PinLedger]) -> Callable[[PinLedger], str]:
 
 @click.group(name="pins")
 def command() -> None:
-    """Approve what MCP servers offer: new and changed tools wait until you do."""
+    """Approve the tools of MCP servers: new and changed tools are held until you do."""
 
 
 @command.command(name="list")
 @click.argument("server", required=False)
-@click.option("--held", "only_held", is_flag=True, help="Only tools that wait or were revoked.")
+@click.option("--held", "only_held", is_flag=True, help="Only tools held for approval or revoked.")
 @config_option
 @json_option
 def list_pins(*, path: Path | None, server: str | None, only_held: bool, is_json: bool) -> None:
-    """List pinned tools and where they stand."""
+    """List pinned tools and their status."""
     ledgers = _find_ledgers(server, path)
     name = _name_ledgers(ledgers)
     rows = [
@@ -132,7 +132,7 @@ def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_jso
             if change["after"]:
                 print_line(f"    + {change['after']}", style="green")
     if not rows:
-        print_line("Nothing waits.")
+        print_line("Nothing is held for approval.")
 
 
 @command.command(name="approve")
@@ -140,9 +140,9 @@ def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_jso
 @click.argument("tools", nargs=-1)
 @config_option
 def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
-    """Take what a server offers now as right: the tools named, or all new and changed ones.
+    """Approve the tools that a server offers now: the named ones, or all new and changed ones.
 
-    A tool that borrows another's name must be named to be approved.
+    A tool that uses another tool's name must be named to be approved.
     """
     _change_pins(path, server, tools, lambda ledger: ledger.approve(*tools), "approved")
 
@@ -152,7 +152,7 @@ def approve_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> 
 @click.argument("tools", nargs=-1)
 @config_option
 def revoke_tools(*, path: Path | None, server: str, tools: tuple[str, ...]) -> None:
-    """Hold tools back from search and calls: those named, or all of the server's."""
+    """Hide tools from search and calls: the named ones, or all of the server's."""
     _change_pins(path, server, tools, lambda ledger: ledger.revoke(*tools), "revoked")
 
 

@@ -19,7 +19,7 @@ ProgressReporter = Callable[[str, int, int], None]
 """Gets a label, the number of finished items and the total; a total of 0 means unknown."""
 
 BAR_AFTER_SECONDS = 0.5
-"""Work that is over sooner shows no bar."""
+"""Work that ends sooner shows no bar."""
 
 LINE_AFTER_SECONDS = 1.0
 LINE_EVERY_SECONDS = 5.0
@@ -28,7 +28,7 @@ LINE_EVERY_SECONDS = 5.0
 
 @contextmanager
 def progress(label: str, *, is_shown: bool = True) -> Generator[ProgressReporter]:
-    """Show how far some work is; `label` is shown until the first report."""
+    """Show the progress of some work; `label` is shown until the first report."""
     display = _choose_display(label) if is_shown else None
     if display is None:
         yield lambda _label, _done, _total: None
@@ -54,7 +54,7 @@ def _choose_display(label: str) -> _Display | None:
 
 
 class _Display:
-    """Shows the last report, from a thread of its own: the work may be stuck in one long step."""
+    """Shows the last report, from its own thread: the work may be stuck in one long step."""
 
     def __init__(self, label: str, *, after_seconds: float, every_seconds: float) -> None:
         self._after_seconds = after_seconds
@@ -137,7 +137,7 @@ class _Bar(_Display):
         self._bar.update(self._task, description=self._label, completed=self._done)
 
     def _replace_task(self, bar: Progress) -> TaskID:
-        """Begin another bar in place of the last; what is done already counts in no speed."""
+        """Begin another bar instead of the last; earlier work does not count in its speed."""
         if self._task is not None:
             bar.update(self._task, visible=False)
         self._task_total = self._total

@@ -71,7 +71,7 @@ class Address(click.ParamType[tuple[str, int]]):
         except ValueError:
             self.fail(f"{value!r} is not HOST:PORT.", param, ctx)
         if not 0 <= number <= _MAX_PORT:
-            self.fail(f"{number} is not a port: they end at {_MAX_PORT}.", param, ctx)
+            self.fail(f"{number} is not a port: the highest is {_MAX_PORT}.", param, ctx)
         return host.strip("[]") or "127.0.0.1", number
 
 
@@ -102,16 +102,16 @@ class Address(click.ParamType[tuple[str, int]]):
     "start_wait_seconds",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="How long the first searches wait for servers never seen before.",
+    help="How long the first searches wait for servers that were never listed.",
 )
 @feature_options
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     metavar="FOLDER",
-    help="Whose project servers to include.  [default: the current folder's]",
+    help="Include the servers of this project.  [default: the current folder]",
 )
-@click.option("--session", default="", metavar="ID", help="Keep the conversation under this id.")
+@click.option("--session", default="", metavar="ID", help="Store the conversation under this id.")
 @click.option(
     "--log",
     "log_format",
@@ -124,7 +124,7 @@ class Address(click.ParamType[tuple[str, int]]):
     "--queries/--no-queries",
     "show_queries",
     default=None,
-    help="Whether these lines quote what was searched for.  [default: queries]",
+    help="Whether these lines contain the queries.  [default: queries]",
 )
 @click.option("--quiet", "is_quiet", is_flag=True, help="Print only warnings and errors.")
 @click.option(
@@ -143,11 +143,11 @@ def command(
     is_verbose: bool,
     **overrides: Any,
 ) -> None:
-    """Put all MCP servers of a configuration behind one.
+    """Serve all MCP servers of a configuration as one.
 
-    Clients see a search, a description and a call in place of every tool. Edits of the
-    configuration apply without a restart. On stderr there is a line for each search, call and
-    server change.
+    Clients see tools to search, describe and call, instead of every tool. Edits of the
+    configuration apply without a restart. stderr gets a line for each search, call and server
+    change.
     """
     if is_quiet and is_verbose:
         raise click.UsageError("Choose --quiet or --verbose, not both.")
@@ -185,7 +185,7 @@ class _Launch:
     log_format: LogFormat
 
     def find_kept_greeting(self) -> KeptGreeting | None:
-        # A conversation that goes on may have more in its instructions.
+        # A continued conversation may have more in its instructions.
         if self.path is None or self.session:
             return None
         return KeptGreeting(self.path, self.overrides, project=self.project or Path.cwd())
@@ -204,7 +204,7 @@ class _Launch:
 
 
 def _open_front(launch: _Launch, kept: KeptGreeting | None) -> StdioFront:
-    # A conversation that goes on may have more in its instructions.
+    # A continued conversation may have more in its instructions.
     greeting = Greeting() if launch.session else fixed_greeting(launch.path, launch.overrides)
     if kept is not None and (known := kept.load()):
         greeting = known.or_else(greeting)
@@ -214,7 +214,7 @@ def _open_front(launch: _Launch, kept: KeptGreeting | None) -> StdioFront:
 
 
 def _example() -> tuple[Path, Config]:
-    """The configuration of the example, and settings with a home of its own."""
+    """The configuration of the example, and settings with a separate home."""
     from ..config import Config
     from .example import write_example_config
 
@@ -273,7 +273,7 @@ class GatewayRunner:
         self._gateway = gateway.Gateway(setup, session=session, sink=sink)
 
     def read_setup(self) -> Setup:
-        """Read the configuration as it is now."""
+        """Read the current configuration."""
         from ..gateway.setup import Setup
 
         return Setup.read(
@@ -281,7 +281,7 @@ class GatewayRunner:
         )
 
     def greeting_inputs(self) -> tuple[Path, ...]:
-        """What the first answer to a client depends on; empty if that is more than files."""
+        """The files that the first answer to a client depends on; empty if it needs more."""
         setup = self._gateway.setup
         config, features = setup.config, setup.toolbox_config
         # The documents of APIs may be anywhere, and a kept answer is looked for before the

@@ -30,9 +30,9 @@ class TerminalFormatter(logging.Formatter):
         self._is_coloured = is_coloured
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as a line; a traceback follows on lines of its own."""
+        """The record as a line; a traceback follows on separate lines."""
         text = escape_hidden(record.getMessage(), cap=_MAX_RECORD_CHARS)
-        # Lines of events say by themselves what they are.
+        # Lines of events need no level: their text names the event.
         if record.name != LINES and record.levelno >= logging.WARNING:
             text = f"{record.levelname.lower()}: {text}"
         if record.exc_info:
@@ -89,7 +89,7 @@ def build_sink(log_format: LogFormat, *, shows_queries: bool, known: Collection[
 
 
 def print_welcome(text: str, *, log_format: LogFormat, facts: dict[str, object]) -> None:
-    """Say that the gateway serves: as text, or as a record with the facts."""
+    """Report that the gateway is ready: as text, or as a record with the facts."""
     if log_format == "json":
         event = {"kind": "serving", **facts}
         logging.getLogger(__name__).info("serving", extra={"event": event})

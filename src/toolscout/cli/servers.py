@@ -22,7 +22,7 @@ _NAMES = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 @_NAMES
 @servers_option
 @click.option(
-    "--forget", is_flag=True, help="Also forget what was approved and revoked of its tools."
+    "--forget", is_flag=True, help="Also delete the approvals and revocations of its tools."
 )
 @json_option
 def remove_command(
@@ -30,8 +30,8 @@ def remove_command(
 ) -> None:
     """Remove servers from your list.
 
-    What you approved or revoked of their tools is kept, so a server that you add again is as you
-    left it; --forget drops that too.
+    Approvals and revocations of their tools are kept, and apply if you add a server again. --forget
+    deletes them too.
     """
     file = _open_file(path)
     labels = [file.require(name) for name in names]
@@ -83,16 +83,16 @@ def _switch(names: tuple[str, ...], path: Path | None, *, is_enabled: bool, is_j
 
 
 def print_reload_note(path: Path) -> None:
-    """Say whether a running gateway takes up the change."""
+    """Report whether a running gateway applies the change."""
     from ..gateway.operations.reload import GatewayProcesses
 
     processes = GatewayProcesses(settings_of(path).state_folder / "running")
     if processes.is_served(path):
-        print_line("The running gateway picks this up within a second.")
+        print_line("The running gateway applies this within a second.")
 
 
 def settings_of(path: Path) -> Config:
-    """The settings that a configuration file brings along; only TOML has any."""
+    """The settings in a configuration file; only TOML has any."""
     return Config.read(path if path.suffix == ".toml" and path.is_file() else None)
 
 

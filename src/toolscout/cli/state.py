@@ -1,4 +1,4 @@
-"""`toolscout state`: see, back up and restore what Toolscout keeps."""
+"""`toolscout state`: show, back up and restore what Toolscout stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KILO = 1_000
 
 @click.group(name="state")
 def command() -> None:
-    """See, back up and restore sessions, pins, logins, large results and the journal."""
+    """Show, back up and restore sessions, pins, logins, large results and the journal."""
 
 
 def _read_config(path: Path | None) -> Config:
@@ -129,9 +129,9 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
 @config_option
 @json_option
 def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
-    """Verify a backup and put its state in place.
+    """Verify a backup and restore its state.
 
-    Stop gateways first. Backups of older versions are taken; those of newer ones are refused.
+    Stop gateways first. Backups of older versions are accepted, those of newer ones refused.
     """
     from ..store.restore import restore
 
@@ -159,4 +159,4 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
         f" {manifest.created} (toolscout {manifest.toolscout})."
     )
     for kept in restored.kept:
-        print_note(f"The state from before: {kept}")
+        print_note(f"The previous state: {kept}")

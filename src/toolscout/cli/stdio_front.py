@@ -1,9 +1,9 @@
-"""Answers a client's first requests over stdio while the gateway is still being loaded.
+"""Answers a client's first requests over stdio while the gateway is still loading.
 
 A thread reads stdin from the first moment on. It answers `initialize`, `server/discover` and
 `ping` if a greeting is known, and keeps every line. When the gateway is ready it gets all of them,
-in order, and so is in the state that it would be in without the front; what it answers to requests
-that have their answer already is dropped.
+in order, and so is in the state that it would be in without the front. Its answers to requests that
+were answered already are dropped.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class StdioFront:
         self._stdin = os.dup(0)
         self._stdout = sys.stdout
         self._wire = Wire(os.dup(1), on_answer)
-        # As the MCP SDK does: whatever else this process prints must not reach the client.
+        # As the MCP SDK does: anything else that this process prints must not reach the client.
         os.dup2(2, 1)
         self._is_opened = False
         self._is_modern = False
@@ -111,7 +111,7 @@ class StdioFront:
 
 
 def _parse_request(line: bytes) -> Table | None:
-    """A line as a request; None for a notification, and for what is not one JSON-RPC message."""
+    """A line as a request; None for a notification, or if it is not one JSON-RPC message."""
     try:
         message = as_table(json.loads(line))
     except (ValueError, RecursionError):
@@ -177,7 +177,7 @@ class Wire(io.BufferedIOBase):
 
 
 class WireStream(io.TextIOBase):
-    """Takes the place of stdout: its `buffer` goes to the client, all that is printed to stderr."""
+    """Replaces stdout: its `buffer` is sent to the client, printed text goes to stderr."""
 
     def __init__(self, wire: Wire) -> None:
         self.buffer = wire

@@ -29,14 +29,14 @@ from .progress import ProgressReporter, progress
     "--conversation",
     type=PATH,
     metavar="FILE",
-    help="A recorded conversation (JSON Lines): what it is billed on each surface.",
+    help="A recorded conversation (JSON Lines): count what it costs on each surface.",
 )
 @click.option(
     "--model",
     default="plain",
     show_default=True,
     metavar="PROVIDER[:MODEL]",
-    help="Whom requests are for; a model's prices and caching rules go with it.",
+    help="The provider or model, which sets prices and caching rules.",
 )
 @json_option
 def command(
@@ -52,7 +52,7 @@ def command(
     A profile is counted at the start of a conversation, after one search and after five, each with
     everything that the model then reads: tools, instructions, searches and replies. The saving is
     that of the first request; a profile that costs more than everything loaded is explained below
-    the table. Searches here go by words alone.
+    the table. Searches here are keyword-only.
     """
     # Without an embedder: the counts need the size of the replies, not the best hits.
     catalog = load_and_warn(paths)
@@ -110,7 +110,7 @@ def _explain_cost(estimator: CostEstimator, profile: Profile) -> str:
         return "The catalog is too small for a search to pay off."
     prompt, described = estimator.prompt_tokens(profile)
     return (
-        "Every tool stays in the list, and the prompt comes on top. What it saves is the prompt: "
+        "Every tool stays in the list, and the prompt is added. The saving is in the prompt: "
         f"{prompt:,} tokens instead of {described:,} with every tool described."
     )
 

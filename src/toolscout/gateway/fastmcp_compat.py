@@ -20,7 +20,7 @@ RequestContext = ServerRequestContext[Any, Any]
 RequestHandler = Callable[[RequestContext, Any], Awaitable[Any]]
 
 # Seconds for a server process to end after its stdin closes, and then after SIGTERM. The SDK gives
-# two seconds for each. Whatever still runs then is killed.
+# two seconds for each. A process that still runs then is killed.
 _PROCESS_STOP_SECONDS = (0.5, 0.3)
 
 
@@ -48,7 +48,7 @@ def add_request_handler(
 ) -> None:
     """Answer a protocol request directly, before FastMCP sees it.
 
-    FastMCP 4.1 rebuilds prompts and resources from objects of its own, so what an upstream sent
+    FastMCP 4.1 rebuilds prompts and resources from its own objects, so what an upstream sent
     would not arrive unchanged, and it does not serve `subscriptions/listen` at all. The SDK's
     server, which takes raw handlers, is private there.
     """

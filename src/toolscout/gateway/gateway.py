@@ -27,7 +27,7 @@ _APPROVAL_POLICIES: dict[str, ApprovalPolicy] = {
 
 
 class Gateway:
-    """Serves every client from one toolbox, each in a session of its own."""
+    """Serves every client from one toolbox, each in its own session."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Gateway:
         self._spawn(self.upstream.start())
 
     async def wait_until_ready(self) -> None:
-        """Wait until every server is listed, or the time for that is over."""
+        """Wait until every server is listed, or until the timeout."""
         if self._opening is not None and not self._opening.done():
             # Shielded: a client that cancels its request must not stop the start for all others.
             await asyncio.shield(self._opening)

@@ -28,7 +28,7 @@ class SourceBackend:
         return [render_definition(tool) for tool in await self._source.tools()]
 
     async def instructions(self, context: Context) -> str:  # noqa: ARG002 -- the contract's
-        """No instructions: the tools speak for themselves."""
+        """No instructions: the descriptions of the tools are enough."""
         return ""
 
     def set_level(self, context: Context, level: types.LoggingLevel) -> None:

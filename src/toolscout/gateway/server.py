@@ -147,7 +147,7 @@ async def _run_until_stopped(server: uvicorn.Server, listener: socket.socket) ->
 
 
 def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on an address; raises with the reason if that is impossible."""
+    """A socket that listens on an address; raises an error with the reason if it cannot."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol named, asyncio sets TCP_NODELAY on every connection. Without it, small
     # messages wait for one another (Nagle's algorithm).
@@ -161,6 +161,6 @@ def bind_socket(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(
             f"Cannot serve on {host}:{port}: {error.strerror}.",
-            hint="Stop what uses the port, or choose another with --http HOST:PORT.",
+            hint="Stop the program that uses the port, or choose another with --http HOST:PORT.",
         ) from error
     return listener

@@ -25,12 +25,12 @@ _MAX_DEPTH = 64
 _CLOSE_MATCH = 0.7
 # Other tables in JSON files: prompts of VS Code, and the schema that editors add.
 _CLIENT_TABLES = ("$schema", "inputs")
-# A table of editors that looks like a typo of one of ours. In a file of ours it is one.
+# A table of editors that looks like a typo of a gateway table. In a gateway's file it is one.
 _EDITOR_TABLE = "profiles"
 
 
 class _SettingsTable(BaseModel):
-    # An unknown key is an error: a misspelt one may be what should have kept somebody out.
+    # An unknown key is an error: a typo may be in a setting that restricts access.
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -44,13 +44,13 @@ class GatewayOptions(_SettingsTable):
     """`dispatch` never changes the tool list; `load` adds tools as they are found."""
 
     require_approval: bool = False
-    """Whether tools wait for approval even on first contact with a server."""
+    """Whether tools are held for approval even on first contact with a server."""
 
     confirm: Literal["never", "destructive", "unknown"] = "never"
     """Which calls the user has to confirm, asked through the client."""
 
     roster_tokens: int = Field(default=800, ge=0)
-    """How many tokens the list of what exists may cost."""
+    """How many tokens the list of available tools may cost."""
 
     passthrough: bool = True
     """Whether clients can list and use the prompts and resources of servers."""
@@ -59,19 +59,19 @@ class GatewayOptions(_SettingsTable):
     """Whether large results are stored and read in parts."""
 
     rules: PathList | None = None
-    """Rules for using tools: folders, or Markdown files; unset means as in the settings."""
+    """Rules for using tools: folders, or Markdown files; unset means the value in the settings."""
 
     skills: PathList | None = None
-    """Folders of skills; unset means as in the settings."""
+    """Folders of skills; unset means the value in the settings."""
 
     memory: bool | None = None
-    """Whether conversations remember entities and tools; unset means as in the settings."""
+    """Whether conversations remember entities and tools; unset means the value in the settings."""
 
     audit: str = ""
     """The file of the audit log; empty means in the state folder, `off` none."""
 
     show_queries: bool = True
-    """Whether the lines of `toolscout serve` quote what was searched for."""
+    """Whether the lines of `toolscout serve` contain the queries."""
 
     start_wait_seconds: float = Field(default=5.0, ge=0)
     """How long requests wait for servers whose tools are not known yet."""
@@ -85,13 +85,13 @@ class GatewayOptions(_SettingsTable):
     @field_validator("audit")
     @classmethod
     def _check_audit_path(cls, value: str) -> str:
-        """Raise for an impossible path now, rather than when the first call is logged."""
+        """Refuse an invalid path now, rather than when the first call is logged."""
         try:
             Path(value).expanduser()
         except RuntimeError as error:
-            raise ValueError(f"{value!r} begins with the home folder of nobody here") from error
+            raise ValueError(f"{value!r} begins with the home folder of an unknown user") from error
         if "\0" in value:
-            raise ValueError("a path has no null character")
+            raise ValueError("a path cannot contain a null character")
         return value
 
 
@@ -200,7 +200,7 @@ def parse_settings(
 
 def _add_token(auth: Any, token: str) -> Any:
     """The `[auth]` table with the token of TOOLSCOUT_TOKEN added."""
-    # A value that is not a table is returned as it is; validation then reports it.
+    # A value that is not a table is returned unchanged; validation then reports it.
     tokens: object = auth.get("tokens", {}) if _is_table(auth) else None
     return {**auth, "tokens": {"default": token, **tokens}} if _is_table(tokens) else auth
 
@@ -238,7 +238,7 @@ def check_tokens(auth: Auth) -> None:
 def _check_tables(document: ConfigDocument) -> None:
     """Raise for unknown tables: an ignored `[polices]` would leave the gateway open."""
     known = (*GatewaySettings.model_fields, TABLE)
-    # A JSON file of another client may have any tables. There only a near miss is an error, unless
+    # A JSON file of another client may have any tables. There only a typo is an error, unless
     # one of our tables shows that the file was written for the gateway.
     is_ours = document.is_native or any(
         name in document.rest for name in GatewaySettings.model_fields
@@ -262,7 +262,7 @@ def _config_error(error: ValidationError) -> ConfigError:
     if first["type"] != "extra_forbidden":
         return ConfigError(
             f"The setting {where} is wrong: {first['msg'].removeprefix('Value error, ')}.",
-            hint=f"What it takes stands under [{parts[0]}] in docs/gateway.md.",
+            hint=f"See the allowed values under [{parts[0]}] in docs/gateway.md.",
         )
     table = JWT if parts[:2] == ("auth", "jwt") else _TABLES[parts[0]]
     near = get_close_matches(parts[-1], table.model_fields, 1)

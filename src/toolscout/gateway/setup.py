@@ -32,7 +32,7 @@ from .settings import (
 # The toolbox's own limit is this much longer than the longest limit of a server, so that the
 # server's limit ends a call first: its error names the server and cancels the call there.
 _MARGIN_SECONDS = 5.0
-# The toolbox always has a limit. This one stands for "none", which a server may be given as 0.
+# The toolbox always has a limit. This one stands for "none", which a server's entry writes as 0.
 _FOREVER_SECONDS = 10 * 365 * 86_400.0
 # The fields of a policy that version 0.1 had, in its order. See `AccessRule.session_key_text`.
 _POLICY_FIELDS = ("principals", "servers", "tools", "deny", "read_only")
@@ -59,7 +59,7 @@ class AccessRule:
     def session_key_text(self) -> str:
         """The rule as the text that is hashed into session keys."""
         # Version 0.1 hashed repr(rule), and sessions are stored under these hashes. This is the
-        # text that repr gave then, with the class names of then. It does not depend on names in
+        # text that repr gave then, with the old class names. It does not depend on names in
         # the code, so a rename does not make every caller start a new session.
         # A new field of AccessPolicy has to be added here only where it differs from its default.
         policies = ", ".join(_policy_text(policy) for policy in self.policies)
@@ -126,12 +126,12 @@ class Setup:
         get_profile(settings.gateway.profile, _profile_options(path, settings))
         is_toml = path.suffix == ".toml"
         own = document.rest.get(TABLE)
-        # Config.read takes TOML only. Passing over the table in silence would leave the user with
+        # Config.read takes TOML only. Ignoring the table silently would leave the user with
         # defaults that they did not choose.
         if not is_toml and isinstance(own, Mapping) and own.keys() & Config.model_fields.keys():
             raise ConfigError(
-                f"{path.name} has settings in JSON, where they are not read.",
-                hint=f"Write it as TOML, or the settings into a file that {FILE_VARIABLE} names.",
+                f"{path.name} has settings in JSON, but settings are read only from TOML.",
+                hint=f"Write it as TOML, or put the settings into the file of {FILE_VARIABLE}.",
             )
         config = config or Config.read(path if is_toml else None)
         return cls(path, document, settings, config)
@@ -214,7 +214,7 @@ class Setup:
 
     @property
     def _feature_settings(self) -> Mapping[str, Any]:
-        """The features that `[gateway]` sets; the other ones are as `[settings]` has them."""
+        """The features that `[gateway]` sets; the others come from `[settings]`."""
         options = self.options.model_dump(include={"rules", "skills", "memory"}, exclude_none=True)
         # The client that starts the gateway may do so in any folder, so paths are relative to the
         # configuration.

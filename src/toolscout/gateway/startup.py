@@ -21,7 +21,7 @@ from .upstream.upstreams import Upstreams
 QUIET_SECONDS = 3.0
 """How long a gateway without requests waits before it starts its servers."""
 
-# Work that an answer sets off begins this much later, so that the answer is sent first.
+# Work that an answer triggers begins this much later, so that the answer is sent first.
 _REPLY_GRACE_SECONDS = 0.05
 # From this share of Latin letters on, a keyword search is good enough until the encoder is loaded.
 _MIN_LATIN_SHARE = 0.5
@@ -30,7 +30,7 @@ _MIN_LATIN_SHARE = 0.5
 class LazyEncoder:
     """The bundled encoder, whose weights are loaded in the background."""
 
-    # Until then a query raises a transient error and is answered by keywords alone. A query in
+    # Until then a query raises a transient error and gets keyword-only results. A query in
     # another script waits instead: most catalogs are in English, so its keywords would match
     # nothing.
 
@@ -75,7 +75,7 @@ class LazyEncoder:
         return rows
 
     def encode_queries(self, texts: Sequence[str]) -> Floats:
-        """One row per query; raises while the weights are loading and keywords will do."""
+        """One row per query; raises while the weights are loading and keyword search is enough."""
         if not self._is_loaded.is_set() and latin_share(" ".join(texts)) >= _MIN_LATIN_SHARE:
             self.load_in_background()
             raise EmbedderError(
@@ -94,14 +94,14 @@ class LazyEncoder:
 
     def _load_weights(self) -> None:
         # An encoder that cannot be loaded raises again with its reason on the next query, where
-        # there is somebody to read it.
+        # a caller can read it.
         with suppress(Exception):
             self._inner.encode([" "])
         self._is_loaded.set()
 
 
 def build_engine(config: Config, *, sink: Sink = ignore) -> Engine:
-    """The search engine of a gateway, which answers by keywords until its encoder is loaded."""
+    """The search engine of a gateway, which uses keyword search until its encoder is loaded."""
     embedders = tuple(
         LazyEncoder(e) if isinstance(e, UniversalEncoder) else e
         for e in load_embedders(config.embedder)
@@ -121,7 +121,7 @@ class BackgroundStartup:
 
     # Starting processes and loading weights keep the machine busy. A client that has just started
     # the gateway waits for its first answer, so that answer goes first. A call or a search that
-    # needs a certain server wakes it at once, whatever happens here.
+    # needs a certain server wakes it at once, regardless of this order.
 
     def __init__(self, upstreams: Upstreams, engine: Engine, *, quiet_seconds: float) -> None:
         self._upstreams = upstreams

@@ -1,4 +1,4 @@
-"""The journal: a sink that keeps a row of every event worth one, and never fails a call."""
+"""The journal: a sink that keeps a row of each relevant event, and never fails a call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class JournalStatus:
 
 @dataclass(slots=True)
 class _Gap:
-    """Rows that could not be written, until a row in the journal says so.
+    """Rows that could not be written, until a row in the journal records them.
 
     `late` counts outcomes that were held in memory and written afterwards.
     """
@@ -54,11 +54,11 @@ class _Gap:
 
 
 class Journal:
-    """A sink for events; a log that cannot be written stops no call.
+    """A sink for events; calls continue if the log cannot be written.
 
-    What is missed is counted, `status` says so, and a `gap` row records it as soon as writing works
-    again. Only outcomes of calls are held in memory until then. `audit_file` names the file that
-    has a line for each of these rows, if there is one.
+    Missed rows are counted, `status` reports them, and a `gap` row records them as soon as writing
+    works again. Only outcomes of calls are held in memory until then. `audit_file` names the file
+    that has a line for each of these rows, if there is one.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Journal:
         if gap is not None and self._clock() < gap.retry_at:
             self._miss(row)
         elif self._attempt(lambda: self._store_row(row)):
-            # The first write too: what was written long ago may be due since.
+            # The first write too: old rows may be due by then.
             if self._retention is not None and self._writes % _WRITES_PER_PRUNING == 0:
                 self._retention.wake()
             self._writes += 1
@@ -172,7 +172,7 @@ class Journal:
         now = self._clock()
         if self._gap is None:
             self._gap = _Gap(since=now, reason=str(error))
-            _log.warning("The journal misses rows: %s", error)
+            _log.warning("The journal lacks rows: %s", error)
         self._gap.reason = str(error)
         self._gap.retry_at = now + self._gap.pause_seconds
         self._gap.pause_seconds = min(_MAX_PAUSE_SECONDS, 2 * self._gap.pause_seconds)
@@ -192,7 +192,7 @@ class Journal:
         _log.info("The journal is written again.")
 
     def _start_again(self, error: DamagedStoreError) -> None:
-        """Put a damaged log aside and say so in the new one."""
+        """Rename a damaged log and record that in the new one."""
         aside = self.store.set_aside()
         if aside:
             _log.warning("The journal was damaged and is now %s; a new one is started.", aside)

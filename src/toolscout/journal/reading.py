@@ -17,7 +17,7 @@ _PRESUMED_RUNNING_SECONDS = 3_600.0
 
 
 def current_outcome(row: LogRow, *, now: float) -> str:
-    """The outcome of a row, `running`, or `unknown` if its process ended before it told."""
+    """The outcome of a row, `running`, or `unknown` if its process ended first."""
     if row.outcome is not None:
         return row.outcome
     is_alive = is_running(row.process)
@@ -27,7 +27,7 @@ def current_outcome(row: LogRow, *, now: float) -> str:
 
 
 def row_data(row: LogRow) -> dict[str, Any]:
-    """What a row has beside its columns."""
+    """The data of a row beside its columns."""
     data: Any = json.loads(row.data)
     return data
 

@@ -1,4 +1,4 @@
-"""Keep the journal within its limits, in a thread of its own and in small batches."""
+"""Keep the journal within its limits, in its own thread and in small batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def prune_log(store: LogStore, limits: LogLimits, *, now: float) -> int:
 
 
 class Retention:
-    """A thread that prunes when it is woken, and rests otherwise."""
+    """A thread that prunes when it is woken, and sleeps otherwise."""
 
     def __init__(self, store: LogStore, limits: LogLimits, *, clock: Clock) -> None:
         self._store = store
@@ -65,5 +65,5 @@ class Retention:
                     if self._stopping.wait(_PAUSE_SECONDS):
                         return
             except StoreError as error:
-                # Writing meets the same problem and reports it; here it only means later.
+                # Writing has the same problem and reports it; here pruning only happens later.
                 _log.debug("The journal was not pruned: %s", error)

@@ -1,4 +1,4 @@
-"""Turn events into the rows of the journal; what people wrote is left out unless asked for."""
+"""Turn events into the rows of the journal; users' text is left out by default."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ V = TypeVar("V")
 
 
 class _Recent(OrderedDict[str, V], Generic[V]):
-    """A dictionary that forgets its oldest entries: not every call that starts also ends."""
+    """A dictionary that drops its oldest entries: not every call that starts also ends."""
 
     def remember(self, key: str, value: V) -> None:
         self[key] = value
@@ -151,7 +151,7 @@ class RowReader:
         return replace(_row(event, "server", data), outcome=event.kind.removeprefix("upstream_"))
 
     def _request_data(self, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
-        """What is kept of the arguments, and which audit file has a line for the row."""
+        """The recorded part of the arguments, and which audit file has a line for the row."""
         data: dict[str, Any] = {}
         if arguments is not None:
             data["shape"] = shape(arguments)
@@ -208,7 +208,7 @@ def _clean(name: str) -> str:
 
 
 def encode_data(data: Mapping[str, Any]) -> str:
-    """Data as JSON of a limited length; what makes it too long is left out and named."""
+    """Data as JSON of a limited length; the parts that make it too long are left out and named."""
     kept = dict(data)
     left_out: list[str] = []
     for key in (*_LARGE_KEYS, ""):

@@ -53,7 +53,7 @@ class _DocstringParser:
     def __init__(self) -> None:
         self._prose: list[str] = []
         self._descriptions: dict[str, list[str]] = {}
-        # The text that the next line continues. In other sections, nobody reads it.
+        # The text that the next line continues. In other sections, it is not used.
         self._current: list[str] = []
         self._style = "prose"
         self._indent: int | None = None

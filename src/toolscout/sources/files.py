@@ -74,7 +74,7 @@ def write_tools(path: str | Path, tools: Iterable[Tool]) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise SourceError(
-            f"Cannot write {path}: {error.strerror}.", hint="Check the folder and its rights."
+            f"Cannot write {path}: {error.strerror}.", hint="Check the folder and its permissions."
         ) from error
 
 
@@ -87,7 +87,7 @@ class FileSource:
         self.problems: tuple[Problem, ...] = ()
 
     async def tools(self) -> Sequence[Tool]:
-        """The tools that the file has now; `problems` are those of the others."""
+        """The tools in the file now; `problems` are those of the rows that cannot be read."""
         loaded = read_tools(self.path)
         self.problems = loaded.problems
         return loaded.tools
@@ -95,7 +95,7 @@ class FileSource:
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002  a file runs nothing
         """Return an error: a file describes tools, but cannot run them."""
         return Result.error(
-            f"{tool.name} is only described, in {self.path.name}; nothing here can run it."
+            f"{tool.name} is only described in {self.path.name} and cannot be run."
             " Connect the server that has it, or register a function of that name."
         )
 
@@ -155,8 +155,8 @@ class _FileReader:
             self.problems.append(
                 Problem(
                     where,
-                    f"{tool.name!r}: Its parameters are words, no schema: calls cannot be checked.",
-                    'Write a schema, or add it as "inputSchema" beside the words.',
+                    f"{tool.name!r}: Its parameters are prose, so calls cannot be checked.",
+                    'Write a schema, or add it as "inputSchema" beside the prose.',
                     "warning",
                     "schema",
                 )
@@ -168,7 +168,7 @@ class _FileReader:
         self.problems.append(
             Problem(
                 where,
-                f"{tool.name!r} is there already, at {first}" + (", the same." if is_same else "."),
+                f"{tool.name!r} already exists, at {first}" + (", the same." if is_same else "."),
                 "Delete one." if is_same else "Rename one of them; the first is kept.",
                 "warning" if is_same else "error",
                 "duplicate",
@@ -182,8 +182,8 @@ def _check_file_type(path: Path) -> None:
         mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise SourceError(
-            "This is a pipe, a socket or a device, and not a file.",
-            hint="Take it out of the folder; to read a pipe, name it itself.",
+            "This is a pipe, a socket or a device, not a file.",
+            hint="Remove it from the folder; to read a pipe, give its own path.",
         )
 
 
@@ -194,7 +194,7 @@ def _wrap_os_errors(path: Path) -> Generator[None]:
         yield
     except OSError as error:
         raise SourceError(
-            f"Cannot read {path}: {error.strerror}.", hint="Check the path and its rights."
+            f"Cannot read {path}: {error.strerror}.", hint="Check the path and its permissions."
         ) from error
 
 

@@ -107,7 +107,7 @@ class FunctionRunner:
     threads: DaemonThreadPool = field(default_factory=DaemonThreadPool)
 
     async def run(self, arguments: Mapping[str, Any]) -> Result:
-        """Call the function; whatever it raises becomes a result."""
+        """Call the function; every error it raises becomes a result."""
         try:
             positional, named = self.signature.split(self.signature.check(arguments))
         except ValidationError as error:
@@ -119,7 +119,7 @@ class FunctionRunner:
 
     async def _invoke(self, positional: list[Any], named: dict[str, Any]) -> Any:
         # A plain function may block, so it runs in a thread. It may still return a coroutine or a
-        # generator, hence the checks of the value.
+        # generator, so the value is checked.
         if _is_async(self.function):
             value = self.function(*positional, **named)
         else:
@@ -136,7 +136,7 @@ class FunctionRunner:
         """Call the function, and collect a generator's items in the same thread."""
         try:
             return _collect(self.function(*positional, **named))
-        except StopIteration as error:  # a future cannot hold it, so the caller would wait for ever
+        except StopIteration as error:  # a future cannot hold it, so the caller would wait forever
             return failure_result(self.tool.name, error)
 
 
@@ -158,17 +158,17 @@ async def _collect_async(items: AsyncIterator[Any]) -> object:
 
 
 def _limit_items(items: list[Any]) -> object:
-    """Cut a list that is too long, with a note that says so."""
+    """Cut a list that is too long, and add a note about it."""
     if len(items) <= MAX_YIELDED_ITEMS:
         return items
     result = Result.of(items[:MAX_YIELDED_ITEMS])
-    note = f"There is more: only the first {MAX_YIELDED_ITEMS:,} items were taken."
+    note = f"The result is cut: it has only the first {MAX_YIELDED_ITEMS:,} items."
     return replace(result, content=(*result.content, Content(text=note)))
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  asking what kind it is, not whether
+        getattr(function, "__call__", None)  # noqa: B004  asks which kind it is, not whether
     )
 
 

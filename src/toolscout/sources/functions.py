@@ -136,7 +136,7 @@ def _validate_option(key: str, value: Any) -> Any:
     if not isinstance(value, kind):
         raise CatalogError(
             f"@tool({key}=…) must be {kind.__name__}, not {type(value).__name__}.",
-            hint=f"Give one, or leave {key} out.",
+            hint=f"Give one, or remove {key}.",
         )
     if key in _LISTS:
         return _clean_texts(key, value)

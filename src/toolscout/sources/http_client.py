@@ -31,7 +31,7 @@ def create_http_client(
     """Create an HTTP client for one server, guarded unless private addresses are allowed."""
     parts = urlsplit(url)
     # A proxy from the environment resolves names itself, so an address checked here would not be
-    # the one it connects to. Without a transport of our own, httpx2 uses that proxy.
+    # the one it connects to. Without our own transport, httpx2 uses that proxy.
     is_direct = parts.scheme not in getproxies() or bool(proxy_bypass(parts.hostname or ""))
     transport = httpx2.AsyncHTTPTransport(retries=0)
     guarded = PublicOnlyTransport(transport, configured_host=parts.hostname or "")
@@ -75,7 +75,7 @@ def _address_variants(address: IPAddress) -> Iterator[IPAddress]:
 class PublicOnlyTransport(httpx2.AsyncBaseTransport):
     """A transport that connects only to public addresses, and to a configured local host.
 
-    A configured URL that says localhost means it. A public name that resolves to a private address,
+    A configured URL with localhost is intended. A public name that resolves to a private address,
     or a login page of a remote server on localhost, may be an attack.
     """
 

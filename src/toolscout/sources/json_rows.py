@@ -1,4 +1,4 @@
-"""Rows of JSON Lines and JSON documents with their lines; a bad item costs only itself."""
+"""Rows of JSON Lines and JSON documents with their lines; a bad item does not affect the others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Row:
 
 
 def read_json_lines(text: str) -> Iterator[Row]:
-    """Read JSON Lines: each line is a value of its own, so a bad one costs only itself."""
+    """Read JSON Lines: each line is a separate value, so a bad one does not affect the others."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         try:
@@ -71,7 +71,7 @@ def starts_with_json(text: str) -> bool:
 
 
 def _bad_row(error: Exception, line: int, remedy: str, *, is_last: bool = True) -> Row:
-    """Explain an error; `is_last` says that nothing behind it was read."""
+    """Explain an error; `is_last` means that nothing after it was read."""
     reason = "Nested too deeply" if isinstance(error, RecursionError) else str(error)
     if isinstance(error, json.JSONDecodeError):
         # In JSON Lines the decoder sees one line, and calls it the first.
@@ -137,7 +137,7 @@ class _JSONScanner:
         while self._next != "]":
             start, line = self._at, self.line
             try:
-                # The envelope is read on after this: its server may stand behind the list.
+                # The envelope is read on after this: its server may come after the list.
                 self.rows.append(Row(line, self.decode(), envelope=envelope))
                 self._skip(",", unless="]")
             except json.JSONDecodeError as error:
@@ -168,7 +168,7 @@ class _JSONScanner:
             return None
         depth = 0
         for token in _TOKEN.finditer(self._text, start):
-            # All scans together stay linear in the text, whatever its brackets say.
+            # All scans together stay linear in the text, for any brackets.
             self._budget -= 1
             if self._budget < 0:
                 return None

@@ -87,8 +87,8 @@ def _inspect_signature(function: Callable[..., Any], label: str) -> inspect.Sign
         return inspect.signature(function)
     except ValueError as error:
         raise SchemaError(
-            f"{label} does not say which parameters it takes.",
-            hint="Wrap it in a function of your own, whose parameters have names.",
+            f"{label} does not declare its parameters.",
+            hint="Wrap it in your own function, whose parameters have names.",
         ) from error
 
 

@@ -1,7 +1,7 @@
 """The formats of tools: our own, OpenAI, Anthropic, Gemini and MCP.
 
-The formats differ in the envelope around a tool and in the names of its fields. The format is seen
-from the data, so nobody has to name it.
+The formats differ in the envelope around a tool and in the names of its fields. The format is
+detected from the data, so it need not be named.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def server_of(members: Mapping[str, object]) -> str:
 
 
 def other_format(value: object) -> str:
-    """What a value describes that is no list of tools; empty if it may be one."""
+    """What a value describes if it is not a list of tools; empty if it may be one."""
     keys: Iterable[str] = _OTHER_FORMATS if isinstance(value, dict) else ()
     return next((_OTHER_FORMATS[key] for key in keys if key in value), "")  # pyright: ignore[reportOperatorIssue]  keys are empty unless it is a dict
 
@@ -161,12 +161,12 @@ def _row_for_key(key: str, row: dict[str, Any], server: str) -> object:
     if row.get("name", key) == key:
         return _qualify_row({"name": key} | row, server)
     return CatalogError(
-        f"The entry {key!r} calls itself {row['name']!r}.", hint="Make the two names one."
+        f"The entry {key!r} calls itself {row['name']!r}.", hint="Use the same name in both places."
     )
 
 
 def decode_object(text: str) -> dict[str, Any] | None:
-    """The object in a JSON text, as which some formats have the parameters, or None."""
+    """The object in a JSON text, a form in which some formats have the parameters; or None."""
     if not text.lstrip().startswith("{"):
         return None
     try:

@@ -74,7 +74,7 @@ class _ToolParser:
 
     def _parse_name(self, value: object) -> str:
         if provider_tool := self._provider_tool():
-            self._faults.append(f"{provider_tool!r} is run by the model's provider: leave it out.")
+            self._faults.append(f"{provider_tool!r} is run by the model's provider: remove it.")
         elif value is not None and not isinstance(value, str):
             self._faults.append(f"Its name must be text, not {_json_type(value)}.")
         name = clean_line(value, cap=NAME_CAP + 1) if isinstance(value, str) else ""
@@ -163,7 +163,7 @@ class _ToolParser:
         return Extraction(**texts, is_array=is_array is True)
 
     def _schema_or_prose(self, value: object) -> object:
-        """A schema; prose in its place is kept as metadata."""
+        """A schema; prose instead of one is kept as metadata."""
         if not isinstance(value, str):
             return value
         decoded = tool_formats.decode_object(value)

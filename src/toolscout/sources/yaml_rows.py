@@ -50,7 +50,7 @@ def read_yaml(text: str) -> Iterator[Row]:
 
 
 def describe_yaml_error(error: Exception, *, above: int = 0) -> str:
-    """Explain an error; `above` is how many lines of the file stand above the text."""
+    """Explain an error; `above` is how many lines of the file come before the text."""
     if not isinstance(error, yaml.YAMLError):
         is_encoding = isinstance(error, UnicodeError)
         return "Not valid UTF-8." if is_encoding else f"Cannot be read: {error}."
@@ -84,7 +84,7 @@ def check_yaml(text: str) -> None:
 def _replace_bad_items(text: str) -> tuple[str, dict[int, Row]]:
     """Replace each item of the outermost list that is not YAML by itself with `- null`."""
     indent = min(re.findall(r"(?m)^( *)-(?:\s|$)", text), default="")
-    # An item goes on with lines that are farther in, blank, or a comment.
+    # An item continues with lines that are indented further, blank, or a comment.
     item = rf"(?m)(^{indent}-(?:[ \t\r].*)?$(?:\n(?:{indent}[ \t].*|[ \t\r]*(?:#.*)?)$)*)"
     parts = re.split(item, text)
     faults, line = dict[int, Row](), 1

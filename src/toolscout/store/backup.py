@@ -29,7 +29,7 @@ FileProgress = Callable[[int, int], None]
 
 
 class ArchivedFile(BaseModel):
-    """One file of an archive, with what proves that it is whole."""
+    """One file of an archive, with its size and checksum."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -92,7 +92,9 @@ def _check_target(config: Config, file: Path, *, is_forced: bool) -> None:
             f"{file} is inside the state folder.", hint="Choose a file in another folder."
         )
     if file.exists() and not is_forced:
-        raise StoreError(f"{file} exists.", hint="Choose another name, or replace it with --force.")
+        raise StoreError(
+            f"{file} already exists.", hint="Choose another name, or replace it with --force."
+        )
 
 
 def _write_archive(
@@ -125,7 +127,7 @@ def _write_archive(
 
 
 def _snapshot(path: Path, folder: Path) -> Path:
-    """A consistent copy of a database, by SQLite's own backup: writers may go on meanwhile."""
+    """A consistent copy of a database, by SQLite's own backup: writers may continue meanwhile."""
     copy = Path(tempfile.mkdtemp(dir=folder)) / "snapshot.db"
     with (
         translate_errors(path),

@@ -35,7 +35,7 @@ class StoreLimits:
 
 
 class Store(Protocol):
-    """Keeps texts by key, without looking into them.
+    """Keeps texts by key, without interpreting them.
 
     An expired record counts as missing. A new key beyond the cap drops the least recently written
     records. Failures raise StoreError and change nothing.
@@ -48,7 +48,7 @@ class Store(Protocol):
     def put(self, key: str, text: str, *, expected: int) -> Record | None:
         """Write if the version is still the expected one (0: no record yet).
 
-        None means that another writer was first: read again, and repeat the change on that.
+        None means that another writer was first: read again, and repeat the change.
         """
         ...
 

@@ -40,7 +40,7 @@ def store_path(config: Config) -> Path | None:
 
 
 def open_log(config: Config) -> LogStore:
-    """Open the log of the journal; its file is made by the first use."""
+    """Open the log of the journal; the first use creates its file."""
     path = log_path(config)
     return MemoryLog() if path is None else SqliteLog(path)
 

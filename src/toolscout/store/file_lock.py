@@ -23,6 +23,6 @@ def hold_file_lock(path: Path, *, timeout_seconds: float) -> Generator[None]:
         except (OSError, sqlite3.Error) as error:
             raise StoreError(
                 f"{path} cannot be locked: {error}.",
-                hint="If another process holds it, try again when that is done.",
+                hint="If another process holds it, try again when that process is done.",
             ) from error
         yield

@@ -14,7 +14,7 @@ class LogRow:
     """One thing that happened. `outcome` is None while it is running.
 
     `sequence` counts the rows in the order in which they were appended; 0 means not stored yet.
-    `data` is a JSON object with whatever the columns do not have.
+    `data` is a JSON object with all other facts.
     """
 
     id: str
@@ -36,7 +36,7 @@ class LogRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFilter:
-    """Which rows are meant; what is left empty matches every row."""
+    """Selects rows; an empty field matches every row."""
 
     kind: str = ""
     session: str = ""
@@ -123,7 +123,7 @@ class LogStore(Protocol):
         ...
 
     def size(self) -> LogSize:
-        """How many rows there are and how much room they take."""
+        """How many rows there are and how much space they take."""
         ...
 
     def set_aside(self) -> str:

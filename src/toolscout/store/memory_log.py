@@ -11,7 +11,7 @@ from threading import Lock
 from ..errors import StoreError
 from .log_contract import EVERY_ROW, MAX_PRUNED_AT_ONCE, LogFilter, LogRow, LogSize
 
-# What a row takes beside its data and vector, roughly.
+# The approximate size of a row without its data and vector.
 _ROW_BYTES = 400
 
 
@@ -102,7 +102,7 @@ class MemoryLog:
             return sum(1 for _ in _matching(self._require_open().values(), where))
 
     def size(self) -> LogSize:
-        """How many rows there are and how much room they take."""
+        """How many rows there are and how much space they take."""
         with self._lock:
             return LogSize(rows=len(self._require_open()), bytes=self._bytes)
 

@@ -96,7 +96,7 @@ def _refuse_foreign(connection: sqlite3.Connection, *, newest: int, application_
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and _read_pragma(connection, "application_id") != application_id:
         raise StoreError(
-            "The file is an SQLite database of something else.",
+            "The file is an SQLite database of another program.",
             hint="Name another file for the store; this one was not changed.",
         )
 

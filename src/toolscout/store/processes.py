@@ -68,7 +68,7 @@ def _exists(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except OSError:
-        return True  # it belongs to somebody else
+        return True  # it belongs to another user
     return True
 
 
@@ -79,7 +79,7 @@ def _exists_on_windows(pid: int) -> bool:
     kernel: Any = getattr(ctypes, "windll").kernel32  # noqa: B009 - other systems have none
     handle = kernel.OpenProcess(_QUERY_LIMITED_INFORMATION, 0, pid)
     if not handle:
-        return kernel.GetLastError() == _ACCESS_DENIED  # it belongs to somebody else
+        return kernel.GetLastError() == _ACCESS_DENIED  # it belongs to another user
     code = ctypes.c_ulong()
     kernel.GetExitCodeProcess(handle, ctypes.byref(code))
     kernel.CloseHandle(handle)
@@ -104,5 +104,5 @@ def _start_token(pid: int) -> str:
     except OSError:
         return ""
     fields = stat.rpartition(")")[2].split()
-    # A killed child that its parent has not collected yet runs no more.
+    # A killed child that its parent has not collected yet no longer runs.
     return "" if fields[0] in "ZX" else f"{fields[_START_TIME]}-{boot[:8]}"

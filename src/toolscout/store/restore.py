@@ -1,4 +1,4 @@
-"""Put the state of an archive in place, after everything in it was verified."""
+"""Restore the state of an archive, after everything in it was verified."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNCHANGED = "The state was not changed."
 
 @dataclass(frozen=True, slots=True)
 class RestoredState:
-    """What was restored, and where the state from before is now."""
+    """What was restored, and where the previous state is now."""
 
     manifest: Manifest
     folder: Path
@@ -44,7 +44,7 @@ class RestoredState:
 def restore(
     config: Config, file: Path, *, is_forced: bool = False, progress: FileProgress | None = None
 ) -> RestoredState:
-    """Verify an archive and put its state in place; the old state is moved aside and kept."""
+    """Verify an archive and restore its state; the old state is renamed and kept."""
     _check_target(config, is_forced=is_forced)
     parent = config.state_folder.parent
     try:
@@ -71,7 +71,7 @@ def _check_target(config: Config, *, is_forced: bool) -> None:
     if not is_forced and any(list_state_files(config)):
         raise StoreError(
             f"There is state in {config.state_folder} already.",
-            hint="Restore with --force to replace it; the old state is moved aside and kept.",
+            hint="Restore with --force to replace it; the old state is renamed and kept.",
         )
 
 
@@ -128,12 +128,12 @@ def _check_names(file: Path, archive: zipfile.ZipFile, manifest: Manifest) -> No
     entries = {info.filename: info for info in archive.infolist()}
     names = [entry.name for entry in manifest.files]
     if sorted([*names, MANIFEST_NAME]) != sorted(info.filename for info in archive.infolist()):
-        raise _refusal(file, "holds other files than its manifest lists")
+        raise _refusal(file, "contains other files than its manifest lists")
     for name in names:
         if not _is_safe(name):
-            raise _refusal(file, f"holds {name!r}, which is outside the state folder")
+            raise _refusal(file, f"contains {name!r}, which is outside the state folder")
         if stat.S_ISLNK(entries[name].external_attr >> 16):
-            raise _refusal(file, f"holds {name!r}, which is a link")
+            raise _refusal(file, f"contains {name!r}, which is a link")
 
 
 def _is_safe(name: str) -> bool:
@@ -151,7 +151,7 @@ def _extract(archive: zipfile.ZipFile, name: str, staging: Path, *, size: int, s
     target.touch(mode=0o600)
     digest, written = hashlib.sha256(), 0
     with archive.open(name) as source, target.open("wb") as stream:
-        # Never more than the manifest says, whatever the archive unpacks to.
+        # Never more than the manifest says, even if the archive unpacks to more.
         while written <= size and (chunk := source.read(min(_CHUNK_BYTES, size + 1 - written))):
             digest.update(chunk)
             written += len(chunk)
@@ -180,7 +180,7 @@ def _check_database(path: Path, name: str) -> None:
 
 
 def _replace_state(config: Config, staging: Path) -> tuple[Path, ...]:
-    """Move the old state aside and the new one in; if that fails, the old one comes back."""
+    """Rename the old state and move the new one in; if that fails, the old one is put back."""
     state = staging / STATE_PREFIX
     state.mkdir(exist_ok=True, mode=0o700)
     moves: list[tuple[Path, Path]] = []

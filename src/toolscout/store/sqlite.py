@@ -40,12 +40,12 @@ _ERROR_HINTS: tuple[tuple[str, str, str], ...] = (
     (
         "not a database",
         "is not a store: it is damaged or another kind of file",
-        "Move it away (keep a copy) to start with a new one, or name another file.",
+        "Move it elsewhere (keep a copy) to start with a new one, or name another file.",
     ),
     (
         "malformed",
         "is damaged",
-        "Move it away (keep a copy) to start with a new one, or restore it from a backup.",
+        "Move it elsewhere (keep a copy) to start with a new one, or restore it from a backup.",
     ),
     (
         "closed",
@@ -96,7 +96,7 @@ class SqliteStore:
     """Keeps texts in one SQLite file.
 
     A process that is killed loses no acknowledged write, and readers never wait for a writer.
-    `space` separates unrelated keys in the same file; each space has limits of its own.
+    `space` separates unrelated keys in the same file; each space has its own limits.
     """
 
     def __init__(
@@ -203,8 +203,8 @@ class SqliteStore:
         """One write transaction, committed as a whole or rolled back."""
         with self._lock, translate_errors(self.path):
             # IMMEDIATE takes the write lock before the first read. A transaction that reads first
-            # and upgrades later fails at once if another process wrote in between, whatever the
-            # busy timeout is.
+            # and upgrades later fails at once if another process wrote in between, regardless of
+            # the busy timeout.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection

@@ -1,4 +1,4 @@
-"""The default log: a table in an SQLite file of its own, shared by several processes."""
+"""The default log: a table in its own SQLite file, shared by several processes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _COMPLETE = (
     "UPDATE log SET outcome = ?, took_ms = ?, parent = CASE ? WHEN '' THEN parent ELSE ? END"
     " WHERE id = ? AND outcome IS NULL"
 )
-# The last character that UTF-8 can hold: nothing that begins with a prefix sorts behind it.
+# The last character that UTF-8 can hold: nothing that begins with a prefix sorts after it.
 _END = "\U0010ffff"
 
 
@@ -137,7 +137,7 @@ class SqliteLog:
         max_bytes: int | None = None,
     ) -> int:
         """Delete some of the oldest rows beyond these limits; 0 when all is within them."""
-        # A connection of its own: a checkpoint waits for the disk, and writers of this process
+        # A separate connection: a checkpoint waits for the disk, and writers of this process
         # must not wait with it.
         with translate_errors(self.path):
             if self._is_closed or not self.path.exists():
@@ -163,13 +163,13 @@ class SqliteLog:
         return int(count)
 
     def size(self) -> LogSize:
-        """How many rows there are and how much room they take."""
+        """How many rows there are and how much space they take."""
         with self._use() as sql:
             (rows,) = sql.execute("SELECT count(*) FROM log").fetchone()
             return LogSize(rows=int(rows), bytes=_used_bytes(sql))
 
     def set_aside(self) -> str:
-        """Rename a damaged file and those beside it; an empty one is made by the next use."""
+        """Rename a damaged file and those beside it; the next use creates an empty one."""
         with self._lock, translate_errors(self.path):
             seen = self._file_id
             self._disconnect()
@@ -202,7 +202,7 @@ class SqliteLog:
         with self._lock, translate_errors(self.path):
             if self._is_closed:
                 raise StoreError("The log is closed.", hint="Open a new one.")
-            # A deleted or renamed file still takes rows, which nobody would ever read.
+            # A deleted or renamed file still takes rows, which no one would ever read.
             if self._connection is not None and _file_id(self.path) != self._file_id:
                 self._disconnect()
             if self._connection is None:
@@ -237,7 +237,7 @@ def _connect(path: Path, timeout_seconds: float) -> sqlite3.Connection:
             connection, MIGRATIONS, timeout_seconds=timeout_seconds, application_id=APPLICATION_ID
         )
         connection.execute("PRAGMA synchronous = NORMAL")
-        # What is pruned is overwritten with zeros, not only forgotten.
+        # Pruned rows are overwritten with zeros, not only unlinked.
         connection.execute("PRAGMA secure_delete = ON")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
@@ -248,7 +248,7 @@ def _connect(path: Path, timeout_seconds: float) -> sqlite3.Connection:
 
 
 def _file_id(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another that takes its name; None if there is none."""
+    """Identifies a file, to notice another that takes its name; None if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - for every row, and twice as fast as Path.stat
     except FileNotFoundError:

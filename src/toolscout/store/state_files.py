@@ -18,7 +18,7 @@ from .sqlite_log import MIGRATIONS as LOG_MIGRATIONS
 STORE_NAME = "store.db"
 JOURNAL_NAME = "journal.db"
 STATE_PREFIX = "state"
-# Records of running processes, and the caches of the embedded example: neither is worth keeping.
+# Records of running processes, and the caches of the embedded example: neither is backed up.
 _SKIPPED_FOLDERS = (RUNNING_FOLDER, "cache")
 # Parts of an open database, and locks.
 _SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
@@ -100,7 +100,7 @@ def _is_open(path: Path) -> bool:
     try:
         with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as sql:
             (mode,) = sql.execute("PRAGMA journal_mode").fetchone()
-            # SQLite leaves the WAL mode only if nobody else has the file open.
+            # SQLite leaves the WAL mode only if no other connection has the file open.
             sql.execute("PRAGMA journal_mode = DELETE")
             sql.execute(f"PRAGMA journal_mode = {mode}")
     except sqlite3.OperationalError as error:

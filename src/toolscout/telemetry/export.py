@@ -36,7 +36,7 @@ def open_telemetry(settings: TelemetrySettings | None = None) -> OpenTelemetry |
     except (MissingExtraError, ConfigError) as error:
         if settings.otlp_endpoint:
             raise
-        # The variables may be meant for the program that started this one. They must not keep it
+        # The variables may be meant for the program that started this one. They must not stop it
         # from starting.
         log.warning("%s is set, but nothing is exported: %s", ENDPOINT_VARIABLE, error)
         return None

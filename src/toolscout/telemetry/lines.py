@@ -147,7 +147,7 @@ def _render_call(event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent) ->
 
 def _render_approval(event: ApprovalEvent | ApprovalNeededEvent) -> str:
     if isinstance(event, ApprovalNeededEvent):
-        return f"call {_shorten(event.tool)}: waits for approval"
+        return f"call {_shorten(event.tool)}: held for approval"
     return f"call {_shorten(event.tool)}: {'approved' if event.approved else 'not approved'}"
 
 

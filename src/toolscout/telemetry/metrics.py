@@ -29,7 +29,7 @@ class TimedRanker:
         self.wrapped = ranker
         self._sink = stamp_sink(sink)
         self._clock = clock
-        # A ranker of the user's own needs no name: its class has one.
+        # A user's own ranker needs no name: its class has one.
         self._name = str(getattr(ranker, "event_name", type(ranker).__name__.lower()))
 
     def rank(self, request: RankingRequest) -> Ranking | None:
@@ -101,7 +101,7 @@ def run_kind(searches: int) -> str:
 
 
 class SearchHits:
-    """Which searches found a tool that was called afterwards; it drops the oldest sessions."""
+    """Which searches found a tool that was called afterwards; the oldest sessions are dropped."""
 
     def __init__(self) -> None:
         self._lock = Lock()

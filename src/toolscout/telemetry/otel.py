@@ -136,7 +136,7 @@ class OpenTelemetry:
                 self._add_span_event(event)
 
     def close(self) -> None:
-        """Send what is left, as far as a collector takes it in time."""
+        """Send the remaining data that a collector accepts in time."""
         self._on_close()
 
     # Requests of MCP clients
@@ -229,15 +229,15 @@ class OpenTelemetry:
         if self._with_content:
             attributes["gen_ai.tool.call.arguments"] = _to_json(event.arguments)
         span = self._start(f"execute_tool {event.tool}", event, attributes)
-        # The current span while the tool runs, in the task that called it: an MCP server is told
-        # of it in `_meta`, and spans of other instrumentation become parts of it.
+        # The current span while the tool runs, in the task that called it: an MCP server gets
+        # it in `_meta`, and spans of other instrumentation become parts of it.
         outer = self._context.get_current()
         self._context.attach(self._trace.set_span_in_context(span))
         self._add_open(event.parent, _OpenSpan(span, outer))
 
     def _end_tool_call(self, event: ToolCallEvent) -> None:
         call = self._pop_open(event.id)
-        if call is None:  # an emitter of its own, which reports only the end
+        if call is None:  # a separate emitter, which reports only the end
             attributes = _tool_attributes(event.tool, server=event.server)
             self._record_span(
                 f"execute_tool {event.tool}", event, attributes, error=error_type(event)
@@ -302,7 +302,7 @@ class OpenTelemetry:
         }
         return self._tracer.start_span(
             name,
-            # Without a parent of ours, a part of the current span of the program around it.
+            # Without our own parent, it is a part of the current span of the surrounding program.
             context=self._trace.set_span_in_context(parent) if parent is not None else None,
             start_time=self._now_ns() if start is None else start,
             attributes=drop_empty({**envelope, **attributes}),
@@ -317,8 +317,8 @@ class OpenTelemetry:
     def _parent_of(self, event: Event) -> Any:
         """The open span of the call, the run or the client's request that an event is a part of."""
         request = self._key_of(self._trace.get_current_span())
-        # A call has no span before it runs, and none if it is refused. What happens then belongs
-        # to what is around the call.
+        # A call has no span before it runs, and none if it is refused. Its other events belong
+        # to the span around the call.
         around = current_parent(event.parent or event.id)
         with self._lock:
             found = (self._open.get(key) for key in (event.parent, around, request) if key)

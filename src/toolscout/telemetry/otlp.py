@@ -29,7 +29,7 @@ from opentelemetry.trace import NoOpTracerProvider, TracerProvider
 from .otlp_settings import Signal, TelemetrySettings
 
 log = logging.getLogger(__name__)
-# What is left at the end gets this long. A collector that does not answer must not keep the
+# The data left at the end gets this long. A collector that does not answer must not keep the
 # program from ending.
 _CLOSE_SECONDS = 3.0
 
@@ -121,7 +121,7 @@ class _OutageLog:
         self._is_down = False
 
     def record(self, *, is_ok: bool) -> None:
-        """Note how one export went."""
+        """Note the result of one export."""
         if not is_ok and not self._is_down:
             log.warning(
                 "Cannot export %s to %s. Calls are not affected; the data is dropped.",

@@ -23,7 +23,7 @@ def _check_endpoint(value: str) -> str:
 
 
 class TelemetrySettings(BaseModel):
-    """The `[telemetry]` table; what is not set here comes from the OTEL_* variables."""
+    """The `[telemetry]` table; other values come from the OTEL_* variables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,7 +31,7 @@ class TelemetrySettings(BaseModel):
     """The collector's address, without `/v1/traces`; empty means OTEL_EXPORTER_OTLP_ENDPOINT."""
 
     otlp_protocol: Literal["http/protobuf"] = _PROTOCOL
-    """How to talk to the collector."""
+    """The protocol of the collector."""
 
     # Left out of repr(), which may end up in a log: they hold keys.
     otlp_headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
@@ -50,7 +50,7 @@ class TelemetrySettings(BaseModel):
     """Whether arguments, queries and error messages are exported, not only their shapes."""
 
     sample_ratio: float | None = Field(default=None, ge=0, le=1)
-    """The share of traces that is exported; a caller's own decision wins."""
+    """The share of traces that is exported; a caller's own decision takes precedence."""
 
     export_interval_seconds: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """How often metrics are sent; unset means OTEL_METRIC_EXPORT_INTERVAL, or every minute."""
@@ -91,5 +91,5 @@ def check_protocol(signals: frozenset[Signal], environment: Mapping[str, str]) -
         if protocol != _PROTOCOL:
             raise ConfigError(
                 f"{name} is {protocol!r}, which is not supported.",
-                hint=f"Use {_PROTOCOL}; collectors take it on port 4318.",
+                hint=f"Use {_PROTOCOL}; collectors accept it on port 4318.",
             )

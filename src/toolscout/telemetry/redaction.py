@@ -17,7 +17,7 @@ _NAME = re.compile(r"[\w$@.:/-]{1,100}\Z")
 
 
 def safe_name(text: str) -> str:
-    """A name as it is; any other text as its length."""
+    """A name unchanged; any other text as its length."""
     return text if _NAME.match(text) else f"text({len(text)})"
 
 

@@ -33,10 +33,10 @@ class BearerVerifier(TokenVerifier):
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """The principal of a token."""
-        # No valid token is this short, so an empty one never matches, whatever the file says.
+        # No valid token is this short, so an empty one never matches, even if the file has one.
         if len(token) < MIN_TOKEN_LENGTH:
             return None
-        # All tokens are compared, each in constant time, so that the time of an answer says
+        # All tokens are compared, each in constant time, so that the response time reveals
         # nothing about them.
         found: str | None = None
         for principal, secret in self._tokens().items():
@@ -75,7 +75,7 @@ def _build_jwt_verifier(jwt: JWT) -> TokenVerifier:
     if not jwt.audience or not jwt.issuer:
         raise ConfigError(
             "A JWT must be checked for its audience and its issuer.",
-            hint="Set audience and issuer in [auth.jwt]: a token for another service is no token.",
+            hint="Set audience and issuer in [auth.jwt]: both keep out tokens for other services.",
         )
     options = jwt.model_dump(include={"jwks_uri", "public_key", "issuer", "audience", "algorithm"})
     try:
@@ -131,7 +131,7 @@ def _provider_class(auth: Auth) -> type[AuthProvider]:
 def _provider_error(auth: Auth, error: Exception) -> ConfigError:
     return ConfigError(
         f"The provider {auth.provider!r} cannot be used: {error}.",
-        hint="Look at provider and options in [auth]; FastMCP's pages tell what each takes.",
+        hint="Check provider and options in [auth]; FastMCP documents the options.",
     )
 
 

@@ -39,7 +39,7 @@ class ClientRequest:
 
 @dataclass(frozen=True, slots=True)
 class ClientCall:
-    """A client's call of a tool, as it came."""
+    """A client's call of a tool, as it was received."""
 
     request: ClientRequest
     name: str
@@ -82,7 +82,7 @@ async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
     """Ask the user through the client that called."""
     client = CURRENT_CHANNEL.get()
     if client is None:
-        return ApprovalDecision(is_approved=False, reason="nobody can be asked")
+        return ApprovalDecision(is_approved=False, reason="no user can be asked")
     answer = await client.answer(
         types.ElicitRequest(
             params=types.ElicitRequestFormParams(
@@ -91,7 +91,7 @@ async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
             )
         )
     )
-    # Anything but an explicit "accept" is a no, including a client that cannot ask its user.
+    # Only an explicit "accept" approves; a client that cannot ask its user does not.
     if isinstance(answer, types.ErrorData):
         return ApprovalDecision(
             is_approved=False,
@@ -106,7 +106,7 @@ def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
     """Add to a search result which servers were not searched."""
     if not missing:
         return result
-    note = f"Not searched, still starting or out of reach: {', '.join(missing)}."
+    note = f"Not searched, still starting or unreachable: {', '.join(missing)}."
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
@@ -138,7 +138,7 @@ def explain_absent_tool(
 
 
 def tag_result(result: Result, *, tool: str = "") -> Result:
-    """Mark a result with the tool that gave it, or a question so that the answer finds its way."""
+    """Mark a result with its tool, or a question so that the answer can be routed back."""
     match result.raw:
         case types.InputRequiredResult() as raw:
             state = f"{UPSTREAM_PREFIX}{raw.request_state or ''}"

@@ -51,7 +51,7 @@ _LIMITS = StepLimits(repeats=0)
 
 
 class ClientSide:
-    """Serves clients from one toolbox, each in a session of its own."""
+    """Serves clients from one toolbox, each in its own session."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ClientSide:
         await self._suspended.close()
 
     def reset(self) -> None:
-        """Open sessions anew: they hold the profile and the rule that they were opened with."""
+        """Reopen sessions: they hold the profile and the rule that they were opened with."""
         self._sessions.clear()
         self._views.invalidate()
 
@@ -108,7 +108,7 @@ class ClientSide:
         )
 
     async def instructions(self, context: Context) -> str:
-        """The server instructions for a client: how to find tools, and what there is."""
+        """The server instructions for a client: how to find tools, and which kinds exist."""
         request = self._identify(context)
         view = await self._get_view(request)
         # Without a session there is nothing to remember, and none has to be opened.
@@ -136,7 +136,7 @@ class ClientSide:
         self, call: ClientCall, session: Session, client: StatelessClient
     ) -> Result:
         state, owner = client.state or "", call.request.caller.owner
-        # The request answers a question of a call that is suspended here, which simply goes on.
+        # The request answers a question of a call that is suspended here, which simply continues.
         if state.startswith(SUSPENDED_PREFIX):
             token = state.removeprefix(SUSPENDED_PREFIX)
             return await self._suspended.resume(token, owner, client)
@@ -149,7 +149,7 @@ class ClientSide:
 
     @contextmanager
     def bind_client(self, context: Context) -> Generator[ClientRequest]:
-        """Let servers reach this client while the block runs; gives who calls."""
+        """Let servers reach this client while the block runs; yields the caller."""
         request = self._identify(context)
         client = DownstreamClient(context)
         client.state = strip_upstream_prefix(client.state)
@@ -160,7 +160,7 @@ class ClientSide:
             CURRENT_CHANNEL.reset(token)
 
     async def notify_changed_clients(self) -> None:
-        """Notify the clients whose list of tools is another than they have."""
+        """Notify the clients whose list of tools has changed."""
         for caller in self.notifier.reachable_clients():
             request = ClientRequest(caller, self._read_setup().rule_for(caller.name))
             await self._notify_if_changed(await self._open_session(request))
@@ -196,7 +196,7 @@ class ClientSide:
         return tag_result(result, tool=record.tool if is_inner else "")
 
     async def _run_step(self, call: ClientCall, session: Session) -> CallRecord:
-        """Every call is a step of its own: a client sends the calls of a model one by one."""
+        """Every call is a separate step: a client sends the calls of a model one by one."""
         view = (await self._get_view(call.request)).view
         step = session.step(view, limits=_LIMITS, approvals="ask")
         await step.call(call.name, call.arguments)

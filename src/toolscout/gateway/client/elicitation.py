@@ -104,7 +104,7 @@ class DownstreamClient:
             return error.error
         except ValidationError:
             return types.ErrorData(
-                code=types.INVALID_REQUEST, message="The client's answer was not one."
+                code=types.INVALID_REQUEST, message="The client's answer is not a valid result."
             )
 
 

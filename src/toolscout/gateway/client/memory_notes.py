@@ -1,4 +1,4 @@
-"""Shows a conversation's memory to the model behind a client, which has no prompt of ours."""
+"""Shows a conversation's memory to the model behind a client, whose prompt we do not write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryNotes:
         self._last_shown: LRUCache[str, str] = LRUCache(_MAX_SESSIONS)
 
     def add_to_instructions(self, instructions: str, session: Session | None) -> str:
-        """The instructions, and the memory if the client goes on with a conversation."""
+        """The instructions, and the memory if the client continues a conversation."""
         memory = session.render_memory() if session is not None else ""
         if session is not None and memory:
             self._last_shown.put(session.id, memory)

@@ -54,7 +54,7 @@ class ToolListNotifier:
 
     async def notify(self, session_key: str) -> None:
         """Ask the client of a session, and all clients that listen, to list the tools again."""
-        # The bus has no addresses: a client that listens hears of every change.
+        # The bus has no addresses: a client that listens gets every change.
         await self._bus.publish(ToolsListChanged())
         known = self._clients.get(session_key)
         connection = known[1]() if known else None

@@ -40,7 +40,7 @@ class Passthrough:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self) -> None:
-        """Answer these requests in place of FastMCP."""
+        """Answer these requests instead of FastMCP."""
         page = types.PaginatedRequestParams
         for method, params, handler in (
             ("prompts/list", page, self.list_prompts),

@@ -20,7 +20,7 @@ from ...catalog.result import Content, Result
 
 
 class ToolBackend(Protocol):
-    """What lists and runs the tools: the gateway, or a single source."""
+    """The object that lists and runs the tools: the gateway, or a single source."""
 
     async def list_tools(self, context: Context) -> Sequence[types.Tool]:
         """The tools that a client sees now."""

@@ -81,7 +81,7 @@ def client_name(context: Context) -> str:
 
 
 def scope_to_rule(caller: Principal, rule: AccessRule | None) -> Principal:
-    """Give the caller a session of its own for each access rule."""
+    """Give the caller a separate session for each access rule."""
     # A session remembers tools by name and description. After a policy edit the caller must not
     # see what it could see before, so another rule means another session.
     if rule is None or not caller.keeps_session:
@@ -134,7 +134,7 @@ class RoutingStore:
 
     def __init__(self, persistent: Store) -> None:
         self._persistent = persistent
-        # Nobody asks for a transient session again: one request needs it, and the next may drop it.
+        # A transient session is never used again: one request needs it, and the next may drop it.
         self._transient = MemoryStore(limits=StoreLimits(cap=_MAX_TRANSIENT_SESSIONS))
 
     def _store_for(self, key: str) -> Store:

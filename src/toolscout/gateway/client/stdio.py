@@ -19,7 +19,7 @@ from threading import Thread
 _CHUNK_BYTES = 65_536
 
 StdinFeed = Callable[[socket.socket], None]
-"""Sends all of stdin to a socket, in a thread of its own."""
+"""Sends all of stdin to a socket, in its own thread."""
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class ViewCache:
         self._generation = 0
 
     def invalidate(self) -> None:
-        """Build every view anew, because the configuration changed."""
+        """Rebuild every view, because the configuration changed."""
         self._generation += 1
 
     async def get_view(
@@ -104,8 +104,8 @@ class ViewCache:
             return False
         now = self._build_view(session, keeps_session=True)
         self._views.put(session.id, now)
-        # Recorded as listed, so that one change causes one notification, even if the client takes
-        # its time to list again.
+        # Recorded as listed, so that one change causes one notification, even if the client is
+        # slow to list again.
         self._last_listed.put(session.id, now)
         # The state also changes when a server adds a tool that this list does not show.
         return now.tools != last.tools
@@ -133,7 +133,7 @@ class ViewCache:
         }
         if not self._shows_output_schemas:
             from_view["output_schema"] = None
-        if rendered.is_hidden:  # the view has a stub in place of the schema
+        if rendered.is_hidden:  # the view has a stub instead of the schema
             from_view["input_schema"] = tool.input_schema
         return cleaned.model_copy(update=from_view)
 

@@ -1,1 +1,1 @@
-"""Change configuration files without losing what else is in them."""
+"""Change configuration files and keep everything else in them."""

@@ -64,7 +64,7 @@ def _cut(text: str, members: Sequence[_Member], member: _Member) -> str:
     if number + 1 < len(members):
         comma = commas.index(",", member.end)
         return _join(text[: member.start], text[member.end : comma] + text[comma + 1 :])
-    if number:  # the last one: the comma before it goes
+    if number:  # the last one: remove the comma before it
         comma = commas.rindex(",", members[number - 1].end, member.start)
         return _join(text[:comma] + text[comma + 1 : member.start], text[member.end :])
     trailing = re.match(r"\s*,", commas[member.end :])

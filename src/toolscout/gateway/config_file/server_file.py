@@ -35,7 +35,7 @@ class ServerFile:
     path: Path
 
     def entries(self) -> dict[str, Any]:
-        """The servers by name, as the file has them; none if there is no file."""
+        """The servers in the file by name; none if there is no file."""
         document = load_config_file(self.path) if self.path.exists() else {}
         return {name: entry for table in _tables(document) for name, entry in table.items()}
 
@@ -44,7 +44,7 @@ class ServerFile:
         return _find_name(self.entries(), name)
 
     def require(self, name: str) -> str:
-        """The name in the file; an unknown one is an error that offers near names."""
+        """The name in the file; the error for an unknown one suggests similar names."""
         entries = self.entries()
         found = _find_name(entries, name)
         if found is None:
@@ -70,7 +70,7 @@ class ServerFile:
         self._edit(change)
 
     def remove(self, name: str) -> None:
-        """Take a server out of the file."""
+        """Remove a server from the file."""
 
         def change(text: str) -> str:
             document = self._parse(text)
@@ -124,7 +124,7 @@ class ServerFile:
                 result = change(text)
             except (TOMLEditError, ValueError) as error:
                 raise ConfigError(
-                    f"{self.path} is written in a way that cannot be changed from here.",
+                    f"{self.path} has a layout that cannot be edited automatically.",
                     hint="Edit it by hand, with one table for each server.",
                 ) from error
             self._parse(result)  # raises rather than write what cannot be read back
@@ -202,7 +202,7 @@ def _name_hint(name: str, entries: Mapping[str, Any]) -> str:
     if near:
         return f"Did you mean {' or '.join(by_lower[n] for n in near)}?"
     if entries:
-        return f"There are: {', '.join(entries)}."
+        return f"Known: {', '.join(entries)}."
     return "There are no servers yet: add one with toolscout add."
 
 

@@ -29,7 +29,7 @@ def build_entry(
     variables: Sequence[str] = (),
     cwd: str = "",
 ) -> dict[str, Any]:
-    """The entry of a new server; raises for options that do not go together."""
+    """The entry of a new server; raises for options that contradict each other."""
     if normalise_server_name(name) != name:
         raise ConfigError(
             f"{name!r} cannot be the name of a server.",
@@ -96,20 +96,20 @@ def secret_advice(name: str, entry: Mapping[str, Any]) -> Iterator[str]:
     if any(secret and not _REFERENCE.search(secret) for secret in found):
         variable = f"{prefix}_KEY"
         where = "the url" if entry.get("url") else "the arguments"
-        yield _advice(f"A part of {where}", f"'${{{variable}}}' in its place", variable)
+        yield _advice(f"A part of {where}", f"'${{{variable}}}'", variable)
 
 
 def _advice(what: str, option: str, variable: str) -> str:
     return (
-        f"{what} looks like a secret, and is now in the file, which only you can read. Better write"
-        f" {option}, and set {variable} where the gateway starts."
+        f"{what} looks like a secret, and is now in the file, which only you can read. Write"
+        f" {option} instead, and set {variable} where the gateway starts."
     )
 
 
 def _refuse(options: Mapping[str, object], target: str) -> None:
     for option, value in options.items():
         if value:
-            raise ConfigError(f"{option} is not for {target}.", hint="Leave it out.")
+            raise ConfigError(f"{option} cannot be used for {target}.", hint="Remove it.")
 
 
 def _parse_env(variables: Sequence[str]) -> dict[str, str]:

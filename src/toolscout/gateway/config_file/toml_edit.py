@@ -33,7 +33,7 @@ def remove_toml_table(text: str, keys: Sequence[str]) -> str:
 
 
 def set_toml_flag(text: str, keys: Sequence[str], flag: str, *, value: bool | None) -> str:
-    """The text with `flag = value` in one table; None takes the flag out."""
+    """The text with `flag = value` in one table; None removes the flag."""
     lines = text.splitlines()
     place = next((n for n, line in enumerate(lines) if _header_keys(line) == tuple(keys)), None)
     table = _find(tomllib.loads(text), keys)
@@ -88,7 +88,7 @@ def _header_keys(line: str) -> tuple[str, ...]:
 
 
 def _verified(text: str, result: str, keys: Sequence[str], table: Mapping[str, Any] | None) -> str:
-    """The result, if it says what it should: lines can deceive, inside strings for example."""
+    """The result, if it is the intended one: lines can mislead, inside strings for example."""
     expected = _replaced(tomllib.loads(text), list(keys), table)
     try:
         is_right = tomllib.loads(result) == expected

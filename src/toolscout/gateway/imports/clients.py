@@ -24,11 +24,11 @@ FileFormat = Literal["json", "toml", "yaml"]
 # How the gateway itself appears in a client's file.
 _OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN_COMMANDS = ("toolscout", "toolscout.cli")
-# What an entry relies on that only its client has.
+# Parts of an entry that work only in its client.
 _CAVEATS = {
-    "envFile": "envFile is not taken over: name its variables in env, as ${NAME}, and set them"
+    "envFile": "envFile is not imported: name its variables in env, as ${NAME}, and set them"
     " where the gateway starts.",
-    "oauth": "its login is not taken over: log in again with toolscout login.",
+    "oauth": "its login is not imported: log in again with toolscout login.",
 }
 # The keys that the gateway reads, each with its type.
 _ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -46,7 +46,7 @@ _ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
 class ClientApp:
     """A client: its name, where its files may be, and the key that holds its servers.
 
-    `keys_by_project`: the file also has a table of projects, each with servers of its own.
+    `keys_by_project`: the file also has a table of projects, each with its own servers.
     """
 
     name: str
@@ -176,10 +176,10 @@ def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
         data = _PARSERS[kind](text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(
-            f"{path} cannot be read: {error}.", hint="Fix it, or leave this client out."
+            f"{path} cannot be read: {error}.", hint="Fix it, or name other clients to import."
         ) from error
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} does not hold an object.")
+        raise ConfigError(f"{path} does not contain a JSON object.")
     return cast("dict[str, Any]", data)
 
 
@@ -239,7 +239,7 @@ def _server_tables(
 def _switched_off(
     client: ClientApp, path: Path, data: Mapping[str, Any], *, home: Path, folder: Path
 ) -> Iterator[str]:
-    """The servers of a file that the user switched off elsewhere than in their entries."""
+    """The servers of a file that the user switched off outside their entries."""
     if client.name == "claude-code" and path.name == ".mcp.json":
         yield from _project_opt_outs(home, folder)
     if client.name == "gemini-cli":
@@ -333,5 +333,5 @@ def _is_own_url(text: str) -> bool:
 
 
 def import_caveats(entry: Mapping[str, Any]) -> Iterator[str]:
-    """What of an entry is not imported, and what to do about it."""
+    """Which parts of an entry are not imported, and what to do about them."""
     yield from (remedy for key, remedy in _CAVEATS.items() if entry.get(key))

@@ -21,7 +21,7 @@ _SHELL_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 _BRACE_VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _REDACTED = "•••"
 _VARIABLE = re.compile(r"(?:\w+ )?\$\{[^}]+\}")
-# Replacing shorter values would blot out parts of ordinary words.
+# Replacing shorter values would hide parts of ordinary words.
 _MIN_SECRET_LENGTH = 4
 
 
@@ -65,7 +65,7 @@ def name_inputs(servers: Mapping[str, Any]) -> dict[str, str]:
                 keys.setdefault(match[1], key)
                 ids.setdefault(key, set()).add(match[1])
     every_id = dict.fromkeys(_INPUT.findall(json.dumps(servers, default=str)))
-    # Two servers may use one key for different secrets. These are then told apart by their ids.
+    # Two servers may use one key for different secrets. Their ids then distinguish them.
     return {
         i: keys[i]
         if i in keys and len(ids[keys[i]]) == 1
@@ -110,7 +110,7 @@ def _convert_codex(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def _convert_zed(entry: dict[str, Any]) -> dict[str, Any]:
-    # Older versions have an object in place of the command.
+    # Older versions have an object instead of the command.
     entry = {k: v for k, v in entry.items() if k not in ("source", "settings", "remote")}
     if command := as_table(entry.get("command")):
         entry["command"] = command.get("path")

@@ -77,7 +77,7 @@ class ImportPlan:
 
 @dataclass(frozen=True, slots=True)
 class ImportTarget:
-    """The configuration file that servers are imported into, as it is now."""
+    """The current configuration file that servers are imported into."""
 
     document: Mapping[str, Any]
     key: str
@@ -89,8 +89,8 @@ class ImportTarget:
         """Read the file if it exists; one that the gateway could not read is an error."""
         if path.suffix == ".toml":
             raise ConfigError(
-                f"{path} is TOML, which is not written here.",
-                hint="Import into a JSON file, and copy from there what you want.",
+                f"{path} is TOML, which an import cannot write.",
+                hint="Import into a JSON file, and copy the servers that you want from it.",
             )
         document = read_config_file(path, "json") if path.exists() else {}
         taken: dict[str, tuple[str, object]] = {}
@@ -124,7 +124,7 @@ def plan_import(
             for server in entries:
                 label = f"{client.name}, {server.name}"
                 if server.flaw:
-                    problems.append(f"{label}: {server.flaw}, so it is left out. See {path}.")
+                    problems.append(f"{label}: {server.flaw}, so it is skipped. See {path}.")
                     continue
                 step = _plan_step(client, path, server, taken)
                 steps.append(step)

@@ -1,4 +1,4 @@
-"""Put the gateway into a client's file, in place of the servers that it had."""
+"""Replace the servers in a client's file by the gateway."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def render_client_config(
     if path.resolve() == gateway.resolve():
         raise ConfigError(
             f"{path} is the file of {client.title} itself: the gateway would start itself.",
-            hint="Give the gateway a file of its own with --into FILE.",
+            hint="Give the gateway its own file with --into FILE.",
         )
     args = ["serve", "--stdio", "--config", str(gateway.resolve())]
     if project is not None:
@@ -70,7 +70,7 @@ def _gateway_entry(client: str, args: list[str]) -> dict[str, Any]:
                 "enabled": True,
                 "type": "stdio",
                 "name": _NAME,
-                "description": "All MCP servers behind one search.",
+                "description": "Search over all MCP servers.",
                 "cmd": command,
                 "args": args,
                 "envs": {},
@@ -82,7 +82,7 @@ def _gateway_entry(client: str, args: list[str]) -> dict[str, Any]:
 
 
 def _kept_entries(client: str, servers: Any) -> dict[str, Any]:
-    """The entries that only the client can start, which stay where they are."""
+    """The entries that only the client can start, which stay in the client's file."""
     return {name: e for name, e in as_table(servers).items() if e and is_built_in(client, e)}
 
 
@@ -115,8 +115,8 @@ def _render_toml(path: Path, text: str, key: str, entry: dict[str, Any]) -> str:
             other_lines.append(line)
     ours = render_toml_table((key, _NAME), entry)
     result = "\n".join((*other_lines, "", ours)).lstrip("\n")
-    # Lines can deceive: servers may be in an inline table, or a header inside a multi-line string.
-    # So the result is parsed and compared with what it should say.
+    # Lines can mislead: servers may be in an inline table, or a header inside a multi-line string.
+    # So the result is parsed and compared with the intended result.
     expected = {**tomllib.loads(text), key: {_NAME: entry}}
     try:
         is_correct = tomllib.loads(result) == expected
@@ -124,8 +124,8 @@ def _render_toml(path: Path, text: str, key: str, entry: dict[str, Any]) -> str:
         is_correct = False
     if not is_correct:
         raise ConfigError(
-            f"{path} has servers that are not in a table [{key}.NAME] of their own.",
-            hint=f"Take them out by hand, and add:\n{ours}",
+            f"{path} has servers that are not in a separate table [{key}.NAME].",
+            hint=f"Remove them by hand, and add:\n{ours}",
         )
     return result
 
@@ -147,7 +147,7 @@ def _render_yaml(
     result = "\n".join(lines) + "\n"
     if yaml.safe_load(result) != {**document, client.key: servers}:
         raise ConfigError(
-            f"{path} is written in a way that cannot be changed from here.",
+            f"{path} has a layout that cannot be edited automatically.",
             hint=f"Replace {client.key} by hand with:\n{block}",
         )
     return result

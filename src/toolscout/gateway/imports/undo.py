@@ -1,4 +1,4 @@
-"""Write files of an import with backups, and put everything back as it was."""
+"""Write files of an import with backups, and restore them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ def undo_last(folder: Path, *, is_forced: bool = False) -> list[WrittenFile]:
     records = sorted(folder.glob("*.json"))
     if not records:
         raise ConfigError(
-            "There is no import to undo.", hint="See what one would do: toolscout import."
+            "There is no import to undo.",
+            hint="To see what an import would do, run toolscout import.",
         )
     written = _read_record(records[-1])
     edited = [each.path for each in written if not each.is_unchanged]
@@ -70,7 +71,9 @@ def undo_last(folder: Path, *, is_forced: bool = False) -> list[WrittenFile]:
                 write_atomically(path, backup.read_text(encoding="utf-8"))
                 backup.unlink()
             else:
-                raise ConfigError(f"The backup {backup} is gone.", hint=f"Restore {path} by hand.")
+                raise ConfigError(
+                    f"The backup {backup} is missing.", hint=f"Restore {path} by hand."
+                )
     records[-1].unlink()
     return written
 

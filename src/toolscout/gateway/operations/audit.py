@@ -58,7 +58,7 @@ class AuditFile:
         self._append({"time": round(self._clock(), 3), **facts})
 
     def recover(self, store: LogStore) -> int:
-        """Add the lines that processes which are gone did not write; how many there were.
+        """Add the lines that ended processes did not write; returns how many there were.
 
         A call without an outcome gets a line with `unknown`, and keeps it in the journal too.
         """
@@ -88,7 +88,7 @@ class AuditFile:
         return added
 
     def _rows_without_process(self, store: LogStore, present: Counter[str]) -> list[LogRow]:
-        """Rows that should have a line in this file and whose process cannot write it any more."""
+        """Rows that should have a line in this file and whose process can no longer write it."""
         rows = store.read(LogFilter(is_open=True), limit=_MAX_RECOVERED_ROWS)
         times = [json.loads(line).get("time") for line in present]
         known = [t for t in times if isinstance(t, int | float)]
@@ -96,7 +96,7 @@ class AuditFile:
         if known:
             ours += self._covered_rows(store, first=min(known))
         now = self._clock()
-        # Only whether its process runs is asked of a complete row.
+        # For a complete row, only check whether its process runs.
         gone = (r for r in ours if current_outcome(replace(r, outcome=None), now=now) != RUNNING)
         return sorted(gone, key=lambda row: row.sequence)
 
@@ -126,7 +126,7 @@ class AuditFile:
         return [line for line in lines[1 if start else 0 :] if _is_object(line)]
 
     def _append(self, line: Mapping[str, Any]) -> bool:
-        """Append one line; a file that cannot be written is reported and stops no call."""
+        """Append one line; a file that cannot be written is reported, and calls continue."""
         if self.path is None:
             return False
         try:

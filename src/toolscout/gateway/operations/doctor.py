@@ -38,7 +38,7 @@ from .savings import Savings, catalog_tokens
 # passes only through these never ends; one through `properties` or `items` ends with the data.
 _SAME_VALUE_KEYWORDS = ("not", "if", "then", "else")
 _SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
-# Below these stands data, where "$ref" is an ordinary key.
+# The values of these are data, where "$ref" is an ordinary key.
 _DATA_KEYWORDS = frozenset({"const", "default", "enum", "example", "examples"})
 
 
@@ -71,7 +71,7 @@ class _SchemaReferences:
         self._acyclic: set[int] = set()  # ids of the nodes that were checked already
 
     def find_broken(self) -> Iterator[str]:
-        """The references that cannot be resolved or lead back to themselves, each once."""
+        """The references that cannot be resolved or form a cycle, each once."""
         seen: set[str] = set()
         for node in _iter_schemas(self._schema):
             flaw = self._reference_flaw(node)
@@ -295,14 +295,14 @@ def _definition_problems(server: Server, definitions: Iterable[MCPToolDefinition
     for definition in definitions:
         name = definition.tool.name
         if server.is_prefixed and name != qualify_name(server.name, definition.local):
-            yield f"{definition.local!r} has a name that not every client takes: it is {name}."
+            yield f"{definition.local!r} has a name that some clients refuse; it becomes {name}."
         yield from _schema_problems(definition.local, definition.tool)
 
 
 def _schema_problems(name: str, tool: Tool) -> Iterator[str]:
-    """Why calls of a tool would be refused whatever their arguments are."""
+    """Why calls of a tool would be refused with any arguments."""
     for flaw in find_schema_flaws(tool.parameters.value):
-        yield f"{name!r} cannot be relied on: its schema {flaw}"
+        yield f"{name!r} is unreliable: its schema {flaw}"
 
 
 def _compare_with_pins(
@@ -320,7 +320,7 @@ def _compare_with_pins(
         ledger = pins.ledger_for(ServerIdentity.of(source.server))
     except StoreError as error:
         return replace(check, problems=(*check.problems, str(error)), held={}), ()
-    # The new ledger is only looked at. Saving it would approve a server on first contact.
+    # The new ledger is only read. Saving it would approve a server on first contact.
     offers = build_offers(definitions, find_shadows(source, sources, setup.own_tool_names))
     compared = ledger.record_offers(offers, trusts_first=not setup.options.require_approval)
     held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}

@@ -22,8 +22,8 @@ _UNAUTHORISED = 401
 _NOT_FOUND = 404
 _FAILED = 500
 _LOGIN = "Authentication required: send a bearer token."
-_NO_MEMORY = "Entities are extracted where the gateway has a memory: set memory, or use cms."
-# Probes and load balancers have no token. They get this much and no names of servers.
+_NO_MEMORY = "Entities are extracted only with memory: set memory, or use the profile cms."
+# Probes and load balancers have no token. They get only this, without the names of servers.
 _PUBLIC_FIELDS = ("status", "live", "ready")
 
 
@@ -107,7 +107,7 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
 
 
 def _is_without_servers(servers: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether there are servers, and not one of them works or may still come to work by itself."""
+    """Whether there are servers, and none of them works or may still start by itself."""
     statuses = {row["status"] for row in servers.values()} - {"disabled"}
     return bool(statuses) and statuses.isdisjoint(UP_STATUSES)
 

@@ -1,4 +1,4 @@
-"""The page at `/`: what this address is, and how to connect a client to it."""
+"""The page at `/`: what this server is, and how to connect a client to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _PAGE = """\
 <p>Claude Code:</p><pre>{command}</pre>
 <p>Other clients:</p><pre>{entry}</pre>
 {note}
-<h2>Look at it</h2>
+<h2>Status</h2>
 <p>Status: <a href="/health">{status}</a><br>Metrics: <a href="/metrics">{metrics}</a></p>
 </body>
 </html>

@@ -1,4 +1,4 @@
-"""What is known of servers without starting them: tools, pins, and their last state."""
+"""What is known about servers without starting them: tools, pins, and their last state."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class KnownServer:
 
 @dataclass(frozen=True, slots=True)
 class TokenCosts:
-    """What tools cost loaded, and what a client is shown of them through the gateway."""
+    """The cost of tools loaded in full, and of what a client sees through the gateway."""
 
     tools: int
     loaded: int
@@ -122,7 +122,7 @@ class _Reader:
         )
 
     def _last_state(self, name: str) -> Sequence[str]:
-        """The state, its reason and its time, as the journal of the last gateway has them."""
+        """The state, its reason and its time, from the journal of the last gateway."""
         path = log_path(self._setup.config)
         if path is None or not path.is_file():
             return "", "", ""

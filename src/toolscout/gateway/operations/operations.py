@@ -33,8 +33,9 @@ class Operations:
         self.audit = AuditFile(path)
         self.journal = Journal.open(setup.config, audit_file=str(path or ""))
         self.problem = ""
-        # Each is guarded by itself, so that none keeps an event from the others. The journal comes
-        # first: a kill between it and the audit file leaves a row, from which the line is made.
+        # Each is guarded by itself, so that a failure of one does not affect the others. The
+        # journal comes first: a kill between it and the audit file leaves a row, from which the
+        # line is made.
         self._record = combine_sinks(
             guard_sink(lambda event: self.journal(event)),
             guard_sink(lambda event: self.audit(event)),
@@ -53,13 +54,13 @@ class Operations:
             await asyncio.to_thread(self.audit.recover, self.journal.store)
 
     def close(self) -> None:
-        """Write what is not on disk yet."""
+        """Write everything that is not on disk yet."""
         self.savings.save()
         self._processes.unregister()
         self.journal.close()
 
     def apply(self, setup: Setup) -> tuple[str, ...]:
-        """Use an edited configuration; returns the settings that wait for a restart."""
+        """Use an edited configuration; returns the settings that need a restart."""
         late = settings_needing_restart(self._fixed_hashes, setup)
         self.problem = f"Edited, but used only after a restart: {', '.join(late)}." if late else ""
         if late:
@@ -73,10 +74,10 @@ class Operations:
         return late
 
     def problems(self) -> list[str]:
-        """What an operator should look at."""
+        """The problems that an operator should look at."""
         problems = [self.problem] if self.problem else []
         problems += ["The audit log cannot be written."] if self.audit.is_failing else []
         journal = self.journal.status
         if journal.status == "degraded":
-            problems.append(f"The journal misses {journal.missed} rows: {journal.reason}")
+            problems.append(f"The journal lacks {journal.missed} rows: {journal.reason}")
         return problems

@@ -49,7 +49,7 @@ def hash_fixed_settings(setup: Setup) -> Mapping[str, str]:
 
 def settings_needing_restart(before: Mapping[str, str], setup: Setup) -> tuple[str, ...]:
     """The settings that differ from those at the start, and need a restart to take effect."""
-    # The record of an older version may lack a setting. Nothing can be said about that one.
+    # The record of an older version may lack a setting. That one cannot be compared.
     return tuple(
         name for name, now in hash_fixed_settings(setup).items() if before.get(name, now) != now
     )
@@ -68,8 +68,8 @@ class GatewayProcesses:
             "fixed": hash_fixed_settings(setup),
             "process": current_process(),
         }
-        # Without the record `toolscout check` only misses a warning, so a full disk is no reason
-        # not to start.
+        # Without the record `toolscout check` only misses a warning, so a full disk must not keep
+        # the gateway from starting.
         with suppress(OSError):
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.write_text(json.dumps(record), encoding="utf-8")
@@ -102,7 +102,7 @@ class GatewayProcesses:
 
 
 class Reloadable(Protocol):
-    """What `watch_config` needs of a gateway, without importing it: it imports this module."""
+    """The part of a gateway that `watch_config` needs; the gateway imports this module."""
 
     setup: Setup
 
@@ -127,17 +127,17 @@ class Reloadable(Protocol):
 async def watch_config(
     gateway: Reloadable, read_setup: Callable[[], Setup], *, every_seconds: float = POLL_SECONDS
 ) -> None:
-    """Apply every edit; one that cannot be used is reported, and the old configuration stays."""
+    """Apply every edit; an invalid one is reported, and the old configuration stays."""
     # Polling needs no extra package, and one stat() per second costs nothing.
     stamp = _file_stamp(gateway.setup.path)
     while True:
         await asyncio.sleep(every_seconds)
-        with _report_errors(gateway, "Changed pins are not followed"):
+        with _report_errors(gateway, "Changed pins are not applied"):
             await gateway.recheck_pins()
         now = _file_stamp(gateway.setup.path)
         if now != stamp:
             stamp = now
-            with _report_errors(gateway, "The edited configuration is not used"):
+            with _report_errors(gateway, "The edited configuration is not applied"):
                 await gateway.apply(read_setup())
 
 
@@ -150,7 +150,7 @@ def _report_errors(gateway: Reloadable, what: str) -> Generator[None]:
         is_ours = isinstance(error, ToolscoutError)
         # The message of another library may quote a part of the file, and so a secret.
         why = str(error) if is_ours else f"It cannot be read: {type(error).__name__}."
-        # The watcher comes back every second. Each problem is logged once.
+        # The watcher runs every second. Each problem is logged once.
         if why != gateway.problem:
             log.warning("%s: %s", what, why)
             log.debug("%s", what, exc_info=not is_ours)

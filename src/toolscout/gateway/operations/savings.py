@@ -28,7 +28,7 @@ class Savings:
     ) -> None:
         self._path = path
         self._counter = counter
-        # Version 0.1 had one total for all configurations. The first that is served takes it over.
+        # Version 0.1 had one total for all configurations. The first one served gets it.
         self._old = old if path is not None and not path.exists() else None
         self._total = _read_total(path) + _read_total(self._old)
         self._unwritten = 0
@@ -63,7 +63,7 @@ class Savings:
         """Write the total to disk."""
         if self._path is None or not self._unwritten:
             return
-        # A statistic is not worth an error: what cannot be written is tried again later.
+        # A statistic is not worth an error: a total that cannot be written is tried again later.
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._path.write_text(json.dumps({"tokens_saved": self._total}), encoding="utf-8")

@@ -63,7 +63,7 @@ class HeldTools:
             self.catalog = self.catalog.with_source(server, held)
 
     def count(self, allow: Allow | None) -> int:
-        """How many of the tools the caller may know."""
+        """How many of the held tools the caller may know of."""
         return sum(is_allowed(tool, allow) for tool in self.catalog)
 
     def find(self, name: str, allow: Allow | None) -> tuple[HeldTool, ...]:
@@ -72,7 +72,7 @@ class HeldTools:
         return tuple(self._held(tool) for tool in found if is_allowed(tool, allow))
 
     def explain(self, name: str, allow: Allow | None) -> CallRefusedError | None:
-        """Why a name cannot be called, if it means held tools."""
+        """Why a name cannot be called, if it refers to held tools."""
         found = self.find(name, allow)
         if len(found) < 2:
             return found[0].refusal() if found else None

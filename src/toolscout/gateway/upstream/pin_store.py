@@ -28,7 +28,7 @@ Stamp = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ServerIdentity:
-    """Which server a name stands for: a hash of its command or address, and the same as text."""
+    """Identifies a server: a hash of its command or address, and the same as text."""
 
     server: str
     key: str
@@ -50,8 +50,9 @@ class ServerIdentity:
 class PinStore:
     """The ledgers of all servers, in one folder.
 
-    A file is called `SERVER.KEY.json`, or `SERVER.json` if it was written when servers were told
-    apart by name only. A label is such a name without its ending; part of the key is enough.
+    A file is called `SERVER.KEY.json`, or `SERVER.json` if it was written when servers were
+    distinguished by name only. A label is such a name without its ending; part of the key is
+    enough.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class PinStore:
 
     def ledgers(self, label: str = "") -> tuple[PinLedger, ...]:
         """The ledgers that a label matches; without one, all of them."""
-        # A file that cannot be read raises. Treating it as empty would approve everything anew.
+        # A file that cannot be read raises. Treating it as empty would approve everything again.
         name, _, key = label.partition(".")
         stems = (p.name.removesuffix(".json").partition(".") for p in self._ledger_files())
         return tuple(
@@ -98,8 +99,8 @@ class PinStore:
             if self._ledger_path(server, key).exists():
                 ledger = self._read_ledger(server, key)
                 return replace(ledger, key=identity.key, place=identity.place)
-        # A server that is new under a known name starts without pins. But what the user revoked
-        # under that name stays revoked: a changed argument must not bring it back.
+        # A server that is new under a known name starts without pins. But tools that the user
+        # revoked under that name stay revoked: a changed argument must not bring them back.
         pins = (pin for ledger in self.ledgers(server) for pin in ledger.pins.values())
         revoked = {p.tool: Pin(p.tool, standing="revoked") for p in pins if p.standing == "revoked"}
         return PinLedger(server, revoked, key=identity.key, place=identity.place)
@@ -181,7 +182,7 @@ class PinStore:
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
                 f"The pins of {server!r} in {path} are damaged: {error}.",
-                hint="Put the file back from a copy, or delete it to trust the server anew.",
+                hint="Restore the file from a copy, or delete it to trust the current tools.",
             ) from error
 
     def _ledger_path(self, server: str, key: str = "") -> Path:

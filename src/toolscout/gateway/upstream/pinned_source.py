@@ -1,4 +1,4 @@
-"""A server as a source whose tools can be found and called only as far as its pins allow."""
+"""A server as a source whose tools can be found and called only if its pins allow it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .pins import PinLedger, ToolOffer
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
 _IDENTITY_CHANGED = (
-    "Server %r is another than was pinned under that name: its command, arguments, folder or"
-    " address differ. It is met as for the first time; see: toolscout pins list %s"
+    "Server %r differs from the one pinned under that name: its command, arguments, folder or"
+    " address changed. It is treated as a new server; see: toolscout pins list %s"
 )
-# How long running calls may go on after their server is removed from the configuration.
+# How long running calls may continue after their server is removed from the configuration.
 _DRAIN_SECONDS = 5.0
 
 
@@ -71,7 +71,7 @@ class PinComparison:
 
 
 class PinnedSource:
-    """A server's tools, as far as its pins allow."""
+    """The tools of a server that its pins allow."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class PinnedSource:
         """The tools that are not held."""
         await self.inner.tools()
         await self._compare_if_stale()
-        # The server may have listed again since. Only what was compared may go out.
+        # The server may have listed again since. Only compared tools may be listed.
         definitions = self._comparison.definitions.values()
         return tuple(d.tool for d in definitions if self._is_open(d.local))
 
@@ -126,7 +126,7 @@ class PinnedSource:
         return await self.inner.call(tool, arguments)
 
     def is_covered_by(self, sources: Container[str]) -> bool:
-        """Whether a catalog with these sources has all that the server offers."""
+        """Whether a catalog with these sources has everything that the server offers."""
         if self.name in sources:
             return True
         # A server whose tools are all held, or that has none, is never among a catalog's sources.
@@ -161,7 +161,7 @@ class PinnedSource:
         """Compare the tools with the pins if needed; concurrent callers share one comparison."""
         while self.is_stale:
             # Awaiting a finished task returns without yielding to the event loop. If things changed
-            # again during the comparison, that would spin for ever, so a new task is needed.
+            # again during the comparison, that would spin forever, so a new task is needed.
             if self._comparison_task is None or self._comparison_task.done():
                 # The task serves all callers, so it must not be cancelled with the first one, nor
                 # run in its context: CURRENT_CHANNEL there would send questions to that client.
@@ -226,7 +226,7 @@ class PinnedSource:
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    # Callers get the error from the task. If all of them are cancelled, nobody does, and asyncio
+    # Callers get the error from the task. If all of them are cancelled, no one does, and asyncio
     # would log that the exception was never retrieved.
     if not task.cancelled():
         task.exception()

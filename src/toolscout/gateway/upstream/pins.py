@@ -1,4 +1,4 @@
-"""Pins: which definition of a server's tool was approved, and what became of it since.
+"""Pins: which definition of a server's tool was approved, and how it changed since.
 
 A pin holds a hash over the whole definition, and the definition itself, so that a change can be
 shown field by field. The same pin decides whether a tool can be found and whether it can be called.
@@ -61,7 +61,7 @@ class PinLedger:
     """All pins of one server, immutable.
 
     `key` tells servers of the same name apart, and `place` describes the server to people. A
-    ledger without a key comes from a version that told servers apart by name only.
+    ledger without a key comes from a version that distinguished servers by name only.
     """
 
     server: str
@@ -93,12 +93,12 @@ class PinLedger:
 
     def approve(self, *tools: str) -> PinLedger:
         """Approve the offered definitions of the named tools, or of all new and changed ones."""
-        # A shadowing or revoked tool has to be named: "approve all" is no decision about it.
+        # A shadowing or revoked tool has to be named: "approve all" does not include it.
         names = tools or tuple(n for n, p in self.pins.items() if p.standing in ("new", "changed"))
         return self._replace_pins({n: self.pins[n].approve() for n in names if n in self.pins})
 
     def revoke(self, *tools: str) -> PinLedger:
-        """Hold the named tools, or all of the server, whatever it offers later."""
+        """Hold the named tools, or all of the server, even if their definitions change later."""
         names = tools or tuple(self.pins)
         return self._replace_pins(
             {n: replace(self.pins[n], standing="revoked") for n in names if n in self.pins}

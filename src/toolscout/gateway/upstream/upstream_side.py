@@ -1,4 +1,4 @@
-"""The upstream side of a gateway: its servers, when they start, and what is missing of them."""
+"""The upstream side of a gateway: its servers, when they start, and which are missing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class UpstreamSide:
         self._startup.mark_answered()
 
     def apply_rules(self, setup: Setup) -> None:
-        """Use an edited configuration for how servers are waited for and trusted."""
+        """Use the waiting time and the trust of an edited configuration."""
         self._wait_seconds = setup.options.start_wait_seconds
         self.upstreams.update_trust_rules(
             reserved=setup.own_tool_names,
@@ -55,7 +55,7 @@ class UpstreamSide:
         )
 
     async def apply(self, setup: Setup, box: Toolbox) -> None:
-        """Start and stop servers as an edited configuration has them."""
+        """Start and stop servers to match an edited configuration."""
         await self.upstreams.apply(setup.document.servers, setup.apis, box)
 
     async def wait_for(self, names: Iterable[str], rule: AccessRule | None) -> None:

@@ -24,9 +24,9 @@ from .pin_store import PinStore, ServerIdentity
 from .pinned_source import PinComparison, PinnedSource, find_shadows
 
 MAX_CONCURRENT_STARTS = 2
-"""How many servers start at a time when nobody waits for them."""
+"""How many servers start at a time when no request waits for them."""
 
-# A server that hangs gives its place to the next one after this time; it goes on starting.
+# A server that hangs gives its place to the next one after this time; it continues to start.
 _START_TIMEOUT_SECONDS = 5.0
 
 
@@ -104,7 +104,7 @@ class Upstreams:
         return tuple(n for n in names if not self._sources[n].is_covered_by(in_catalog))
 
     async def wait_for_servers(self, *names: str, timeout_seconds: float) -> None:
-        """Wait until servers have started and are in the catalog, or the time is over."""
+        """Wait until servers have started and are in the catalog, or until the timeout."""
         if names:
             await asyncio.wait([self._admission_task(n) for n in names], timeout=timeout_seconds)
 
@@ -171,14 +171,14 @@ class Upstreams:
         self._notify_changed = on_change
 
     def update_trust_rules(self, *, reserved: Iterable[str], trusts_first: bool) -> None:
-        """Change how offers are judged; a real change makes every comparison with pins stale."""
+        """Change how tools are approved; a real change makes every comparison with pins stale."""
         names = tuple(reserved) or self._reserved
         if (names, trusts_first) != (self._reserved, self._trusts_first):
             self._reserved, self._trusts_first = names, trusts_first
             self.version += 1
 
     async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
-        """Apply an edited configuration: stop and start only what changed."""
+        """Apply an edited configuration: stop and start only the servers that changed."""
         await self._apply_apis({api.name: api for api in apis}, box)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
@@ -248,7 +248,7 @@ class Upstreams:
             on_change=self._on_listing_change,
             sink=self._sink,
             # A cached list is not the first contact: another command wrote it, perhaps long ago.
-            # What a server is trusted with is what it offers to the gateway itself.
+            # The tools that are trusted are those that the server offers to the gateway itself.
             reads_cache=self._pins.has_pins(ServerIdentity.of(server)),
             forwards_requests=True,
             server_log=self._logs.open(server) if self._logs else None,

@@ -25,20 +25,20 @@ class CallSlot:
             self._is_held = True
 
     def leave(self) -> None:
-        """Give the place up for good."""
+        """Release the place for good."""
         self._is_over = True
         self._give_up()
 
     @asynccontextmanager
     async def pause(self) -> AsyncGenerator[None]:
-        """Give the place up while the block runs, and wait for it again afterwards."""
+        """Release the place while the block runs, and wait for it again afterwards."""
         self._give_up()
         self._open_questions += 1
         try:
             yield
         finally:
             self._open_questions -= 1
-        # Not if the wait for the user was cancelled: then nothing goes on that needs the place.
+        # Not if the wait for the user was cancelled: then nothing continues that needs the place.
         if not self._open_questions and not self._is_over:
             await self.take()
 

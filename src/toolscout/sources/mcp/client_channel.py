@@ -12,7 +12,7 @@ InputAnswer = types.InputResponse | types.ErrorData
 
 
 class ClientChannel(Protocol):
-    """One client, as far as the server it calls may talk back to it.
+    """One client, as the server it calls may reach it.
 
     `accepts_input_required`: the client answers a server's questions itself, by calling again
     with `responses` and `state`. Otherwise each question is passed to `answer`. `capabilities` are

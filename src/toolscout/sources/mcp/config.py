@@ -12,7 +12,7 @@ from typing import Any, cast
 from ...errors import ConfigError
 
 # `${NAME}`, `${env:NAME}` (VS Code) and `${NAME:-default}`. Last any other `${…}`, such as
-# `${input:…}` of VS Code, so that it is reported instead of reaching a server as it is.
+# `${input:…}` of VS Code, so that it is reported and does not reach a server unchanged.
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
 
 
@@ -25,15 +25,15 @@ def expand_variables(
 ) -> str:
     """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty.
 
-    `on_value` gets each value that came from the environment, but no default: defaults are
-    written in the file and no secret.
+    `on_value` gets each value that came from the environment, but not defaults: these are
+    written in the file and are not secret.
     """
 
     def substitute(match: re.Match[str]) -> str:
         name, default, unknown = cast("tuple[str | None, str | None, str | None]", match.groups())
         if name is None:
             raise ConfigError(
-                f"{owner} uses ${{{unknown}}}, which only another client can fill in.",
+                f"{owner} uses ${{{unknown}}}, which only another client supports.",
                 hint="Write ${NAME} and set that environment variable.",
             )
         value = variables.get(name)

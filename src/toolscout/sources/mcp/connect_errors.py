@@ -48,7 +48,7 @@ class ConnectFailure:
 
 
 def explain_failure(error: Exception, connection: Connection, server: Server) -> ConnectFailure:
-    """Say why a server cannot be used, without its secrets."""
+    """Explain why a server cannot be used, without its secrets."""
     if connection.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
         command = f"toolscout login {server.name} --config FILE"
         cause = f"it requires a login: run {command}, or put a token into its headers."
@@ -73,7 +73,7 @@ def _describe_cause(error: Exception, connection: Connection, server: Server) ->
     if isinstance(error, ValidationError):
         return "it answered with something that is not MCP."
     if isinstance(error, PrivateAddress):
-        return f"it may not be reached: {_end_sentence(server.redact(str(error)))}"
+        return f"connecting to it is not allowed: {_end_sentence(server.redact(str(error)))}"
     if isinstance(error, httpx2.ConnectError):
         return f"nothing answers at {server.location}: {_end_sentence(server.redact(str(error)))}"
     return _end_sentence(server.redact(str(error)) or type(error).__name__)

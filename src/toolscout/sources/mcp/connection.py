@@ -37,8 +37,8 @@ _CLOSE_TIMEOUT_SECONDS = 5.0
 class UnvalidatedSession(ClientSession):
     """A session that passes results on unchecked.
 
-    The SDK rejects results that do not match the tool's output schema. A gateway is not the one
-    to judge that: the client gets what the server sent.
+    The SDK rejects results that do not match the tool's output schema. A gateway does not
+    decide that: the client gets what the server sent.
     """
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
@@ -270,13 +270,13 @@ class Connection:
             return await channel.answer(request)
         reason = "several calls are running" if self.channels else "no call is running"
         return types.ErrorData(
-            code=types.INVALID_REQUEST, message=f"Nobody to ask: {reason} on this connection."
+            code=types.INVALID_REQUEST, message=f"No user to ask: {reason} on this connection."
         )
 
 
 async def _negotiate(session: UnvalidatedSession, protocol: Protocol) -> None:
     # Stateless servers answer `server/discover`. Older ones refuse the unknown method, and get
-    # the handshake instead, unless they ended over it: then there is nobody left to ask.
+    # the handshake instead, unless they ended over it: then no server is left to ask.
     if protocol != "handshake":
         try:
             await session.discover()

@@ -79,7 +79,7 @@ class MCPContentSource:
         servers = {s.name: s for s in self._servers()}
         if name not in servers:
             raise SourceError(
-                f"There is no MCP server {name!r}.", hint=f"There are: {', '.join(servers)}."
+                f"There is no MCP server {name!r}.", hint=f"Known: {', '.join(servers)}."
             )
         return servers[name]
 

@@ -104,7 +104,7 @@ class LenientDispatcher(JSONRPCDispatcher[Any]):
             if self._is_valid(method, {**reply, key: [item]}):
                 valid.append(item)
             else:
-                self.problems.append(f"{key}: {_display_name(item)} is malformed and left out.")
+                self.problems.append(f"{key}: {_display_name(item)} is malformed and skipped.")
         return {**reply, key: valid}
 
     def _is_valid(self, method: str, reply: dict[str, Any]) -> bool:
@@ -129,5 +129,5 @@ def _add_capabilities(params: Mapping[str, Any] | None) -> Mapping[str, Any] | N
 
 
 def _display_name(item: Any) -> str:
-    name = item.get("name") if isinstance(item, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- whatever a server sent
+    name = item.get("name") if isinstance(item, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] -- any value that a server sent
     return repr(name)[:80] if isinstance(name, str) else "an entry without a name"

@@ -141,10 +141,10 @@ def _usable_tools(tools: Iterable[types.Tool], problems: list[str]) -> Iterable[
         if tool.name in seen:
             problems.append(f"tools: {tool.name!r} is listed twice; the first one is used.")
         elif not tool.name.strip():
-            problems.append("tools: an entry without a name is left out.")
+            problems.append("tools: an entry without a name is skipped.")
         elif (size := _schema_chars(tool)) > MAX_SCHEMA_CHARS:
             problems.append(
-                f"tools: {tool.name!r} has a schema of {size:,} characters and is left out;"
+                f"tools: {tool.name!r} has a schema of {size:,} characters and is skipped;"
                 f" the limit is {MAX_SCHEMA_CHARS:,}."
             )
         else:
@@ -193,7 +193,7 @@ def _define_tools(
         try:
             definition = wire.define_tool(server, item, used_names=used_names)
         except SchemaError as error:
-            problems.append(f"tools: {item.name!r} is left out: {error.message}")
+            problems.append(f"tools: {item.name!r} is skipped: {error.message}")
             continue
         used_names.add(definition.tool.name)
         yield definition

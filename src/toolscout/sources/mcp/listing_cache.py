@@ -33,7 +33,7 @@ class ListingCache:
             if path.is_file() and path.read_text(encoding="utf-8") == text:
                 return
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Written aside and renamed, so that another process never reads half a file.
+            # Written to another file and renamed, so that another process never reads half a file.
             handle, temporary = tempfile.mkstemp(dir=self._folder, prefix=f".{name}-")
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 file.write(text)

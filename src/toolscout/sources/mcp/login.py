@@ -52,7 +52,7 @@ async def log_in(
             return flow.build_grant()
         except TimeoutError as error:
             raise _login_error(
-                server, f"nobody agreed within {timeout_seconds:g} seconds."
+                server, f"no one gave consent within {timeout_seconds:g} seconds."
             ) from error
         except OAuthFlowError as error:
             raise _login_error(server, server.redact(str(error))) from error
@@ -117,7 +117,7 @@ class _LoginFlow:
         """The grant that the login gave."""
         tokens, client, context = self._tokens, self._client, self.provider.context
         if tokens is None or client is None:
-            raise _login_error(self._server, "it did not ask for a login: it works without one.")
+            raise _login_error(self._server, "it does not require a login.")
         metadata = context.oauth_metadata
         base = context.get_authorization_base_url(self._server.url)
         # Without metadata, MCP 2025-03-26 puts the endpoint at a fixed path.

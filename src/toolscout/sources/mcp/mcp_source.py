@@ -32,7 +32,7 @@ from .supervisor import ConnectionStatus, ConnectionSupervisor
 # After so many calls in a row without an answer, the connection is taken for dead and replaced.
 _MAX_TIMEOUTS = 3
 _Reply = TypeVar("_Reply", bound=types.Result)
-_UNKNOWN_EFFECT_HINT = "It may or may not have taken effect: look before calling again."
+_UNKNOWN_EFFECT_HINT = "It may or may not have taken effect: check before calling again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ class MCPSource:
         await self._supervisor.ensure_connection()
 
     async def start(self, *, timeout_seconds: float) -> None:
-        """Start the server; a slow one goes on starting in the background."""
+        """Start the server; a slow one continues to start in the background."""
         with suppress(SourceError, TimeoutError):
             async with asyncio.timeout(timeout_seconds):
                 await self._supervisor.ensure_connection()

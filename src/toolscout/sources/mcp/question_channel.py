@@ -36,7 +36,7 @@ class QuestionChannel:
     async def report_progress(
         self, progress: float, total: float | None, message: str | None
     ) -> None:
-        """Ignore progress: the library has nobody to show it to."""
+        """Ignore progress: the library does not show it."""
 
     async def log(self, message: types.LoggingMessageNotificationParams) -> None:
         """Ignore log messages."""

@@ -83,7 +83,7 @@ def secrets_in_arguments(arguments: Sequence[str]) -> Iterator[str]:
     for before, argument in pairwise(("", *arguments)):
         option, _, value = argument.rpartition("=")
         name = option or (before if before.startswith("-") else "")
-        # An option without `=` is a name itself, whatever option came before it.
+        # An option without `=` is a name itself, regardless of the option before it.
         if is_secret(name, value) and not (argument.startswith("-") and not option):
             yield value
 

@@ -26,7 +26,7 @@ from .servers import Server
 # A server that never stops asking would keep the call open forever.
 _MAX_ROUNDS = 10
 _RETRY_HINT = "Try again later."
-_MAY_HAVE_RUN_HINT = "It may still have run: look before calling again."
+_MAY_HAVE_RUN_HINT = "It may still have run: check before calling again."
 
 CallKind = Literal["tool", "prompt", "resource"]
 ServerReply = types.CallToolResult | types.GetPromptResult | types.ReadResourceResult
@@ -115,7 +115,9 @@ async def _send_until_complete(
         if not isinstance(reply, types.InputRequiredResult):
             return reply
         if channel is None:
-            raise MCPError(types.INVALID_REQUEST, "It needs to ask the user, which cannot be done.")
+            raise MCPError(
+                types.INVALID_REQUEST, "It needs to ask the user, but there is none here."
+            )
         if channel.accepts_input_required:
             return reply
         responses = await _collect_responses(reply, channel)
@@ -166,7 +168,7 @@ async def _send(
 
 
 def _progress_callback(connection: Connection, channel: ClientChannel | None) -> Any:
-    # With a callback the server is asked for progress, which the library has no use for.
+    # With a callback the server is asked for progress, which the library does not use.
     return channel.report_progress if channel and connection.forwards_requests else None
 
 
@@ -194,7 +196,7 @@ def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
 
 def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
     # The order matters: an expired session is certain not to have run the call, so it may be sent
-    # again; after a lost connection nobody knows.
+    # again; after a lost connection that is unknown.
     if isinstance(error, SessionExpiredError):
         raise ConnectionLostError(may_have_run=False) from error
     if is_disconnect(error):
@@ -202,7 +204,7 @@ def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
     if is_unreadable_reply(error):
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r}. {server.redact(str(error))}",
-            hint="It may have run: look before calling again.",
+            hint="It may have run: check before calling again.",
         ) from error
     text = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
     return replace(Result.error(text), raw=wire.redact_record(error.error, server))

@@ -39,7 +39,7 @@ def read_server_config(
     names = [key for key in ("mcpServers", "servers", "mcp_servers") if key in document]
     if not names and "openapi" not in document:
         raise ConfigError(
-            f"{path} names no servers.",
+            f"{path} contains no servers.",
             hint='Add an object "mcpServers", as MCP clients have it, or a TOML table [servers].',
         )
     warnings: list[str] = []
@@ -95,5 +95,5 @@ def _build_servers(
 
 
 def normalise_server_name(label: str) -> str:
-    """A server's name as a prefix of tool names; `__` is left to separate server and tool."""
+    """A server's name as a prefix of tool names; `__` is reserved to separate server and tool."""
     return re.sub(r"__+", "_", _UNSAFE.sub("_", label)).strip("_") or "server"

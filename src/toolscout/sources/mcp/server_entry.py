@@ -19,7 +19,7 @@ _ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
 _DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
 _LAST_PORT = 65_535
 _LIMITS = tuple(f.name for f in fields(ServerLimits))
-# Keys of other clients that a gateway has no use for; they cause no warning.
+# Keys of other clients that a gateway does not use; they cause no warning.
 _IGNORED_KEYS = (
     *("alwaysAllow", "autoApprove", "description", "dev", "envFile", "gallery", "icon", "note"),
     *("instructions", "priority", "timeout", "trust", "version"),
@@ -151,7 +151,7 @@ class _ServerEntry:
         """Refuse an invalid URL, and collect the secrets in a valid one."""
         if not is_http_url(url):
             raise ConfigError(
-                f"Server {self.name!r}: its url is not an address.",
+                f"Server {self.name!r}: its url is not a valid URL.",
                 hint="Write it as https://HOST/PATH, with a port from 1 to 65535 if it needs one.",
             )
         self.secrets += secret_detection.secrets_in_url(url)
@@ -170,7 +170,9 @@ class _ServerEntry:
 
         port = read_key("callback_port", "callbackPort") or "0"
         if not (port.isascii() and port.isdigit() and int(port) <= _LAST_PORT):
-            raise ConfigError(f"Server {self.name!r}: the callback port {port!r} is not a port.")
+            raise ConfigError(
+                f"Server {self.name!r}: the callback port {port!r} is not a valid port."
+            )
         secret = read_key("client_secret", "clientSecret")
         self.secrets.append(secret)
         return OAuthClient(read_key("client_id", "clientId"), secret, int(port))

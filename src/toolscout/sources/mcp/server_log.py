@@ -21,7 +21,7 @@ from ...events import (
 from .servers import Server
 
 MAX_LOG_BYTES = 1_000_000
-"""The size from which on a log is set aside as `.1`; the one before that is dropped."""
+"""The size at which a log is renamed to `.1`; the earlier `.1` is deleted."""
 
 _MAX_LINE_CHARS = 4_000
 
@@ -75,7 +75,7 @@ class ServerLogs:
             while True:
                 file = file or _open_if_exists(path)
                 yield from map(LogLine.parse, file or ())
-                # A full file is set aside; the next one is read from its start.
+                # A full file is renamed; the next one is read from its start.
                 if file is not None and not _is_same(file, path):
                     yield from map(LogLine.parse, file)
                     file.close()
@@ -111,7 +111,7 @@ class ServerLog:
             case UpstreamLostEvent():
                 self._append("toolscout", ["connection lost"])
             case UpstreamAsleepEvent():
-                self._append("toolscout", ["stopped, because nobody used it"])
+                self._append("toolscout", ["stopped, because it was idle"])
             case _:
                 pass
 
@@ -121,13 +121,13 @@ class ServerLog:
         texts = self._redact(strip_colours("\n".join(lines))).split("\n")
         rows = (LogLine(time, origin, escape_hidden(t, cap=_MAX_LINE_CHARS)) for t in texts)
         data = "".join(f"{row}\n" for row in rows if row.text).encode("utf-8", "replace")
-        # A log that cannot be written is no reason to stop the server.
+        # A log that cannot be written must not stop the server.
         with suppress(OSError):
             self._write(data)
 
     def _write(self, data: bytes) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Opened for each batch: another process may have set the file aside.
+        # Opened for each batch: another process may have renamed the file.
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(file, data)
@@ -152,7 +152,7 @@ def _open_if_exists(path: Path) -> TextIO | None:
 def _is_same(file: TextIO, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:  # set aside, and nothing was written since
+    except FileNotFoundError:  # renamed, and nothing was written since
         return True
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "handshake", "stateless"]
-# Shorter secrets would blot out ordinary text everywhere.
+# Redacting shorter secrets would hide ordinary text.
 _MIN_SECRET_CHARS = 4
 
 

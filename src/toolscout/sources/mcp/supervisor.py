@@ -77,7 +77,7 @@ class ConnectionSupervisor:
         self._tried_grant: Grant | None = None
         self._protocol: Protocol = server.protocol
         # The server is known to need the handshake: skip the probe for the newer protocol, which
-        # costs a round trip and which some servers cannot take.
+        # costs a round trip and which some servers cannot handle.
         if server.protocol == "auto" and last_protocol in HANDSHAKE_PROTOCOL_VERSIONS:
             self._protocol = "handshake"
         self._connection: Connection | None = None
@@ -124,7 +124,7 @@ class ConnectionSupervisor:
         # others when one caller is cancelled.
         await asyncio.wait([opening])
         if opening.cancelled():
-            # `close` cancelled the attempt, but nobody cancelled this caller: a CancelledError here
+            # `close` cancelled the attempt, but this caller is not cancelled: a CancelledError here
             # would take down its task, so it gets the "closed" error instead.
             self._require_available()
         return opening.result()

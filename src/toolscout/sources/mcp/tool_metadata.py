@@ -1,4 +1,4 @@
-"""What an MCP server says of a tool for its search: the entry `toolscout` of `_meta`."""
+"""Search metadata that an MCP server adds to a tool: the entry `toolscout` of `_meta`."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class OpenAPISource:
             limit = self._api.timeout_seconds
             raise SourceError(
                 f"{self.name} did not answer within {limit:g} seconds.",
-                hint="It may still have taken effect: look before calling again.",
+                hint="It may still have taken effect: check before calling again.",
             ) from error
         except httpx2.HTTPError as error:
             raise SourceError(
@@ -144,7 +144,7 @@ class OpenAPISource:
         self._operations = {o.tool.local_name: o for o in operations}
         self._schemes = schemes
         problems += [
-            f"auth has a secret for {name!r}, which is no security scheme of the document:"
+            f"auth has a secret for {name!r}, which is not a security scheme of the document:"
             f" {', '.join(schemes) or 'there is none'}."
             for name in api.auth
             if name not in schemes
@@ -177,7 +177,7 @@ class OpenAPISource:
         base = (self._api.base_url or operation.base_url).rstrip("/")
         if not is_http_url(base):
             raise SourceError(
-                f"The document of {self.name} does not say where the API is.",
+                f"The document of {self.name} does not name the URL of the API.",
                 hint="Set base_url for it.",
             )
         return base

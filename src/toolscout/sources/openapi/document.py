@@ -87,7 +87,7 @@ class Document:
                 break
             if next(hops, None) is None:
                 raise _BrokenReferenceError(
-                    reference, f"it leads on more than {_MAX_HOPS} times, or in a circle"
+                    reference, f"it is longer than {_MAX_HOPS} references, or circular"
                 )
             node = self._resolve_pointer(reference, hops)
         return cast("object", node)
@@ -97,7 +97,7 @@ class Document:
         found = self._find_file(address, reference)
         if (pointer and not pointer.startswith("/")) or not (address or pointer):
             raise _BrokenReferenceError(
-                reference, "it is no path to a part of a document, like #/components/…"
+                reference, "it is not a path to a part of a document, like #/components/…"
             )
         for part in pointer.split("/")[1:]:
             found = _child(self._follow(found, hops), unescape_pointer(part))

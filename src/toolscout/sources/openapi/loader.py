@@ -43,14 +43,14 @@ class DocumentLoader:
                 f"{self._name} is neither JSON nor YAML: {describe_yaml_error(error)}"
             ) from error
         if not isinstance(value, dict):
-            raise SourceError(f"{self._name} does not hold an OpenAPI document.")
+            raise SourceError(f"{self._name} does not contain an OpenAPI document.")
         self._main = cast("dict[str, Any]", value)
         version = str(self._main.get("openapi", ""))
         if not version.startswith(("3.0", "3.1")):
             found = f"version {version}" if version else "no version of OpenAPI"
             raise SourceError(
                 f"{self._name} names {found}.",
-                hint="OpenAPI 3.0 and 3.1 are read; convert it first.",
+                hint="Only OpenAPI 3.0 and 3.1 are supported; convert it first.",
             )
         self._qualify_references(self._main, base="")
 

@@ -129,9 +129,9 @@ class WebLocation:
         """The response body of a URL on this host; one deadline holds for all files."""
         url = address or self._url
         if not is_http_url(url):
-            raise DocumentReadError("it is not an address")
+            raise DocumentReadError("it is not a valid URL")
         if _origin(url) != _origin(self._url):
-            raise DocumentReadError("it is not on the document's own host, and no other is asked")
+            raise DocumentReadError("it is not on the document's own host; others are not allowed")
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         try:

@@ -107,9 +107,9 @@ def iter_operations(
                 local, taken
             )
         except SchemaError as error:
-            problems.append(f"{local!r} is left out: {error.message}")
+            problems.append(f"{local!r} is skipped: {error.message}")
         except RecursionError:
-            problems.append(f"{local!r} is left out: it nests without end.")
+            problems.append(f"{local!r} is skipped: it nests without end.")
         else:
             taken.add(operation_tool.tool.name)
             known.add(local)

@@ -103,11 +103,11 @@ def _header_value(parameter: OperationParameter, value: Any) -> str:
     # A line break would start another header.
     if "\r" in text or "\n" in text:
         raise InvalidArgumentsError(
-            f"{parameter.argument} goes into a header: it must be one line."
+            f"{parameter.argument} is sent in a header, so it must be one line."
         )
     if not text.isascii():
         raise InvalidArgumentsError(
-            f"{parameter.argument} goes into a header: only ASCII fits there."
+            f"{parameter.argument} is sent in a header, so it must be ASCII."
         )
     return text
 

@@ -47,7 +47,7 @@ class SchemaTranslator:
     def _translate_value(self, node: Any) -> Any:
         self._nodes += 1
         if self._nodes > _MAX_NODES:
-            raise SchemaError("Its aliases multiply beyond measure.")
+            raise SchemaError("Its aliases expand to too many values.")
         if isinstance(node, list):
             return [self._translate_value(item) for item in cast("list[Any]", node)]
         if not isinstance(node, dict):
