@@ -138,9 +138,7 @@ async def test_without_servers_and_marks_nothing_is_deferred(door: str, tmp_path
 @pytest.mark.section("cortex", "Constants")
 @pytest.mark.behaviour("C1", "C4", "C24", "C29")
 @pytest.mark.parametrize("door", DOORS)
-async def test_the_tool_is_tool_search_and_loads_five_unless_told_otherwise(
-    door: str, tmp_path: Path
-) -> None:
+async def test_the_tool_is_tool_search_and_loads_five_by_default(door: str, tmp_path: Path) -> None:
     rows = [row(f"note_{i}", "Write a note.") for i in range(7)]
     steps = [
         [("ToolSearch", {"query": "write note"})],
@@ -251,7 +249,7 @@ async def test_the_search_itself_is_already_available(
 
 @pytest.mark.section("cortex", "Tool factory")
 @pytest.mark.behaviour("C42")
-async def test_a_call_that_was_too_early_is_no_repeat(tmp_path: Path) -> None:
+async def test_a_call_that_was_too_early_does_not_count_as_a_repeat(tmp_path: Path) -> None:
     got = await talk("agent", tmp_path, [LOAD_SEND, CALL_SEND], [CALL_SEND])
     assert got.answers[1] == ["sent"]
     assert "same arguments" not in str(got.last.messages)

@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, name: str) -> No
         read_queries(tmp_path / name)
 
 
-def test_names_are_those_of_the_catalog_and_unknown_ones_are_told(tmp_path: Path) -> None:
+def test_names_are_those_of_the_catalog_and_unknown_ones_are_reported(tmp_path: Path) -> None:
     catalog = Catalog([Tool(name="git__read_file", server="git"), Tool(name="mail")])
     queries = lines(
         tmp_path / "q.jsonl", {"id": "a", "query": "x", "relevant": ["readFile", "mail", "nope"]}

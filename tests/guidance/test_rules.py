@@ -42,7 +42,7 @@ def test_every_markdown_file_is_the_rule_of_the_category_it_is_named_for(folder:
 
 
 @pytest.mark.behaviour("E57")
-def test_a_missing_folder_is_told_at_once(tmp_path: Path):
+def test_a_missing_folder_is_reported_at_once(tmp_path: Path):
     with pytest.raises(ConfigError, match="no folder of rules"):
         Rules(tmp_path / "nowhere")
 
@@ -180,7 +180,7 @@ async def test_a_change_in_the_folder_is_taken_over_while_it_is_watched(folder: 
             await events.get()
 
 
-async def test_what_changed_before_the_watch_began_counts_too(folder: Path):
+async def test_changes_before_the_watch_began_count_too(folder: Path):
     rules = Rules(folder)
     (folder / "pages.md").write_text("Changed meanwhile.")
     async with rules.watch():

@@ -63,7 +63,7 @@ async def test_nothing_outside_of_the_sessions_own_folder_is_reached(bench: Benc
         assert "secret" not in answer.text.replace("tool_secret", "")
 
 
-async def test_a_foreign_name_and_a_missing_one_are_told_in_the_same_words(bench: Bench):
+async def test_a_foreign_name_and_a_missing_one_get_the_same_message(bench: Bench):
     store = bench.store(threshold_tokens=10)
     await store_result(store, text(20))
     theirs = await store_result(store, text(20), session="bob")

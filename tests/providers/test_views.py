@@ -165,7 +165,7 @@ def test_strict_openai_schemas_require_all_and_close_every_object(catalog, name)
         CHECKS[name].validate_python(tool)
 
 
-def test_what_strict_mode_cannot_say_stays_loose() -> None:
+def test_schemas_that_strict_mode_cannot_express_stay_loose() -> None:
     free = Schema.of(
         {"type": "object", "properties": {"any": {"type": "object"}, "map": {"type": "string"}}}
     )

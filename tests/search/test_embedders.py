@@ -121,7 +121,7 @@ class Shapeless(Bag):
     ],
     ids=lambda rows: str(getattr(rows, "shape", rows)),
 )
-def test_what_is_no_table_of_numbers_is_a_failure_that_search_survives(rows: object) -> None:
+def test_an_invalid_table_of_numbers_is_a_failure_that_search_survives(rows: object) -> None:
     engine = filled(TOOLS, embedders=[Shapeless(rows)])
 
     found = engine.search("mail")
@@ -132,7 +132,7 @@ def test_what_is_no_table_of_numbers_is_a_failure_that_search_survives(rows: obj
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of order"), KeyError("x"), MemoryError()])
-def test_an_embedder_may_fail_in_any_way_and_search_goes_on(error: Exception) -> None:
+def test_an_embedder_may_fail_in_any_way_and_search_continues(error: Exception) -> None:
     engine = filled(TOOLS, embedders=[Fragile(error)])
 
     found = engine.search("mail")
@@ -176,7 +176,7 @@ def test_each_arm_is_as_loud_as_it_can_see() -> None:
 
 
 @pytest.mark.behaviour("E5", "E38")
-def test_without_an_embedder_search_goes_by_words_alone_and_needs_no_note() -> None:
+def test_without_an_embedder_search_is_keyword_only_and_needs_no_note() -> None:
     engine = Engine(Catalog(TOOLS))
 
     assert engine.search("forecast").names == ("weather",)

@@ -142,7 +142,7 @@ def test_the_encoder_reads_its_languages_well_whatever_values_they_mention(text:
 
 
 @pytest.mark.parametrize("text", ["Διαγράφει ένα αρχείο", "Xóa một tệp khỏi ổ đĩa"])
-def test_what_the_encoder_has_to_spell_out_it_reads_badly(text: str) -> None:
+def test_words_that_the_encoder_has_to_spell_out_have_low_coverage(text: str) -> None:
     assert 0 < vocabulary_coverage(use(), text) < 0.5
 
 

@@ -127,7 +127,7 @@ async def test_a_model_is_shown_the_same_bytes_as_before(home: Path, name: str) 
 
 
 @each_session
-async def test_what_a_model_is_shown_only_grows_at_its_end(home: Path, name: str) -> None:
+async def test_the_tool_list_of_a_model_only_grows_at_its_end(home: Path, name: str) -> None:
     was = SESSIONS[name]
     async with opened(home) as box:
         session = await box.session(name)
@@ -158,7 +158,7 @@ async def test_rules_that_a_session_was_given_are_not_given_again(home: Path, na
         assert EXPECTED["rule"] in new.text
 
 
-async def test_an_agents_conversation_goes_on_where_it_was(home: Path) -> None:
+async def test_an_agents_conversation_continues_where_it_stopped(home: Path) -> None:
     was = EXPECTED["talk"]
     script = ["As I said, it is watered."]
     model = ScriptedModel(script, name="claude-sonnet-4-5", provider="anthropic")
@@ -194,7 +194,7 @@ async def test_a_large_result_is_read_back_by_its_name(serve: Serve) -> None:
         assert text(said) == EXPECTED["large"]["answer"]
 
 
-async def test_what_was_approved_runs_and_what_had_changed_is_held(serve: Serve) -> None:
+async def test_approved_tools_run_and_changed_ones_are_held(serve: Serve) -> None:
     """Without its pins nothing would run here, since approval is required."""
     async with serve("--require-approval") as client:
         watered = await client.call_tool("garden__water_bed", {"bed": "north"})

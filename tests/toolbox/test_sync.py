@@ -412,7 +412,7 @@ def run_script(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are sent in another way there")
-def test_ctrl_c_cancels_the_call_that_waits_and_the_toolbox_goes_on() -> None:
+def test_ctrl_c_cancels_the_waiting_call_and_the_toolbox_stays_usable() -> None:
     with run_script(INTERRUPTED) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "started\n"
