@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolscout.cli.app import run
-from toolscout.config import user_servers_file
+from toolscout.folders import user_servers_file
 from toolscout.gateway.setup import Setup
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer

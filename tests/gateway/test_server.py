@@ -125,7 +125,7 @@ async def test_arguments_that_stand_beside_the_name_reach_the_tool_or_are_refuse
         both = {**flat, "arguments": {"text": "there"}}
         refused = await client.call_tool("call_tool", both)
         assert refused.is_error
-        assert "text must stand inside arguments" in text(refused)
+        assert "text must be inside arguments" in text(refused)
         audit = (running.home / "state" / "audit.jsonl").read_text().splitlines()
         assert json.loads(audit[0])["arguments"] == {"text": "text(5)"}
 

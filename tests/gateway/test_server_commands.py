@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from tests.gateway.conftest import Serve, small
 
 from toolscout.cli.app import run
-from toolscout.config import user_servers_file
+from toolscout.folders import user_servers_file
 from toolscout.gateway.config_file.json_edit import remove_json_value, set_json_value
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer

@@ -275,5 +275,5 @@ def test_the_threshold_and_the_tools_that_keep_their_schemas_are_options(talk, f
 @pytest.mark.behaviour("D7")
 @pytest.mark.parametrize("threshold", [-1, 4.5, "4", True, None])
 def test_a_threshold_that_is_not_a_count_is_an_error_that_names_it(threshold) -> None:
-    with pytest.raises(ConfigError, match="option threshold of the profile 'everruns' is wrong"):
+    with pytest.raises(ConfigError, match="option threshold of the profile 'everruns' is invalid"):
         get_profile("everruns", {"threshold": threshold})

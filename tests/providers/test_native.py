@@ -292,7 +292,7 @@ def test_a_hosted_search_that_has_begun_continues_when_more_tools_come_than_it_t
     assert first.notes == ()
     grown = seen(HOSTED, full.add(Tool(name="one_more")), CLAUDE, first.session)
     assert grown.text == first.text
-    assert grown.notes == (f"A hosted search takes {MAX_HOSTED_TOOLS} tools: 1 were left out.",)
+    assert grown.notes == (f"A hosted search accepts {MAX_HOSTED_TOOLS} tools: 1 were left out.",)
 
 
 def search(profile: Profile, catalog: Catalog, shown: View, query: str):

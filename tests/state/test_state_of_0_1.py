@@ -31,7 +31,28 @@ from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.cache import VectorCache
 
 KEPT = Path(__file__).parent / "v0_1"
-EXPECTED: dict[str, Any] = json.loads((KEPT / "expected.json").read_text(encoding="utf-8"))
+
+# Sentences of prompts that were reworded after 0.1; every other byte is the same.
+REWORDED = {
+    "Every tool that exists can be had through it, so": "It finds every tool that exists, so",
+    "The best match comes ready to call, others as": "The best match is ready to call, others are",
+    "it says so when nothing fits.": "it says when nothing fits.",
+    "Gives the full parameter schemas": "Returns the full parameter schemas",
+    "What it finds you run with `call_tool`.": "Run the tools it finds with `call_tool`.",
+    "What it finds you can call right after.": "You can call the tools it finds right away.",
+    "What there is:": "Available tools:",
+}
+
+
+def read_expected() -> dict[str, Any]:
+    text = (KEPT / "expected.json").read_text(encoding="utf-8")
+    for old, new in REWORDED.items():
+        assert old in text
+        text = text.replace(old, new)
+    return json.loads(text)
+
+
+EXPECTED = read_expected()
 SESSIONS: dict[str, dict[str, Any]] = EXPECTED["sessions"]
 TOOLSCOUT = str(Path(sys.executable).with_name("toolscout"))
 

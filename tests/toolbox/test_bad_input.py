@@ -208,7 +208,7 @@ async def test_no_arguments_may_be_written_as_null(open_box: Any):
 @pytest.mark.parametrize("model", [5, None, ["anthropic"], b"openai"])
 async def test_an_invalid_model_is_an_error_that_shows_valid_ones(open_box: Any, model: Any):
     session = await (await open_box()).session("s")
-    with pytest.raises(ConfigError, match=r"names no model.*anthropic"):
+    with pytest.raises(ConfigError, match=r"is not the name of a model.*anthropic"):
         session.view(model)
 
 
