@@ -143,7 +143,7 @@ async def test_a_request_that_cannot_be_encoded_is_reported_as_such_and_not_retr
         if model.provider == "gemini":  # whose SDK writes escapes
             assert (await agent.run("Hi")).text == "Read."
             return
-        with pytest.raises(ModelError, match="cannot be written") as caught:
+        with pytest.raises(ModelError, match="cannot be encoded") as caught:
             await agent.run("Hi")
     assert not caught.value.is_transient
     assert wire.seen == []

@@ -14,10 +14,9 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 
-# The files that are checked, as globs from the project folder. To check more, add them here:
-# "README.md", "SECURITY.md", the other pages of "docs/*.md", "docs/clients/*.md",
-# "docs/reference/*.md", then "src/toolscout/**/*.py" (string literals and docstrings) and
-# "tests/**/*.py" (names of tests).
+# The files that are checked, as globs from the project folder: of modules string literals,
+# docstrings and comments, of tests their names. To check more, add them here: "README.md",
+# "SECURITY.md", the other pages of "docs/*.md", "docs/clients/*.md" and "docs/reference/*.md".
 CHECKED = (
     "ARCHITECTURE.md",
     "CHANGELOG.md",  # only the unreleased part
@@ -45,6 +44,18 @@ CHECKED = (
     "docs/rules-and-skills.md",
     "docs/sessions.md",
     "scripts/diagrams.py",
+    "src/toolscout/agent/*.py",
+    "src/toolscout/catalog/*.py",
+    "src/toolscout/disclosure/**/*.py",
+    "src/toolscout/evals/*.py",
+    "src/toolscout/examples/*.py",
+    "src/toolscout/guidance/*.py",
+    "src/toolscout/memory/*.py",
+    "src/toolscout/models/*.py",
+    "src/toolscout/offload/*.py",
+    "src/toolscout/search/**/*.py",
+    "src/toolscout/toolbox/*.py",
+    "tests/**/*.py",  # names of tests
 )
 
 
@@ -99,6 +110,16 @@ RULES = (
     Rule(r"\d+ (?:came|went)(?=[,.])", "added, removed", "tools: 2 came, 0 changed"),
     Rule(r"say who you are", "authentication required", "Say who you are."),
     Rule(r"still being read", "still loading", "The encoder is still being read."),
+    Rule(r"test what", "name the thing: 'a value that ...'", "test what was written is read"),
+    Rule(r"all the same(?=[.,;:)]|$)", "anyway, still", "It is run all the same."),
+    Rule(r"can(?:not)? be had", "is (not) available", "They cannot be had: it is down."),
+    Rule(r"(?:that|which|it|an? \w+) (?:is|are) none(?= is| are|[.,;:)])", "is invalid, is not one",
+         "A pattern that is none is an error."),
+    Rule(r"nobody (?:hears|listens|agrees)", "without a listener, without consent",
+         "Nobody listens."),
+    Rule(r"what it finds (?:you|is|are)", "the tools it finds", "What it finds you can call."),
+    Rule(r"what there is(?=[.:,;])", "the available ...", "What there is: mail, files."),
+    Rule(r"kept (?:result|conversation|session)s?", "stored result", "There is no kept result."),
 )  # fmt: skip
 ALLOWED = (
     "There is no tool of that name.",
@@ -134,19 +155,30 @@ def read_texts(path: Path) -> Iterator[tuple[int, str]]:
             source = "\n## ".join(source.split("\n## ")[:2])
         yield 1, re.sub(r"`[^`\n]*`", lambda code: "`" * len(code[0]), source)
         return
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Constant(value=str(text)) if " " in text:
-                yield node.lineno, text
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if name.startswith("test_"):
-                    yield node.lineno, name.replace("_", " ")
-            case _:
-                pass
+    tree = ast.parse(source)
+    yield from read_test_names(tree)
+    if path.is_relative_to(PROJECT / "tests"):
+        return
+    yield from read_comments(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
 
 
-def is_test(path: Path) -> bool:
-    return path.is_relative_to(PROJECT / "tests")
+def read_test_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """The names of tests as text."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if node.name.startswith("test_"):
+            yield node.lineno, node.name.replace("_", " ")
+
+
+def read_comments(source: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module; neighbouring lines are one text."""
+    for comment in re.finditer(r"(?:^[ \t]*# .*\n)+|(?<=  )# .*$", source, re.MULTILINE):
+        text = re.sub(r"^[ \t]*# ", "", comment[0], flags=re.MULTILINE)
+        yield source.count("\n", 0, comment.start()) + 1, text
 
 
 FILES = sorted({path for glob in CHECKED for path in PROJECT.glob(glob)})
@@ -158,7 +190,6 @@ def test_a_file_has_no_words_that_readers_stumble_over(path: Path):
     faults = [
         f"{place}:{start + line - 1}: {words!r}: write {rule.better}"
         for start, text in read_texts(path)
-        if not is_test(path) or text.startswith("test ")
         for line, words, rule in find_faults(text)
     ]
     assert not faults, "\n" + "\n".join(faults)
@@ -183,7 +214,16 @@ def test_a_phrase_is_found_over_the_end_of_a_line_and_its_line_is_named():
     assert (line, words) == (2, "the price of")
 
 
-def test_string_literals_docstrings_and_test_names_are_read(tmp_path: Path):
+def test_string_literals_docstrings_comments_and_test_names_are_read(tmp_path: Path):
     path = tmp_path / "module.py"
-    path.write_text('"""Mend it."""\n\ndef test_x_is_told():\n    print(f"{1} told us", "told")\n')
-    assert sorted(read_texts(path)) == [(1, "Mend it."), (3, "test x is told"), (4, " told us")]
+    path.write_text(
+        '"""Mend it."""\n\n# Told\n# twice.\n'
+        'def test_x_is_mended():\n    print(f"{1} told us", "told")  # Slip.\n'
+    )
+    assert sorted(read_texts(path)) == [
+        (1, "Mend it."),
+        (3, "Told\ntwice.\n"),
+        (5, "test x is mended"),
+        (6, " told us"),
+        (6, "Slip."),
+    ]

@@ -181,7 +181,7 @@ def test_unknown_keys_are_kept_as_metadata_and_names_as_they_are(tmp_path):
     assert tool.meta == {"server_name": "Weather Inc", "base": 4}
 
 
-def test_a_tool_that_the_provider_runs_is_not_taken_for_one_of_ours(tmp_path):
+def test_a_tool_that_the_provider_runs_is_not_taken_for_our_own(tmp_path):
     rows = [{"type": "web_search_20250305", "name": "web_search"}, {"type": "file_search"}, OWN]
     loaded = read_tools(write(tmp_path / "t.jsonl", rows))
     assert [t.name for t in loaded.tools] == ["get_weather"]

@@ -302,7 +302,7 @@ async def test_a_tool_is_callable_from_the_turn_after_the_search(door: str, tmp_
         assert called == "sent"
     else:
         assert got.errors[0] == [False, True]
-        assert "loaded in this turn, so it has not run" in called
+        assert "loaded in this turn, so it did not run" in called
         assert "callable on the next turn" in called
     assert got.answers[1] == ["sent"]
 
@@ -334,7 +334,7 @@ async def test_the_search_runs_first_and_tools_loaded_before_can_be_called_besid
 async def test_a_call_before_loading_fails_and_shows_the_way(door: str, tmp_path: Path) -> None:
     got = await talk(door, tmp_path, [CALL_SEND])
     assert got.errors == [[True]]
-    assert "mcp__slack__send is not loaded, so it has not run" in got.answers[0][0]
+    assert "mcp__slack__send is not loaded, so it did not run" in got.answers[0][0]
     assert "ToolSearch" in got.answers[0][0]
     assert got.last.names == ["ToolSearch"]
 

@@ -192,7 +192,7 @@ async def test_a_revoked_tool_is_refused_at_once(serve: Serve) -> None:
         assert "is held for approval" in text(refused)
 
 
-async def test_a_new_tool_waits_while_the_others_continue(serve: Serve, tmp_path: Path) -> None:
+async def test_a_new_tool_is_held_while_the_others_continue(serve: Serve, tmp_path: Path) -> None:
     server = {**small("silent", str(tmp_path)), "poll_seconds": 0.05}
     async with serve({"s": server}) as running, running.client() as client:
         assert not (await run(client, "s__echo", text="hi")).is_error

@@ -218,8 +218,8 @@ def test_the_lint_names_rules_over_budget_categories_without_and_rules_for_nothi
     found = Rules(folder).lint(tools, budget_tokens=20, budgets={"sections": 40}, counter=Words())
     assert [str(p) for p in found] == [
         "category:posts: has 30 tokens; its budget is 20. Shorten it.",
-        "category:search: has no rules (2 tools). Write search.md, or leave it if none are needed.",
-        "server:ghost: is for a server that no tool has. Fix its name, or remove it.",
+        "category:search: has no rules (2 tools). Write search.md, or ignore this.",
+        "server:ghost: is for a server that does not exist. Fix its name, or remove it.",
     ]
     assert {p.severity for p in found} == {"warning"}
 

@@ -102,7 +102,7 @@ def test_a_stored_memory_that_cannot_be_read_starts_empty_and_is_reported_once(
     memory.render(text)
     assert [e.id for e in memory.state(section).entities] == ["1"]
     assert len(caplog.records) == 1
-    assert "starts anew" in caplog.text
+    assert "starts empty" in caplog.text
 
 
 @pytest.mark.behaviour("E98", "E124")

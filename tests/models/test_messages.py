@@ -74,7 +74,7 @@ def test_half_a_character_does_not_spoil_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"role": "user"}', '[{"role": "king"}]'])
-def test_a_kept_conversation_that_cannot_be_read_says_what_to_do(text: str) -> None:
+def test_an_unreadable_stored_conversation_is_an_error_with_advice(text: str) -> None:
     with pytest.raises(StoreError, match="new session"):
         load_messages(text)
 

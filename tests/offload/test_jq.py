@@ -28,7 +28,7 @@ _DATA = {"a": "x y", "items": [{"id": n, "name": f"näme {n}", "tags": ["t"]} fo
         ({"query": ".items[] | select(.id == 7) | .name"}, '"näme 7"'),
         ({"query": ".items[0]", "compact": True}, '{"id":0,"name":"näme 0","tags":["t"]}'),
         ({"query": ".items[0].tags"}, '[\n  "t"\n]'),
-        ({"query": "empty"}, "The query gave nothing."),
+        ({"query": "empty"}, "The query returned nothing."),
     ],
 )
 async def test_a_program_gives_what_jq_gives(

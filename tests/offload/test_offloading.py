@@ -71,7 +71,7 @@ async def test_the_results_of_one_turn_fit_together(bench: Bench):
         DetachedSession("ann"), [(tool("a"), small), (tool("b"), middle), (tool("c"), large)]
     )
     assert fitted[:2] == (small, middle)
-    assert "kept aside" in fitted[2].text
+    assert "was saved as" in fitted[2].text
     assert sum(len(r.text.split()) for r in fitted) <= 20_000
 
 
@@ -198,7 +198,7 @@ async def test_a_failed_write_never_loses_the_outcome(bench: Bench, words: int):
     else:
         assert "FIRST" in replaced.text
         assert "LAST" in replaced.text
-        assert "could not be kept" in replaced.text
+        assert "could not be saved" in replaced.text
     assert not replaced.is_error
     assert bench.kinds() == ["large_output_detected", "large_output_failed"]
     assert bench.events[-1].facts["error"]

@@ -251,7 +251,7 @@ async def test_without_a_catalog_to_search_the_call_is_an_error_and_raises_nothi
         (await step.call("tool_search", {"query": "file"})).result,
     ):
         assert (result.is_error, result.code) == (True, "closed")
-        assert "toolbox has been closed" in result.text
+        assert "toolbox is closed" in result.text
 
 
 @pytest.mark.behaviour("D23", "D49", "D36")

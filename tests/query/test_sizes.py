@@ -108,7 +108,10 @@ def test_a_search_with_terms_beyond_reason_says_that_it_was_cut() -> None:
     found = ENGINE.search("message " + " ".join(f"-term{i}" for i in range(MAX_TERMS + 1)))
 
     assert found.names == ("send_mail",)
-    assert "The query was cut: describe the tool needed in a sentence." in found.notes
+    assert (
+        "The query was too long and was cut: describe the tool you need in one sentence."
+        in found.notes
+    )
 
 
 class Watched(str):

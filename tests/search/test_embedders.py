@@ -127,7 +127,7 @@ def test_an_invalid_table_of_numbers_is_a_failure_that_search_survives(rows: obj
     found = engine.search("mail")
 
     assert found.names == ("send_mail",)
-    assert found.notes[0].startswith("Searched by words only: The embedder shapeless")
+    assert found.notes[0].startswith("Searched with keywords only: The embedder shapeless")
     assert engine.status.vectors == {"shapeless": 0}
 
 
@@ -139,7 +139,10 @@ def test_an_embedder_may_fail_in_any_way_and_search_continues(error: Exception) 
 
     assert found.names == ("send_mail",)
     assert found.notes == (
-        f"Searched by words only: The embedder fragile failed: {type(error).__name__}: {error}.",
+        (
+            "Searched with keywords only: "
+            f"The embedder fragile failed: {type(error).__name__}: {error}."
+        ),
     )
     engine.close()
 

@@ -358,5 +358,5 @@ def test_a_model_that_cannot_be_run_leaves_keyword_search_and_says_why(
     found = engine.search("mail")
 
     assert found.names == ("send_mail",)
-    assert found.notes == (f"Searched by words only: {caught.value}",)
+    assert found.notes == (f"Searched with keywords only: {caught.value}",)
     assert engine.status.problem == str(caught.value)

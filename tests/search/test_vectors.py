@@ -69,7 +69,7 @@ def test_a_cold_catalog_answers_with_keyword_search_at_once_and_says_so() -> Non
     found = engine.search("forecast")
 
     assert found.names == ("weather",)
-    assert found.notes == ("Vectors are still being made for 3 of 3 tools.",)
+    assert found.notes == ("Vectors are still being computed for 3 of 3 tools.",)
     assert engine.status.is_filling
     assert engine.status.vectors == {"bag": 0}
 
@@ -87,7 +87,7 @@ def test_the_note_about_missing_vectors_counts_only_the_callers_tools() -> None:
     engine = Engine(Catalog(TOOLS), embedders=[embedder])
 
     assert engine.search("mail", allow=["send_mail", "weather"]).notes == (
-        "Vectors are still being made for 2 of 2 tools.",
+        "Vectors are still being computed for 2 of 2 tools.",
     )
     assert engine.search("mail", allow=[]).notes == ()
 
@@ -173,7 +173,7 @@ def test_an_embedder_that_fails_is_said_and_recovers_when_filled_again() -> None
 
     found = engine.search("mail")
     assert found.names == ("send_mail",)
-    assert found.notes == ("Searched by words only: The encoder is unplugged. Plug it in.",)
+    assert found.notes == ("Searched with keywords only: The encoder is unplugged. Plug it in.",)
     assert engine.status.problem == "The encoder is unplugged. Plug it in."
     assert engine.status.vectors == {"fragile": 0}
 
@@ -471,7 +471,7 @@ def test_a_closed_engine_still_searches_and_starts_nothing() -> None:
     engine.close()
 
     assert engine.search("time").names[0] == "clock"
-    assert "Vectors are still being made for 1 of 4 tools." in engine.search("time").notes
+    assert "Vectors are still being computed for 1 of 4 tools." in engine.search("time").notes
     assert len(embedder.encoded) == count + 1  # the question
 
 

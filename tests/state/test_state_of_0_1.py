@@ -41,6 +41,10 @@ REWORDED = {
     "What it finds you run with `call_tool`.": "Run the tools it finds with `call_tool`.",
     "What it finds you can call right after.": "You can call the tools it finds right away.",
     "What there is:": "Available tools:",
+    "Read on in a result that was too large and was kept aside:": "Read more of a large result "
+    "that was saved to a file:",
+    "The name given where the result was kept aside.": "The filename from the notice about the "
+    "saved result.",
 }
 
 

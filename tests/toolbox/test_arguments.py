@@ -150,7 +150,7 @@ def test_a_parameter_that_does_not_exist_is_named():
     ],
 )
 def test_an_invalid_schema_is_reported_with_what_to_do(schema: Any):
-    with pytest.raises(SchemaError, match=r"not valid JSON Schema.* tell the tool's author"):
+    with pytest.raises(SchemaError, match=r"not valid JSON Schema.*Report it to the tool's author"):
         fit_arguments({"x": 3}, Schema.of(schema))
 
 

@@ -200,7 +200,7 @@ async def test_a_tool_with_an_invalid_schema_is_reported_and_others_work(open_bo
     result = await session.call("broken", {"x": 1})
     assert (result.is_error, result.code) == (True, "schema")
     assert "not valid JSON Schema" in result.text
-    assert "tell the tool's author" in result.text
+    assert "Report it to the tool's author" in result.text
 
 
 async def test_a_five_megabyte_argument_passes_through(open_box: Any):
@@ -323,7 +323,7 @@ async def test_without_anybody_to_ask_a_destructive_tool_does_not_run(open_box: 
     session = await (await open_box(sink=events.append)).session("s")
     result = await session.call("delete_page", {"page": 3})
     assert (result.is_error, result.code) == (True, "refused")
-    assert "nobody is there" in result.text
+    assert "no approver to ask" in result.text
     asked = [e.facts["approved"] for e in events if e.kind == "approval"]
     assert asked == [False]
 

@@ -181,9 +181,9 @@ async def test_a_toolbox_is_entered_once(office: Any):
         with pytest.raises(ToolscoutError, match="open already"):
             await box.__aenter__()
         assert await box.session("s")
-    with pytest.raises(ToolscoutError, match=r"has been closed.*another Toolbox"):
+    with pytest.raises(ToolscoutError, match=r"is closed.*new Toolbox"):
         await box.__aenter__()
-    with pytest.raises(ToolscoutError, match="has been closed"):
+    with pytest.raises(ToolscoutError, match="is closed"):
         await box.session("s")
 
 

@@ -136,7 +136,7 @@ class BandedMatcher(HybridMatcher):
     def search(self, query: str, domain: SearchDomain, *, limit: int) -> Results:
         """The results of the band that the confidence of the keyword search falls into."""
         results = self._search_band(query, domain, limit)
-        # While vectors are still being made, confidence says little about words that were found.
+        # While vectors are still being computed, confidence says little about found words.
         if results.confidence >= self.min_confidence or not domain.engine.status.is_complete:
             return results
         return replace(results, hits=(), near=(*results.names, *results.near))

@@ -251,7 +251,7 @@ def _add_catalog_news(
     profile: Profile, found: ToolSearchResult, scope: Scope, session: SessionState
 ) -> SearchOutcome:
     """Report once what changed in the catalog since the roster was fixed."""
-    # The roster in the instructions stays as it was, for the cached prefix. A reply is at the end
+    # The roster in the instructions stays the same, for the cached prefix. A reply is at the end
     # of the conversation, where new text costs nothing else.
     snapshot = read_snapshot(session)
     if snapshot is None or session.roster is None or not profile.roster_tokens:

@@ -94,7 +94,7 @@ def _index_health(engine: Engine) -> ComponentHealth:
 
 
 def _profile_health(profile: Profile, catalog: Catalog) -> ComponentHealth:
-    """Report names in the options of the profile that select nothing."""
+    """Report names in the options of the profile that match nothing."""
     policy = profile.policy
     unmatched = [n for s in (policy.pinned, policy.deferred) for n in s.unmatched_names(catalog)]
     facts = {"name": profile.name}
