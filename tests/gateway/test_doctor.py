@@ -172,5 +172,5 @@ async def test_calling_a_tool_whose_schema_cannot_be_followed_says_why(
             result = await client.call_tool("call_tool", asked)
             assert result.is_error
             said[name] = text(result)
-    assert "its references lead in a circle" in said["loop"]
+    assert "its references form a cycle" in said["loop"]
     assert "it refers to 'http://127.0.0.1:9/x.json', which cannot be followed" in said["far"]

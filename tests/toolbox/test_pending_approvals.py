@@ -367,7 +367,7 @@ async def test_a_definition_that_changed_needs_another_approval(
     needs = await ask(await open_session())
     changed = make_tool(effects, description="Delete an account and all its backups.")
     session = await open_session(changed)
-    assert_refused(await session.approve(needs), "changed after its approval")
+    assert_refused(await session.approve(needs), "changed after approval")
     assert runs(effects) == []
 
 
