@@ -30,7 +30,7 @@ EVERYTHING = "everything"
 
 
 @pytest.mark.behaviour("B75", "E130", "E132", "S21")
-async def test_an_unknown_tool_is_told_to_the_model_and_the_run_goes_on() -> None:
+async def test_an_unknown_tool_is_reported_to_the_model_and_the_run_continues() -> None:
     seen: list[Event] = []
     model = ScriptedModel([calls("send_emial"), "Sorry."])
     async with open_office(Office(), profile=EVERYTHING, seen=seen) as box:
@@ -71,7 +71,7 @@ async def test_arguments_that_do_not_fit_are_another_error_and_the_schema_comes_
     ("name", "words"),
     [("nothing", "returned nothing"), ("strange", "when"), ("rate", "1.1"), ("fail", "on fire")],
 )
-async def test_whatever_a_tool_does_the_model_gets_words(name: str, words: str) -> None:
+async def test_whatever_a_tool_does_the_model_gets_text(name: str, words: str) -> None:
     model = ScriptedModel([calls(name), "Ok."])
     async with open_office(Office(), profile=EVERYTHING) as box:
         run = await Agent(box, model=model).run("Go")
@@ -87,7 +87,7 @@ async def test_calls_of_one_step_run_side_by_side() -> None:
     assert [r.result.text for r in run.steps[0].outcomes] == ["a met", "b met", "c met"]
 
 
-async def test_a_tool_that_hangs_is_given_up_and_told() -> None:
+async def test_a_tool_that_hangs_is_stopped_and_reported() -> None:
     model = ScriptedModel([calls("hang"), "It hangs."])
     async with open_office(Office(), profile=EVERYTHING, timeout=0.02) as box:
         run = await Agent(box, model=model).run("Go")
@@ -121,7 +121,7 @@ async def test_an_argument_of_five_megabytes_is_refused_and_not_sent_back() -> N
     assert len(kept) < 100_000
 
 
-async def test_arguments_cut_off_by_the_token_limit_are_told_as_unreadable() -> None:
+async def test_arguments_cut_off_by_the_token_limit_are_reported_as_unreadable() -> None:
     cut = Turn(calls=(ScriptedCall("send_email", '{"to": "ann@ex'),), reason="length")
     model = ScriptedModel([cut, "Again."])
     async with open_office(Office(), profile=EVERYTHING) as box:
@@ -143,7 +143,7 @@ async def test_without_anybody_to_ask_destructive_tools_are_refused_not_run() ->
 
 
 @pytest.mark.behaviour("S20", "S21")
-async def test_the_approver_sees_the_real_tool_and_its_arguments_and_its_no_is_told() -> None:
+async def test_the_approver_sees_the_real_call_and_a_refusal_is_reported() -> None:
     asked: list[ApprovalRequest] = []
     seen: list[Event] = []
 
@@ -299,7 +299,7 @@ async def test_a_hook_can_tell_how_to_use_the_tools_in_view_and_only_those() -> 
 
 
 @pytest.mark.behaviour("E130", "E132")
-async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
+async def test_hooks_can_correct_a_call_answer_it_and_change_its_result() -> None:
     async def before(call: Call, progress: RunProgress) -> Call | Result | None:
         match call.name:
             case "mail":
@@ -325,7 +325,7 @@ async def test_hooks_can_mend_a_call_answer_it_and_change_its_result() -> None:
     assert [r.name for r in results] == ["mail", "rate", "find_contact"]
 
 
-async def test_what_a_hook_raises_ends_the_run_and_the_conversation_stays_whole() -> None:
+async def test_an_exception_of_a_hook_ends_the_run_and_the_conversation_stays_complete() -> None:
     async def before(call: Call, progress: RunProgress) -> None:
         if call.name == "rate":
             message = "no rates today"

@@ -137,7 +137,7 @@ def typed(
     return go
 
 
-def test_an_answer_that_failed_is_told_and_shows_in_the_exit_code(
+def test_an_answer_that_failed_is_reported_and_shows_in_the_exit_code(
     place: Path, typed: Callable[..., tuple[int, str]]
 ) -> None:
     (place / "script.json").write_text('[{"error": {"status": 400, "message": "too odd"}}, "Hi."]')
@@ -162,7 +162,7 @@ def test_rules_skills_and_memory_are_options_of_the_chat(
     assert typed("", "--rules", "nowhere")[0] == 2
 
 
-def test_a_server_that_is_not_there_is_told_and_the_rest_works(
+def test_a_missing_server_is_reported_and_the_rest_works(
     place: Path, typed: Callable[..., tuple[int, str]]
 ) -> None:
     server = {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}
@@ -223,7 +223,7 @@ def _read_all(leader: int) -> str:
 
 
 @pytest.mark.parametrize(("said", "is_run"), [("y", True), ("no", False), ("", False)])
-async def test_a_call_that_needs_a_yes_is_asked_for(said: str, is_run: bool) -> None:
+async def test_a_call_that_needs_approval_is_held_for_approval(said: str, is_run: bool) -> None:
     office = Office()
     target = io.StringIO()
     screen = PlainScreen(io.StringIO(f"Delete Bob\n{said}\n"), target)
@@ -237,7 +237,7 @@ async def test_a_call_that_needs_a_yes_is_asked_for(said: str, is_run: bool) -> 
     assert office.done == (["deleted bob"] if is_run else [])
 
 
-async def test_two_calls_that_need_a_yes_are_asked_for_one_after_the_other() -> None:
+async def test_two_calls_that_need_approval_are_asked_for_one_after_the_other() -> None:
     office = Office()
     target = io.StringIO()
     screen = PlainScreen(io.StringIO("Delete both\ny\nn\n"), target)

@@ -64,7 +64,7 @@ def check_that_lists_only_grow(requests: list[Seen]) -> None:
         assert after.body["system"] == before.body["system"]
 
 
-async def test_a_cut_conversation_with_claude_goes_on_with_the_same_list_and_its_tools() -> None:
+async def test_a_compacted_conversation_with_claude_keeps_its_list_and_tools() -> None:
     office = Office()
     async with Wire() as wire, open_office(office, profile=NATIVE) as box:
         model = claude(wire)
@@ -190,7 +190,7 @@ async def led(events: list[tuple[str, Any]], trim: Compactor, store: Path) -> li
 @pytest.mark.parametrize("trim", TRIMMERS, ids=["often", "seldom", "to a summary"])
 @settings(max_examples=8)
 @given(events=st.lists(EVENT, min_size=4, max_size=12))
-def test_whatever_happens_claude_s_list_only_grows_and_what_it_found_stays_in_sight(
+def test_whatever_happens_claude_s_list_only_grows_and_found_tools_stay_in_view(
     trim: Compactor, events: list[tuple[str, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     store = tmp_path_factory.mktemp("kept") / "sessions.db"

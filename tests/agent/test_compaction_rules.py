@@ -80,13 +80,13 @@ def test_a_budget_of_tokens_keeps_the_first_message_and_the_newest() -> None:
     assert trim(talk(3)) == tuple(talk(3))
 
 
-def test_what_must_be_answered_now_stays_however_large_it_is() -> None:
+def test_the_message_to_answer_stays_however_large_it_is() -> None:
     messages = [user_message("start"), *talk(4), user_message("x" * 10_000)]
     assert by_tokens(budget=8, count=len)(messages) == (messages[0], messages[-1])
 
 
 @pytest.mark.parametrize("trim", [DESIGN, by_tokens(budget=60, count=len)])
-def test_what_the_user_asked_last_stays_however_long_ago_it_was(trim: Compactor) -> None:
+def test_the_last_request_of_the_user_stays_however_old_it_is(trim: Compactor) -> None:
     """A second message that takes many steps must not be forgotten in favour of the first."""
     asked = user_message("the second thing")
     steps = [message for place in range(20) for message in step(f"call{place}")]

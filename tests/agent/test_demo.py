@@ -130,7 +130,7 @@ async def test_the_instructions_of_an_agent_with_every_tool_hold_every_workflow(
 
 
 @pytest.mark.behaviour("E128")
-async def test_what_is_known_of_a_tool_is_written_in_one_place(tmp_path: Path) -> None:
+async def test_the_facts_about_a_tool_are_written_in_one_place(tmp_path: Path) -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in RULES.parent.glob("*.py"))
     async with open_cms(tmp_path) as cms, cms.toolbox(store="memory") as box:
         for tool in cms.tools:

@@ -27,7 +27,7 @@ async def test_a_question_that_needs_no_tool_is_answered_at_once() -> None:
 
 
 @pytest.mark.behaviour("E1", "E76", "E77", "E78", "E116", "E75")
-async def test_what_a_search_finds_is_active_in_the_next_step_and_can_be_used() -> None:
+async def test_found_tools_are_active_in_the_next_step_and_can_be_used() -> None:
     office = Office()
     model = ScriptedModel([calls(search("send an email")), calls(MAIL), "Done: it is sent."])
     async with open_office(office) as box:
@@ -94,7 +94,7 @@ async def test_discovery_runs_before_the_other_calls_of_its_step_and_results_kee
     assert office.done == ["mail to ann@example.com: Invoice"]
 
 
-async def test_without_a_search_a_waiting_tool_is_refused_and_its_schema_shown() -> None:
+async def test_without_a_search_a_deferred_tool_is_refused_and_its_schema_shown() -> None:
     office = Office()
     model = ScriptedModel([calls(MAIL), calls(search("send an email")), calls(MAIL), "Done."])
     async with open_office(office) as box:
@@ -160,7 +160,7 @@ async def test_a_conversation_that_has_ended_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.behaviour("E85")
-async def test_what_was_found_but_is_no_longer_allowed_or_never_was_is_not_active() -> None:
+async def test_found_tools_that_are_not_allowed_are_not_active() -> None:
     model = ScriptedModel([calls(search("send an email")), "Found.", "Hello."])
     async with open_office(Office()) as box:
         agent = Agent(box, model=model)
@@ -200,7 +200,7 @@ async def test_a_run_tells_what_was_found_and_what_was_used() -> None:
 
 
 @pytest.mark.behaviour("C37")
-async def test_tools_that_join_while_a_run_goes_on_are_in_its_next_request() -> None:
+async def test_tools_that_join_during_a_run_are_in_its_next_request() -> None:
     @tool(defer="never")
     async def fax(number: str) -> str:
         """Send a fax."""
@@ -223,7 +223,7 @@ async def test_tools_that_join_while_a_run_goes_on_are_in_its_next_request() -> 
 
 
 @pytest.mark.behaviour("E122")
-async def test_a_search_is_told_as_start_result_and_what_it_enabled() -> None:
+async def test_a_search_is_reported_as_start_result_and_what_it_enabled() -> None:
     seen: list[Event] = []
     model = ScriptedModel([calls(search("send an email")), calls(MAIL), "Done."])
     async with open_office(Office(), seen=seen) as box:

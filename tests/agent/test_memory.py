@@ -36,7 +36,7 @@ async def page_box(memory: Memory, *, is_broken: bool = False) -> Toolbox:
 
 
 @pytest.mark.behaviour("E89", "E90", "E91", "E97", "E118")
-async def test_what_was_found_and_used_is_remembered_and_counted_per_call() -> None:
+async def test_found_and_used_tools_are_remembered_and_counted_per_call() -> None:
     memory = Memory()
     model = ScriptedModel(
         [
@@ -88,7 +88,7 @@ async def test_a_new_conversation_has_nothing_to_remember() -> None:
     assert [m.role for m in model.requests[0].messages] == ["user"]
 
 
-async def test_what_is_remembered_is_told_behind_all_that_was_said() -> None:
+async def test_the_memory_comes_after_the_whole_conversation() -> None:
     """A reminder in the instructions would spoil the provider's cache at every turn."""
     model = ScriptedModel([calls(("get_page", {"number": 7})), "Here.", "Yes.", "Yes."])
     async with await page_box(Memory()) as box:

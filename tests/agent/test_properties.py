@@ -81,7 +81,7 @@ async def held(script: list[Turn], messages: list[str]) -> list[tuple[Message, .
 
 @settings(max_examples=60)
 @given(st.lists(TURNS, max_size=12))
-def test_a_kept_conversation_is_always_one_that_every_provider_takes(script: list[Turn]) -> None:
+def test_every_provider_accepts_a_stored_conversation(script: list[Turn]) -> None:
     for messages in asyncio.run(held(script, ["One", "Two", "Three"])):
         assert load_messages(dump_messages(messages)) == messages
         assert messages[0].role == "user"

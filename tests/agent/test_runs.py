@@ -123,7 +123,7 @@ async def test_a_reply_that_ended_early_says_why(reason: str) -> None:
     assert (run.text, run.stopped_by) == ("I was", reason)
 
 
-async def test_a_model_that_pauses_is_asked_to_go_on() -> None:
+async def test_a_model_that_pauses_is_asked_to_continue() -> None:
     model = ScriptedModel([Turn(say="Let me think", reason="paused"), "Done."])
     async with open_office(Office()) as box:
         run = await Agent(box, model=model).run("Go")
@@ -131,7 +131,7 @@ async def test_a_model_that_pauses_is_asked_to_go_on() -> None:
 
 
 @pytest.mark.behaviour("S10")
-async def test_the_same_call_twice_in_a_row_is_noticed_and_told_to_the_model() -> None:
+async def test_the_same_call_twice_in_a_row_is_noticed_and_reported_to_the_model() -> None:
     seen: list[Event] = []
     again = calls(("find_contact", {"name": "Ann"}))
     respelled = calls(("find_contact", '{ "name" : "Ann" }'))
@@ -145,7 +145,7 @@ async def test_the_same_call_twice_in_a_row_is_noticed_and_told_to_the_model() -
 
 
 @pytest.mark.behaviour("S10")
-async def test_different_calls_in_a_row_are_no_reason_to_warn() -> None:
+async def test_different_calls_in_a_row_cause_no_warning() -> None:
     turns = [calls(("find_contact", {"name": n})) for n in ("Ann", "Bob", "Ann", "Bob")]
     model = ScriptedModel([*turns, "Done."])
     async with open_office(Office(), profile=EVERYTHING) as box:
@@ -234,7 +234,7 @@ async def test_a_service_that_is_busy_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 500])
-async def test_a_service_that_fails_for_good_is_reported_and_the_conversation_goes_on_later(
+async def test_a_service_that_fails_permanently_is_reported_and_the_conversation_continues_later(
     status: int,
 ) -> None:
     seen: list[Event] = []
@@ -306,7 +306,7 @@ async def test_rules_of_ones_own_leave_the_limit_of_steps_and_a_limit_replaces_i
 
 
 @pytest.mark.behaviour("E111")
-async def test_everything_is_told_as_it_happens_in_order() -> None:
+async def test_everything_is_reported_as_it_happens_in_order() -> None:
     model = ScriptedModel(
         [
             calls(search("send an email"), say="Looking. "),

@@ -225,7 +225,7 @@ async def test_a_reply_without_a_call_is_the_answer() -> None:
 
 
 @pytest.mark.parametrize("response", [None, "Hello.", {}, {"role": "assistant"}])
-async def test_what_is_no_reply_is_refused_with_what_to_give(response: Any) -> None:
+async def test_an_invalid_reply_is_refused_with_what_to_give(response: Any) -> None:
     async with open_office(Office()) as box:
         session = await box.session("s")
         with pytest.raises(ToolscoutError, match="Give the whole response"):

@@ -85,7 +85,7 @@ async def test_a_run_that_would_wait_for_itself_is_refused() -> None:
         agent = Agent(box, model=model)
         run = await agent.run("Ask yourself", session="s")
     assert run.text == "I could not."
-    assert "a session of its own" in run.steps[0].outcomes[0].result.text
+    assert "its own session" in run.steps[0].outcomes[0].result.text
 
 
 async def test_a_tool_may_run_another_conversation_and_the_same_one_later() -> None:
@@ -103,7 +103,7 @@ async def test_a_tool_may_run_another_conversation_and_the_same_one_later() -> N
 
 
 @pytest.mark.parametrize("text", [None, {"role": "user"}, 5, "", " \n"])
-async def test_what_is_no_message_is_refused_before_anything_is_kept(text: Any) -> None:
+async def test_an_invalid_message_is_refused_before_anything_is_stored(text: Any) -> None:
     model = ScriptedModel(["Hello."])
     async with open_office(Office()) as box:
         agent = Agent(box, model=model)
@@ -117,9 +117,11 @@ async def test_what_is_no_message_is_refused_before_anything_is_kept(text: Any) 
     assert (run.text, len(run.messages)) == ("Hello.", 2)
 
 
-async def test_what_is_no_toolbox_is_refused_with_how_to_write_it() -> None:
+async def test_an_invalid_toolbox_is_refused_with_how_to_write_it() -> None:
     box: Any = [print]
-    with pytest.raises(ToolscoutError, match=r"a list is none. Write: async with Toolbox"):
+    with pytest.raises(
+        ToolscoutError, match=r"needs a toolbox, not a list. Write: async with Toolbox"
+    ):
         Agent(box, model=ScriptedModel(["Hi"]))
 
 

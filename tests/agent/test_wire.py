@@ -79,7 +79,7 @@ async def test_conversations_are_cut_so_that_every_provider_takes_them(
     assert len(wire.seen) == 16
 
 
-async def test_what_passes_is_waited_for_and_what_does_not_is_reported(
+async def test_transient_failures_are_waited_for_and_others_reported(
     service: tuple[Wire, Model],
 ) -> None:
     wire, model = service
@@ -99,7 +99,7 @@ async def test_what_passes_is_waited_for_and_what_does_not_is_reported(
         assert (await agent.run("And now?", session="s")).text == "Still here."
 
 
-async def test_broken_arguments_are_told_and_the_next_try_is_taken(
+async def test_broken_arguments_are_reported_and_the_next_try_is_accepted(
     service: tuple[Wire, Model],
 ) -> None:
     wire, model = service
@@ -118,7 +118,7 @@ async def test_broken_arguments_are_told_and_the_next_try_is_taken(
     ['"\\ud83d"', '"\\ude00 \\ud83d\\ude00"', "NaN", "1e999"],
     ids=["half a pair", "a half and a pair", "no number", "beyond all bounds"],
 )
-async def test_what_json_cannot_carry_back_leaves_the_conversation_usable(
+async def test_arguments_that_json_cannot_encode_leave_the_conversation_usable(
     service: tuple[Wire, Model], subject: str
 ) -> None:
     wire, model = service
@@ -133,7 +133,7 @@ async def test_what_json_cannot_carry_back_leaves_the_conversation_usable(
     assert "NaN" not in sent or "unreadable" in sent
 
 
-async def test_a_request_that_cannot_be_written_is_told_as_such_and_not_tried_again(
+async def test_a_request_that_cannot_be_encoded_is_reported_as_such_and_not_retried(
     service: tuple[Wire, Model],
 ) -> None:
     wire, model = service
@@ -143,7 +143,7 @@ async def test_a_request_that_cannot_be_written_is_told_as_such_and_not_tried_ag
         if model.provider == "gemini":  # whose SDK writes escapes
             assert (await agent.run("Hi")).text == "Read."
             return
-        with pytest.raises(ModelError, match="cannot be written") as caught:
+        with pytest.raises(ModelError, match="cannot be encoded") as caught:
             await agent.run("Hi")
     assert not caught.value.is_transient
     assert wire.seen == []

@@ -232,7 +232,7 @@ def test_every_promise_names_the_tests_that_hold_it():
 
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: page.name)
-def test_what_is_written_from_the_code_is_as_the_code_has_it_now(page: Path):
+def test_generated_pages_match_the_code(page: Path):
     text = page.read_text(encoding="utf-8")
     assert PIECE.search(text)
     assert text == written(text), "run `make docs`"

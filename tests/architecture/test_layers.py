@@ -162,7 +162,7 @@ def test_an_import_that_points_up_is_seen_in_every_form(text, tmp_path):
     assert faults(graph(source)) == ["toolscout.catalog.tool imports up: toolscout.search.engine"]
 
 
-def test_strangers_and_the_facade_are_kept_apart(tmp_path):
+def test_packages_without_a_layer_and_imports_of_the_facade_are_faults(tmp_path):
     source = tree(
         tmp_path,
         memory__notes="from ..guidance.rules import rule\nfrom .. import Toolbox",

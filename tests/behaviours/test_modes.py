@@ -36,7 +36,7 @@ def office(count: int = 50, **fields: object) -> list[Tool]:
 
 
 @pytest.mark.behaviour("A28", "B87")
-def test_what_every_design_costs_at_the_start_and_after_lookups_is_counted():
+def test_the_cost_of_every_design_is_counted_at_the_start_and_after_lookups():
     engine = Engine(Catalog(office(60, defer="always")))
     scale = CostEstimator(engine=engine, counter=default_counter())
     everything = scale.full_catalog_tokens()
@@ -51,7 +51,7 @@ def test_what_every_design_costs_at_the_start_and_after_lookups_is_counted():
 
 
 @pytest.mark.behaviour("B83", "K3", "K16")
-async def test_each_mode_has_its_own_way_of_finding_tools_and_tells_of_it():
+async def test_each_mode_has_its_own_way_of_finding_tools_and_reports_it():
     ways: dict[str, tuple[str, ...]] = {}
     prompts: dict[str, str] = {}
     tools = office(40)
@@ -147,7 +147,7 @@ def test_below_the_users_cut_a_search_is_not_answered_and_nothing_is_withheld():
 
 
 @pytest.mark.behaviour("K21")
-async def test_use_is_counted_by_the_call_and_a_turn_can_be_told_from_it():
+async def test_use_is_counted_per_call_and_shows_the_turn():
     def ring(times: int) -> str:
         """Ring the bell."""
         return "ding" * times

@@ -64,11 +64,11 @@ def test_marks_are_read_wherever_pytest_takes_them():
         "@pytest.mark.behaviour('A1')\n@pytest.mark.xfail(reason='?')\ndef test_it(): ...",
     ],
 )
-def test_what_does_not_run_or_may_fail_proves_nothing(text: str):
+def test_a_test_that_does_not_run_or_may_fail_proves_nothing(text: str):
     assert rows_of(text) == []
 
 
-def test_gaps_strangers_and_worn_out_reasons_are_told(tmp_path: Path):
+def test_gaps_unknown_names_and_unneeded_reasons_are_reported(tmp_path: Path):
     (tmp_path / "rows.toml").write_text("[x]\nA1 = 'one'\nA2 = 'two'\nA3 = 'three'\nA4 = 'four'\n")
     (tmp_path / "exemptions.toml").write_text("[exempt]\nA1 = 'later'\nA2 = 'never'\n")
     (tmp_path / "test_it.py").write_text(

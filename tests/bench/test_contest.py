@@ -52,19 +52,19 @@ def test_a_search_whose_time_is_up_answers_with_what_it_has(tools: str):
     assert len(said["names"]) == 1
 
 
-def test_the_failure_of_a_contestant_is_told_with_its_reason(tmp_path: Path, tools: str):
+def test_the_failure_of_a_contestant_is_reported_with_its_reason(tmp_path: Path, tools: str):
     broken = adapter(tmp_path, "class Peer:\n    def __init__(self, rows, limit): 1 / 0\n")
     with Child(broken) as child, pytest.raises(PeerError, match="ZeroDivisionError: division"):
         child.ask("load", tools=tools)
 
 
-def test_a_contestant_that_dies_leaves_its_last_words(tmp_path: Path, tools: str):
+def test_a_contestant_that_dies_reports_the_end_of_its_output(tmp_path: Path, tools: str):
     text = "import os, sys\nprint('out of luck', file=sys.stderr, flush=True)\nos._exit(3)\n"
     with Child(adapter(tmp_path, text)) as child, pytest.raises(PeerError, match="out of luck"):
         child.ask("load", tools=tools)
 
 
-def test_what_a_contestant_prints_does_not_disturb_its_answers(tmp_path: Path, tools: str):
+def test_output_of_a_contestant_does_not_disturb_its_answers(tmp_path: Path, tools: str):
     text = "class Peer:\n    def __init__(self, rows, limit): print('hello', list(rows)[0])\n"
     with Child(adapter(tmp_path, text)) as child:
         assert child.ask("load", tools=tools)["s"] >= 0

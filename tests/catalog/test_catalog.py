@@ -108,7 +108,7 @@ def test_the_last_claimant_has_the_plain_name_again():
     assert outcome(both.remove("gitlab__search")) == outcome(catalog)
 
 
-def test_claimants_without_a_server_are_told_apart_by_their_source():
+def test_claimants_without_a_server_are_distinguished_by_their_source():
     catalog = Catalog([named("search")], source="one").with_source("two", [named("search")])
     assert sorted(catalog.tools) == ["one__search", "two__search"]
     assert {t.local_name for t in catalog} == {"search"}

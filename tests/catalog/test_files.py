@@ -61,7 +61,7 @@ TOOLS = st.builds(
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
 @settings(max_examples=60)
 @given(tools=st.lists(TOOLS, unique_by=lambda t: t.name, max_size=3))
-def test_what_is_written_is_what_is_read(suffix, tools, tmp_path_factory):
+def test_written_tools_are_read_back_unchanged(suffix, tools, tmp_path_factory):
     path = tmp_path_factory.mktemp("round") / f"tools{suffix}"
     write_tools(path, tools)
     loaded = read_tools(path)
@@ -107,7 +107,7 @@ def test_one_bad_row_in_ten_thousand_costs_only_itself(tmp_path):
         ('{"name": "x", "n": ' + "9" * 5_000 + "}", "Not valid JSON"),
     ],
 )
-def test_a_bad_row_says_where_what_and_how_to_mend_it(row, expected, tmp_path):
+def test_a_bad_row_reports_its_place_the_problem_and_the_fix(row, expected, tmp_path):
     loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{row}\n{rows(2)[1]}\n")
     assert names(loaded) == ["tool_0", "tool_1"]
     (problem,) = loaded.problems
@@ -116,7 +116,7 @@ def test_a_bad_row_says_where_what_and_how_to_mend_it(row, expected, tmp_path):
     assert problem.remedy
 
 
-def test_all_faults_of_a_row_are_told_at_once(tmp_path):
+def test_all_problems_of_a_row_are_reported_at_once(tmp_path):
     row = '{"name": "x", "description": 4, "risk": "deadly", "tags": 9}'
     (problem,) = load(tmp_path / "t.jsonl", row).problems
     assert problem.message.startswith("'x': ")
@@ -133,7 +133,7 @@ def test_an_empty_file_is_said_to_be_empty(suffix, content, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", '{"tools": []}', "[\n]"])
-def test_an_empty_list_is_no_problem(content, tmp_path):
+def test_an_empty_list_is_not_a_problem(content, tmp_path):
     assert load(tmp_path / "tools.json", content) == FileContents()
 
 
@@ -271,7 +271,7 @@ def test_a_server_behind_the_list_counts_and_rows_have_their_own_lines(suffix, t
     assert problem_lines(loaded) == ["3"]
 
 
-def test_a_list_of_tools_on_several_lines_goes_on_after_a_bad_one(tmp_path):
+def test_a_list_of_tools_on_several_lines_continues_after_a_bad_one(tmp_path):
     choices = {"anyOf": [{"type": "string"}, {"type": "null"}]}
     items: list[dict[str, object]] = [
         {"type": "function", "function": {"name": f"t{i}", "parameters": choices}} for i in range(4)
@@ -426,7 +426,7 @@ def test_a_yaml_document_that_cannot_be_read_is_one_error_with_its_line(
         ("tools:\n- name: b: b\n", [], ["2"]),
     ],
 )
-def test_yaml_is_mended_wherever_its_lists_are(content, kept, lines, tmp_path):
+def test_yaml_is_repaired_wherever_its_lists_are(content, kept, lines, tmp_path):
     loaded = load(tmp_path / "t.yaml", content)
     assert names(loaded) == kept
     assert problem_lines(loaded) == lines
@@ -534,7 +534,7 @@ def test_a_schema_of_five_megabytes_loads(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ""])
-def test_lines_and_documents_are_told_apart_by_what_they_are(suffix, tmp_path):
+def test_lines_and_documents_are_distinguished_by_their_content(suffix, tmp_path):
     assert names(load(tmp_path / f"a{suffix}", "\n".join(rows(3)))) == [
         "tool_0",
         "tool_1",
@@ -565,7 +565,7 @@ def test_a_file_of_the_wrong_kind_is_refused(name, content, expected, tmp_path):
     assert ".jsonl" in caught.value.hint
 
 
-def test_a_configuration_is_told_apart_from_a_list_of_tools(tmp_path):
+def test_a_configuration_is_distinguished_from_a_list_of_tools(tmp_path):
     config = load(tmp_path / "mcp.json", '{"mcpServers": {"a": {"command": "x"}}}')
     assert "MCP configuration" in config.problems[0].message
     document = load(tmp_path / "api.json", '{"openapi": "3.1.0", "paths": {}}')
@@ -591,7 +591,7 @@ def test_a_folder_gives_the_tools_of_all_its_files(tmp_path):
     assert [p.code for p in loaded.problems] == ["duplicate", "source"]
 
 
-def test_in_a_folder_only_files_are_read_and_the_rest_is_told(tmp_path):
+def test_in_a_folder_only_files_are_read_and_the_rest_is_reported(tmp_path):
     load(tmp_path / "a.jsonl", rows(1)[0])
     os.mkfifo(tmp_path / "b.json")
     (tmp_path / "c.yaml").symlink_to(os.devnull)
@@ -616,7 +616,7 @@ def test_a_pipe_that_is_named_itself_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("words", ["foo", "city, or latitude and longitude", '{"type": "obj'])
-def test_words_in_place_of_a_schema_are_kept_and_told(words, tmp_path):
+def test_text_in_place_of_a_schema_is_kept_and_reported(words, tmp_path):
     row = {"name": "x", "description": "Does it.", "parameters": words}
     loaded = load(tmp_path / "tools.jsonl", f"{rows(1)[0]}\n{json.dumps(row)}")
     assert loaded.tools[1].meta == {"arguments": words}
@@ -637,7 +637,7 @@ def test_words_in_place_of_a_schema_are_kept_and_told(words, tmp_path):
         {"parameters": "a city", "inputSchema": {"type": "object"}},
     ],
 )
-def test_words_beside_a_schema_and_words_for_nothing_are_no_problem(given, tmp_path):
+def test_text_beside_a_schema_and_text_for_nothing_are_not_problems(given, tmp_path):
     assert load(tmp_path / "tools.json", json.dumps([{"name": "x"} | given])).problems == ()
 
 
@@ -699,7 +699,7 @@ def read_problems(path: Path) -> list[Problem]:
 
 
 @given(content=st.binary(max_size=200))
-def test_no_bytes_make_reading_fail_otherwise_than_told(content, tmp_path_factory):
+def test_no_bytes_make_reading_fail_with_another_error(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bytes")
     for suffix in (".jsonl", ".json", ".yaml", ".txt"):
         path = folder / f"t{suffix}"
@@ -708,7 +708,7 @@ def test_no_bytes_make_reading_fail_otherwise_than_told(content, tmp_path_factor
 
 
 @given(content=st.text('[]{}",:ntools resultnamefunction\n 1\\', max_size=60))
-def test_no_text_makes_reading_fail_otherwise_than_told(content, tmp_path_factory):
+def test_no_text_makes_reading_fail_with_another_error(content, tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "t.json"
     path.write_text(content)
     assert all(p.where and p.message and p.remedy for p in read_problems(path))

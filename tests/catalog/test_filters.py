@@ -90,7 +90,7 @@ def test_an_entry_without_a_colon_is_ignored_with_a_warning_and_opens_nothing():
 
 
 @pytest.mark.behaviour("B60", "K13")
-def test_entries_add_to_a_selected_server_or_narrow_it_as_told():
+def test_entries_add_to_a_selected_server_or_narrow_it_as_configured():
     both = {
         "servers": ("github", "slack"),
         "tools": ("github:create_issue", "google-sheets:read_range"),

@@ -403,7 +403,7 @@ async def test_a_default_that_json_cannot_say_stays_unsaid():
     assert (await call(partial(find, least=float("-inf")))).value == 3
 
 
-def test_what_json_cannot_say_elsewhere_is_told_with_the_name():
+def test_a_value_that_json_cannot_express_is_reported_with_its_name():
     most = Field(json_schema_extra={"maximum": float("inf")})
 
     def capped(limit: Annotated[float, most]) -> None:
@@ -413,7 +413,7 @@ def test_what_json_cannot_say_elsewhere_is_told_with_the_name():
         tool_of(capped)
 
 
-def test_what_looks_like_a_field_may_be_prose():
+def test_text_that_looks_like_a_field_may_be_prose():
     def role(user: str, group: str) -> None:
         """:func:`role` lists the roles of a user.
 
@@ -484,7 +484,7 @@ def test_a_builtin_without_a_signature_says_what_to_do(builtin: Any):
     assert "Wrap it" in caught.value.hint
 
 
-def test_what_cannot_be_a_tool_says_why():
+def test_a_value_that_cannot_be_a_tool_is_refused_with_the_reason():
     def many(*numbers: int) -> int:
         return sum(numbers)
 
@@ -513,7 +513,7 @@ def many_named(name: str):
     return anything
 
 
-async def test_sync_functions_run_aside_and_async_ones_in_the_loop():
+async def test_sync_functions_run_in_a_thread_and_async_ones_in_the_loop():
     here = threading.get_ident()
     user = contextvars.ContextVar("user", default="nobody")
     user.set("ann")
@@ -562,7 +562,7 @@ async def test_wrong_arguments_come_back_as_an_error_that_says_each_fault():
     assert "order(line: object, count: integer)" in result.text
 
 
-async def test_what_a_function_raises_is_its_result():
+async def test_an_exception_of_a_function_is_its_result():
     def broken() -> None:
         """Break."""
         raise RuntimeError("no disk")

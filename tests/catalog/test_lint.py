@@ -29,7 +29,7 @@ def described(description: str, name: str = "fetch_forecast") -> Tool:
         ("weather forecast weather rain weather sun weather wind weather snow weather", "stuffed"),
     ],
 )
-def test_a_description_that_says_too_little_is_told_why(description, code):
+def test_a_description_that_says_too_little_is_reported_with_the_reason(description, code):
     (problem,) = lint([described(description)])
     assert (problem.where, problem.code, problem.severity) == ("fetch_forecast", code, "warning")
     assert problem.message
@@ -51,7 +51,7 @@ def test_a_description_that_says_what_it_does_is_let_alone(description):
     assert advice(described(description)) == []
 
 
-def test_tools_that_share_a_description_are_told_of_one_another():
+def test_tools_that_share_a_description_are_reported_with_each_other():
     shared = "Read one row of the customer table."
     problems = lint(
         [described(shared, "a"), described(shared.upper(), "b"), described("Sell a car now.", "c")]

@@ -66,13 +66,13 @@ def test_bytes_that_are_text_are_that_text():
 # JSON
 
 
-def test_numbers_and_keys_that_json_does_not_have_are_told_in_words():
+def test_numbers_and_keys_that_json_does_not_have_become_text():
     result = Result.of({(1, 2): float("nan"), "rows": [float("-inf"), date(2020, 1, 1)]})
     assert result.value == {"1,2": "NaN", "rows": ["-Infinity", "2020-01-01"]}
     assert json.loads(result.text) == result.value
 
 
-def test_a_value_without_end_is_told_as_python_writes_it():
+def test_a_value_that_contains_itself_is_written_as_python_writes_it():
     endless: list[Any] = []
     endless.append(endless)
     result = Result.of(endless)
@@ -122,7 +122,7 @@ def test_two_halves_are_the_character_they_are_of():
 # Generators
 
 
-async def test_what_a_generator_yields_is_a_list():
+async def test_values_of_a_generator_become_a_list():
     def rows() -> Iterator[dict[str, int]]:
         """Give rows."""
         yield {"id": 1}

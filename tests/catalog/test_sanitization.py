@@ -71,7 +71,7 @@ def test_every_format_character_between_letters_is_dropped_unless_it_prints():
         "日本語、한국어, ελληνικά, עברית, 😀",
     ],
 )
-def test_what_a_script_needs_stays(text: str):
+def test_characters_that_a_script_needs_stay(text: str):
     assert clean(text) == text
 
 

@@ -52,7 +52,7 @@ def test_null_means_no_arguments():
 
 
 @pytest.mark.parametrize("value", [[], "object", 3, True])
-def test_what_is_not_an_object_is_refused_with_a_remedy(value: object):
+def test_a_value_that_is_not_an_object_is_refused_with_a_remedy(value: object):
     with pytest.raises(SchemaError, match="must be a JSON object") as caught:
         Schema.of(value)
     assert caught.value.hint

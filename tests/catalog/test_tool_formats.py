@@ -131,7 +131,7 @@ GROUPS: dict[str, Any] = {
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
 @pytest.mark.parametrize("group", GROUPS)
-def test_what_an_envelope_says_of_its_server_counts_in_each_kind_of_file(group, suffix, tmp_path):
+def test_the_server_of_an_envelope_counts_in_each_kind_of_file(group, suffix, tmp_path):
     path = tmp_path / f"t{suffix}"
     if suffix == ".yaml":
         path.write_text(yaml.safe_dump(GROUPS[group], sort_keys=False), encoding="utf-8")
@@ -144,7 +144,7 @@ def test_what_an_envelope_says_of_its_server_counts_in_each_kind_of_file(group, 
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".json", ".yaml"])
-def test_a_list_may_hold_what_is_no_tool_and_an_envelope_two_lists(suffix, tmp_path):
+def test_a_list_may_contain_other_values_than_tools_and_an_envelope_two_lists(suffix, tmp_path):
     both = {"tools": [dict(OWN, name="a"), 3], "functions": [dict(OWN, name="b")]}
     loaded = read_tools(write(tmp_path / f"t{suffix}", both))
     assert {t.name for t in loaded.tools} == {"a", "b"}
@@ -181,7 +181,7 @@ def test_unknown_keys_are_kept_as_metadata_and_names_as_they_are(tmp_path):
     assert tool.meta == {"server_name": "Weather Inc", "base": 4}
 
 
-def test_a_tool_that_the_provider_runs_is_not_taken_for_one_of_ours(tmp_path):
+def test_a_tool_that_the_provider_runs_is_not_taken_for_our_own(tmp_path):
     rows = [{"type": "web_search_20250305", "name": "web_search"}, {"type": "file_search"}, OWN]
     loaded = read_tools(write(tmp_path / "t.jsonl", rows))
     assert [t.name for t in loaded.tools] == ["get_weather"]
@@ -192,7 +192,7 @@ def test_a_tool_that_the_provider_runs_is_not_taken_for_one_of_ours(tmp_path):
 @pytest.mark.parametrize(
     "key", ["googleSearch", "google_search", "codeExecution", "url_context", "computerUse"]
 )
-def test_what_gemini_runs_itself_is_said_to_be_so(key, tmp_path):
+def test_tools_that_gemini_runs_itself_are_reported_as_such(key, tmp_path):
     rows = {"tools": [{"functionDeclarations": [OWN]}, {key: {}}, {"elsewhere": {}}]}
     loaded = read_tools(write(tmp_path / "t.json", rows))
     assert [t.name for t in loaded.tools] == ["get_weather"]

@@ -148,7 +148,7 @@ def test_the_web_reader_keeps_its_limit_and_its_skill(browser):
 
 
 @pytest.mark.behaviour("A10")
-def test_a_list_is_an_argument_and_no_skill_is_none(browser):
+def test_a_list_is_an_argument_and_an_empty_skill_is_none(browser):
     tool = browser["executeCode"]
     assert (
         describe_arguments(tool) == "code (string, required); installPackages (string[], optional)"

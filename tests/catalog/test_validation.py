@@ -139,7 +139,7 @@ def test_two_tools_of_one_name_are_an_error():
         ({"patternProperties": {"a": 7}}, "7 is not of type"),
     ],
 )
-def test_a_schema_that_is_none_is_an_error_with_its_place(schema, said):
+def test_an_invalid_schema_is_an_error_with_its_place(schema, said):
     (problem,) = schema_report(schema).errors
     assert said in problem.message
     assert "$" in problem.message

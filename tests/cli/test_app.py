@@ -109,7 +109,7 @@ def test_the_module_runs_like_the_command(home: Path) -> None:
     assert done.stderr == ""
 
 
-def test_a_reader_that_goes_away_is_no_failure_of_ours(home: Path) -> None:
+def test_a_reader_that_goes_away_is_not_our_failure(home: Path) -> None:
     command = f"'{sys.executable}' -m toolscout.cli catalog list | head -n 1"
     done = subprocess.run(
         ["bash", "-c", command],

@@ -88,7 +88,7 @@ def test_a_limit_takes_the_first_queries(shell, sets: dict[str, str]) -> None:
     assert found["recall@1"] == 1.0
 
 
-def test_reliability_is_told_when_wanted(shell, sets: dict[str, str]) -> None:
+def test_reliability_is_reported_on_request(shell, sets: dict[str, str]) -> None:
     found = json.loads(shell(*base(sets), "--reliability").out)["reliability"]
 
     assert 0 <= found["ece"] <= 1
@@ -117,7 +117,7 @@ def test_a_reader_gets_figures_with_intervals(shell, sets: dict[str, str]) -> No
     assert "may be chance" in done.out
 
 
-def test_bad_rows_and_unknown_names_are_told_and_left_out(shell, sets: dict[str, str]) -> None:
+def test_bad_rows_and_unknown_names_are_reported_and_left_out(shell, sets: dict[str, str]) -> None:
     with Path(sets["queries"]).open("a") as file:
         file.write("{half\n")
         file.write('{"id": "9", "query": "x", "relevant": ["nobody"], "lang": "en"}\n')
@@ -157,7 +157,7 @@ def test_one_tool_in_three_spellings_counts_once(shell, sets: dict[str, str]) ->
 
 
 @pytest.mark.parametrize("rows", [[], [{"query": "", "offered": ["read_file"]}], [{"id": "n"}]])
-def test_negatives_of_which_none_can_be_used_are_told(
+def test_negatives_without_a_usable_one_are_reported(
     shell, sets: dict[str, str], rows: list[dict[str, object]]
 ) -> None:
     lines(Path(sets["negatives"]), rows)

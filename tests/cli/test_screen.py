@@ -23,7 +23,7 @@ def pipe() -> Iterator[tuple[TextIO, TextIO]]:
         yield source, target
 
 
-async def test_a_line_is_not_lost_though_whoever_asked_first_has_gone(pipe: tuple[TextIO, TextIO]):
+async def test_a_line_is_not_lost_if_the_first_reader_was_cancelled(pipe: tuple[TextIO, TextIO]):
     source, keys = pipe
     screen = PlainScreen(source, io.StringIO())
     asked = asyncio.create_task(screen.read())
@@ -35,7 +35,7 @@ async def test_a_line_is_not_lost_though_whoever_asked_first_has_gone(pipe: tupl
     assert [await screen.read(), await screen.read()] == ["my next question", "and another"]
 
 
-async def test_input_that_is_no_text_is_an_error_that_says_what_would_be():
+async def test_input_that_is_not_text_is_an_error_that_says_what_to_give():
     latin = io.TextIOWrapper(io.BytesIO("Grüße\n".encode("latin-1")), encoding="utf-8")
     with pytest.raises(ToolscoutError, match=r"cannot be read.*Give it as text in UTF-8"):
         await PlainScreen(latin, io.StringIO()).read()

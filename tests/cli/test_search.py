@@ -99,7 +99,7 @@ def test_server_and_tool_options_filter_before_ranking(shell, tools: Path) -> No
     assert names("--server", "slack", "--tool", "mail:*") == {"post_message", "send_email"}
 
 
-def test_a_filter_that_names_nothing_is_told(shell, tools: Path) -> None:
+def test_a_filter_that_matches_nothing_is_reported(shell, tools: Path) -> None:
     done = shell("search", "message", "--catalog", str(tools), "--tool", "nope", *PLAIN)
 
     assert "'nope'" in done.err
@@ -146,7 +146,7 @@ def test_nothing_found_is_an_answer_too(shell, tools: Path) -> None:
         (("search", "re:" + "a" * 300), "at most 200"),
     ],
 )
-def test_mistakes_are_told_on_stderr_without_a_traceback(
+def test_mistakes_are_reported_on_stderr_without_a_traceback(
     shell, arguments: tuple[str, ...], told: str
 ) -> None:
     done = shell(*arguments)
@@ -214,7 +214,7 @@ def test_a_query_of_a_megabyte_is_answered_from_its_beginning(shell) -> None:
     assert any("cut" in note for note in found["notes"])
 
 
-def test_an_embedder_that_fails_is_told_and_words_still_find(shell, tools: Path) -> None:
+def test_a_failed_embedder_is_reported_and_keyword_search_works(shell, tools: Path) -> None:
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.send_error(401)
@@ -235,7 +235,7 @@ def test_an_embedder_that_fails_is_told_and_words_still_find(shell, tools: Path)
     assert found["notes"]
 
 
-def test_bad_rows_are_told_and_the_rest_is_searched(shell, tools: Path) -> None:
+def test_bad_rows_are_reported_and_the_rest_is_searched(shell, tools: Path) -> None:
     tools.write_text(tools.read_text() + "\n{half a row", encoding="utf-8")
 
     done = shell("search", "weather", "--catalog", str(tools), "--json", *PLAIN)

@@ -91,7 +91,7 @@ async def test_other_languages_find_the_same_tools(cms: Cms):
 
 
 @pytest.mark.behaviour("E19")
-async def test_what_asks_first_does_not_run_without_a_yes(cms: Cms):
+async def test_a_tool_that_needs_approval_does_not_run_without_it(cms: Cms):
     asked: list[str] = []
 
     async def declines(approval: Any) -> bool:

@@ -104,7 +104,7 @@ async def test_extraction_is_declared_where_results_have_entities(tools: dict[st
 
 
 @pytest.mark.behaviour("E7", "E19")
-async def test_what_is_risky_and_what_asks_first(tools: dict[str, Tool]):
+async def test_risky_tools_need_approval(tools: dict[str, Tool]):
     destructive = {n for n, t in tools.items() if t.risk == "destructive"}
     asking = {n for n, t in tools.items() if t.requires_confirmation}
     assert destructive == {

@@ -97,7 +97,7 @@ def test_a_named_file_that_is_not_there_is_an_error(tmp_path: Path):
         Config.read(tmp_path / "none.toml", environment={})
 
 
-def test_a_misspelt_argument_is_an_error_with_the_nearest_name():
+def test_a_misspelled_argument_is_an_error_with_the_nearest_name():
     with pytest.raises(ConfigError, match="Did you mean max_loaded"):
         Config.read(environment={}, maxloaded=3)
 

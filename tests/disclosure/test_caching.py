@@ -55,7 +55,7 @@ def test_a_changed_tool_costs_all_that_follows_it() -> None:
     assert early.cached == 0
 
 
-def test_what_is_shorter_than_the_minimum_is_neither_cached_nor_written() -> None:
+def test_a_prefix_below_the_minimum_is_neither_cached_nor_written() -> None:
     short = request("a", "b", "c")
     bill = compute_bill([short, short], RATES, counter=Words())
     assert (bill.plain, bill.cached, bill.written) == (6, 0, 0)
@@ -150,7 +150,7 @@ def test_stubs_that_become_schemas_cost_more_than_what_the_provider_defers(
     "line",
     ['{"user": "a", "call": "b"}', "{}", "[]", "nonsense", '{"other": 1}', '{"search": 5}'],
 )
-def test_a_line_that_is_no_step_is_an_error_that_names_it(line: str) -> None:
+def test_a_line_that_is_not_a_step_is_an_error_that_names_it(line: str) -> None:
     with pytest.raises(ConfigError, match=r"Line 2 of the conversation.*\"search\""):
         read_conversation('{"user": "hello"}\n' + line)
 

@@ -71,7 +71,7 @@ POLICIES = st.builds(
 
 
 @given(POLICIES, st.sampled_from(DEFERRALS), st.booleans())
-def test_what_is_loaded_is_in_view_whatever_the_rules(policy, marked, small) -> None:
+def test_a_loaded_tool_is_in_view_whatever_the_rules(policy, marked, small) -> None:
     assert policy.visibility(tool(defer=marked), is_loaded=True, is_small=small)
 
 
@@ -110,7 +110,7 @@ def test_a_forbidden_tool_leaves_the_view_at_once() -> None:
     assert "t2" not in [t["name"] for t in lost.tools]
 
 
-def test_a_view_that_cannot_be_read_back_is_made_anew() -> None:
+def test_a_view_that_cannot_be_read_back_is_made_again() -> None:
     catalog = Catalog([Tool(name=f"t{i}", server="s") for i in range(20)])
     profile = replace(DEFAULT, surface="load")
     for broken in ("", "{}", "[]", '{"shown": [{"tool": 5}]}', "nonsense", '{"direct": "yes"}'):

@@ -56,7 +56,7 @@ def test_then_the_largest_and_a_count_of_the_rest() -> None:
     assert f"{50 - shown} more groups with {2 * (50 - shown)} tools" in said
 
 
-def test_categories_stand_in_for_servers_and_strangers_are_other() -> None:
+def test_categories_replace_servers_and_unknown_tools_are_other() -> None:
     mixed = [Tool(name="a", category="mail"), Tool(name="b")]
     assert build_roster(mixed, budget_tokens=50, counter=COUNTER).text == "mail: a\nother: b"
 
@@ -89,7 +89,7 @@ def test_the_budget_holds_and_every_tool_is_counted(servers: int, each: int, bud
         ({}, {f"s{i}": 1 for i in range(20)}, "and 12 more"),
     ],
 )
-def test_changes_are_told_in_a_line(before, now, said) -> None:
+def test_changes_are_reported_in_one_line(before, now, said) -> None:
     assert said in catalog_news(before, now)
     assert "\n" not in catalog_news(before, now)
     if not said:

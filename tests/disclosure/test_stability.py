@@ -201,7 +201,7 @@ def test_a_request_begins_with_the_bytes_of_the_one_before(profile, target, even
 @pytest.mark.parametrize(("profile", "target"), CLIENTS, ids=name_of)
 @settings(max_examples=30)
 @given(events=st.lists(EVENT, max_size=12))
-def test_what_our_search_brings_changes_nothing_that_the_provider_reads(
+def test_results_of_our_search_change_nothing_that_the_provider_reads(
     profile, target, events
 ) -> None:
     views = lead(profile, target, events)
@@ -211,7 +211,7 @@ def test_what_our_search_brings_changes_nothing_that_the_provider_reads(
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
-def test_what_was_found_before_another_was_enabled_comes_behind_it_with_a_compaction(
+def test_tools_found_before_another_was_enabled_follow_it_after_a_compaction(
     target,
 ) -> None:
     events = [("load", ["list_mail"]), ("enable", ["list_crm"]), ("compact", None)]
@@ -296,7 +296,7 @@ def test_a_tool_renamed_by_a_second_server_is_still_the_one_that_was_shown() -> 
     assert resolution.tool.name == "search"
 
 
-def test_a_changed_definition_is_taken_over_when_it_is_loaded_anew() -> None:
+def test_a_changed_definition_is_used_when_the_tool_is_loaded_again() -> None:
     views = [*lead(LOAD, "plain", [("load", ["list_mail"]), ("change", "mail")])]
     assert views[-1].text == views[-2].text
     session = views[-1].session.unload("list_mail")
@@ -306,7 +306,7 @@ def test_a_changed_definition_is_taken_over_when_it_is_loaded_anew() -> None:
     assert "added_7" in again.tools[-1]["parameters"]["properties"]
 
 
-def test_what_is_in_view_by_the_hundred_keeps_its_place_too() -> None:
+def test_hundreds_of_tools_in_view_keep_their_places_too() -> None:
     many = Catalog(Tool(name=f"t{i}", description="x" * 200) for i in range(400))
     shown = replace(LOAD, policy=replace(POLICY, rule="listed", pinned=ToolSelector(names=("t7",))))
     first = view(shown, many, SessionState("s").load("t399"))

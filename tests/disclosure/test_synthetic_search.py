@@ -165,7 +165,7 @@ class Talk:
 
 @settings(max_examples=150)
 @given(st.lists(EVENT | ENABLING | CUT | SAY, max_size=14))
-def test_through_compactions_the_list_only_grows_and_what_is_loaded_is_in_sight(events) -> None:
+def test_through_compactions_the_list_only_grows_and_loaded_tools_stay_in_view(events) -> None:
     talk = Talk()
     views = [talk.seen]
     for kind, value in events:
@@ -190,7 +190,7 @@ def test_through_compactions_the_list_only_grows_and_what_is_loaded_is_in_sight(
 
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.just("search"), st.text(max_size=8)) | EVENT | CUT | SAY, max_size=10))
-def test_a_compaction_told_twice_says_nothing_twice(events) -> None:
+def test_a_compaction_reported_twice_says_nothing_twice(events) -> None:
     talk = Talk()
     for kind, value in events:
         talk.live(kind, value)
@@ -237,7 +237,7 @@ def test_nothing_loaded_is_nothing_said() -> None:
     assert talk.messages == [SUMMARY]
 
 
-def test_what_the_messages_still_refer_to_is_not_said_again() -> None:
+def test_tools_that_messages_still_refer_to_are_not_restored() -> None:
     talk = Talk()
     talk.live("load", ["list_mail"])
     talk.live("say", None)

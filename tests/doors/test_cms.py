@@ -145,7 +145,7 @@ async def test_a_phrase_that_the_index_has_for_a_tool_finds_it_first(
 @pytest.mark.behaviour("E36", "E129", "E135")
 @pytest.mark.section("cms", "Phase 2: BM25 Search Implementation")
 @pytest.mark.parametrize("door", DOORS)
-async def test_english_queries_find_their_tools_by_words_alone(
+async def test_english_queries_find_their_tools_with_keyword_search(
     door: str, rows: Rows, tmp_path: Path
 ) -> None:
     steps = [

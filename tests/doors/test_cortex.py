@@ -138,9 +138,7 @@ async def test_without_servers_and_marks_nothing_is_deferred(door: str, tmp_path
 @pytest.mark.section("cortex", "Constants")
 @pytest.mark.behaviour("C1", "C4", "C24", "C29")
 @pytest.mark.parametrize("door", DOORS)
-async def test_the_tool_is_tool_search_and_loads_five_unless_told_otherwise(
-    door: str, tmp_path: Path
-) -> None:
+async def test_the_tool_is_tool_search_and_loads_five_by_default(door: str, tmp_path: Path) -> None:
     rows = [row(f"note_{i}", "Write a note.") for i in range(7)]
     steps = [
         [("ToolSearch", {"query": "write note"})],
@@ -251,7 +249,7 @@ async def test_the_search_itself_is_already_available(
 
 @pytest.mark.section("cortex", "Tool factory")
 @pytest.mark.behaviour("C42")
-async def test_a_call_that_was_too_early_is_no_repeat(tmp_path: Path) -> None:
+async def test_a_call_that_was_too_early_does_not_count_as_a_repeat(tmp_path: Path) -> None:
     got = await talk("agent", tmp_path, [LOAD_SEND, CALL_SEND], [CALL_SEND])
     assert got.answers[1] == ["sent"]
     assert "same arguments" not in str(got.last.messages)
@@ -304,7 +302,7 @@ async def test_a_tool_is_callable_from_the_turn_after_the_search(door: str, tmp_
         assert called == "sent"
     else:
         assert got.errors[0] == [False, True]
-        assert "loaded in this turn, so it has not run" in called
+        assert "loaded in this turn, so it did not run" in called
         assert "callable on the next turn" in called
     assert got.answers[1] == ["sent"]
 
@@ -336,7 +334,7 @@ async def test_the_search_runs_first_and_tools_loaded_before_can_be_called_besid
 async def test_a_call_before_loading_fails_and_shows_the_way(door: str, tmp_path: Path) -> None:
     got = await talk(door, tmp_path, [CALL_SEND])
     assert got.errors == [[True]]
-    assert "mcp__slack__send is not loaded, so it has not run" in got.answers[0][0]
+    assert "mcp__slack__send is not loaded, so it did not run" in got.answers[0][0]
     assert "ToolSearch" in got.answers[0][0]
     assert got.last.names == ["ToolSearch"]
 

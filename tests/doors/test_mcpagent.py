@@ -265,7 +265,7 @@ async def test_all_names_are_shown_sorted_the_added_ones_too(door: str, tmp_path
 @pytest.mark.section("mcpagent", "Immediately Available Tools")
 @pytest.mark.behaviour("B2", "B36", "B41", "B42", "B44", "B48", "B52")
 @pytest.mark.parametrize("door", DOORS)
-async def test_what_reads_large_outputs_and_special_tools_are_there_at_once(
+async def test_tools_for_large_outputs_and_special_tools_are_in_view_at_once(
     door: str, tmp_path: Path
 ) -> None:
     """A gateway has no custom tools: there special tools are named as pre-discovered."""
@@ -310,9 +310,7 @@ async def test_the_three_large_output_tools_say_what_they_take(door: str, tmp_pa
 @pytest.mark.section("mcpagent", "Discoverable Tools")
 @pytest.mark.behaviour("B49", "B64", "B73", "S23")
 @pytest.mark.parametrize("door", DOORS)
-async def test_server_custom_and_virtual_tools_wait_to_be_discovered(
-    door: str, tmp_path: Path
-) -> None:
+async def test_server_custom_and_virtual_tools_are_deferred(door: str, tmp_path: Path) -> None:
     talker = {"command": sys.executable, "args": [str(TALKER)]}
     more: dict[str, Any] = {"mcpServers": {"talker": talker}}
     if door != "gateway":

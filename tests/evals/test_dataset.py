@@ -58,15 +58,15 @@ def test_every_bad_row_is_reported_with_its_line_and_the_rest_is_read(tmp_path: 
     assert "relevant.0: input should be a valid string" in told
     assert "A row must be an object" in told
     assert "_" not in told
-    assert "'a' is there already" in told
+    assert "'a' is used already" in told
 
 
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("", "asks for nothing"),
-        (" \u200b\n", "asks for nothing"),
-        ("select:", "asks for nothing"),
+        ("", "it is empty"),
+        (" \u200b\n", "it is empty"),
+        ("select:", "it is empty"),
         ("/(a/", "missing )"),
         ("re:[z-a]", "Invalid regex pattern"),
     ],
@@ -187,7 +187,7 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, name: str) -> No
         read_queries(tmp_path / name)
 
 
-def test_names_are_those_of_the_catalog_and_unknown_ones_are_told(tmp_path: Path) -> None:
+def test_names_are_those_of_the_catalog_and_unknown_ones_are_reported(tmp_path: Path) -> None:
     catalog = Catalog([Tool(name="git__read_file", server="git"), Tool(name="mail")])
     queries = lines(
         tmp_path / "q.jsonl", {"id": "a", "query": "x", "relevant": ["readFile", "mail", "nope"]}

@@ -185,7 +185,7 @@ async def test_knowing_the_id_of_anothers_conversation_opens_none(serve: Serve) 
                     assert ("many__tool_7" in names) is has
 
 
-async def test_what_was_saved_adds_up_and_outlives_the_gateway(serve: Serve) -> None:
+async def test_saved_tokens_add_up_and_outlive_the_gateway(serve: Serve) -> None:
     async def total(running: Running) -> int:
         async with running.client() as client:
             await client.list_tools()
@@ -226,7 +226,7 @@ async def test_jwt_is_checked_for_signature_issuer_and_audience(serve: Serve) ->
             assert answer.status_code == 401
 
 
-def test_any_of_fastmcps_providers_may_say_who_somebody_is() -> None:
+def test_any_fastmcp_provider_may_authenticate_users() -> None:
     options = {"client_id": "i", "client_secret": "s" * 20, "base_url": "https://gate.example"}
     github = "fastmcp.server.auth.providers.github.GitHubProvider"
     made = build_auth_provider(Auth(provider=github, options=options), tokens=dict)
@@ -249,7 +249,7 @@ def test_any_of_fastmcps_providers_may_say_who_somebody_is() -> None:
         {"Host": "127.0.0.1.evil.example"},
     ],
 )
-async def test_a_browser_led_here_from_elsewhere_is_turned_away(
+async def test_a_cross_site_request_of_a_browser_is_refused(
     serve: Serve, headers: dict[str, str]
 ) -> None:
     async with serve({"one": small()}) as running:
@@ -266,7 +266,7 @@ def test_an_address_that_others_reach_needs_authentication() -> None:
             check_exposure(host, Auth())
 
 
-def test_a_port_in_use_is_told_with_what_to_do() -> None:
+def test_a_port_in_use_is_reported_with_what_to_do() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -274,7 +274,7 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
             bind_socket("127.0.0.1", taken.getsockname()[1])
 
 
-async def test_the_audit_log_has_who_what_and_how_but_no_values(serve: Serve) -> None:
+async def test_the_audit_log_has_caller_tool_and_outcome_but_no_values(serve: Serve) -> None:
     async with serve({"one": small()}, variables={"BOB_TOKEN": BOB}, **TOKENS) as running:
         async with as_(running, ALICE) as alice:
             await run(alice, "one__echo", text="my secret words")
@@ -313,7 +313,7 @@ async def test_health_and_metrics_tell_how_each_server_is(serve: Serve) -> None:
                 assert line.startswith("# TYPE ") or sample.fullmatch(line), line
 
 
-async def test_to_strangers_health_tells_only_that_it_lives(serve: Serve) -> None:
+async def test_unauthenticated_callers_see_only_that_the_gateway_is_alive(serve: Serve) -> None:
     async with serve({"one": small()}, variables={"BOB_TOKEN": BOB}, **TOKENS) as running:
         base = running.url.removesuffix("/mcp")
         async with httpx2.AsyncClient() as http:

@@ -122,7 +122,7 @@ async def test_an_unset_variable_of_an_api_costs_that_api_alone(serve: Serve) ->
         ("http://127.0.0.1:99999/api.json", "Cannot fetch"),
     ],
 )
-async def test_a_document_that_cannot_be_fetched_is_told_without_the_secret_in_its_address(
+async def test_a_document_that_cannot_be_fetched_is_reported_without_the_secret_in_its_address(
     place: str, says: str
 ) -> None:
     with pytest.raises(SourceError, match=says) as told:

@@ -26,7 +26,7 @@ async def run(client: Any, tool: str) -> Any:
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-async def test_a_destructive_call_runs_only_after_a_yes(serve: Serve, mode: str) -> None:
+async def test_a_destructive_call_runs_only_after_approval(serve: Serve, mode: str) -> None:
     options = {"gateway": {"confirm": "destructive"}}
     heard: list[str] = []
     async with serve({"one": small("hints")}, **options) as running:
@@ -44,7 +44,7 @@ async def test_a_destructive_call_runs_only_after_a_yes(serve: Serve, mode: str)
 
 
 @pytest.mark.parametrize("mode", GENERATIONS)
-async def test_what_says_nothing_of_itself_is_asked_about_if_wanted(
+async def test_tools_without_hints_need_approval_with_confirm_unknown(
     serve: Serve, mode: str
 ) -> None:
     options = {"gateway": {"confirm": "unknown"}}

@@ -145,7 +145,7 @@ def test_serving_on_a_port_in_use_says_what_to_do(
 
 
 @pytest.mark.parametrize("port", ["65536", "99999", "-1"])
-def test_serving_on_what_is_no_port_is_a_usage_error(
+def test_serving_on_an_invalid_port_is_a_usage_error(
     home: Path, capsys: pytest.CaptureFixture[str], port: str
 ) -> None:
     path = config(home, {"one": small()})
@@ -153,7 +153,7 @@ def test_serving_on_what_is_no_port_is_a_usage_error(
     assert f"{port} is not a port" in capsys.readouterr().err
 
 
-def test_the_port_that_the_system_chose_is_told(home: Path) -> None:
+def test_the_port_that_the_system_chose_is_reported(home: Path) -> None:
     path = config(home, {"one": small()})
     command = [sys.executable, "-m", "toolscout.cli", "serve", "--config", path]
     with subprocess.Popen(
@@ -210,7 +210,7 @@ def test_pins_are_listed_compared_approved_and_revoked(
     assert "Servers with pins: mail" in capsys.readouterr().err
 
 
-def test_servers_of_one_name_are_told_apart_where_that_matters(
+def test_servers_of_one_name_are_distinguished_where_that_matters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pins = PinStore(Config.read().state_folder / "pins")
@@ -227,7 +227,7 @@ def test_servers_of_one_name_are_told_apart_where_that_matters(
     assert [bool(ledger.pins_on_hold) for ledger in pins.ledgers("git")] == [False, True]
 
 
-def test_whoever_revokes_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: Path) -> None:
+def test_revoking_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: Path) -> None:
     pinned()
     folder = Config.read().state_folder / "pins"
     path, text = folder / "mail.json", (folder / "mail.json").read_text()
@@ -356,7 +356,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
     assert run(["import", "claude-code", "--json"]) == 0
 
 
-def test_an_unknown_client_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_client_gets_the_list_of_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["import", "netscape"]) == 2
     assert "claude-desktop" in capsys.readouterr().err
 

@@ -40,7 +40,7 @@ def test_a_file_of_apis_alone_is_checked(home: Path, capsys: pytest.CaptureFixtu
     ]
 
 
-def test_an_api_whose_document_cannot_be_read_is_told(
+def test_an_api_whose_document_cannot_be_read_is_reported(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (home / "api.json").write_text(json.dumps(HEALTH))
@@ -95,7 +95,7 @@ def test_a_limit_that_cannot_be_one_is_a_problem_of_its_server(
     assert says in server.problem
 
 
-def test_a_limit_of_nothing_is_none_where_that_means_something(home: Path) -> None:
+def test_a_timeout_of_zero_seconds_is_valid_where_it_means_none(home: Path) -> None:
     path = home / "gateway.toml"
     zeros = "".join(f"{n}_seconds = 0\n" for n in ("call_timeout", "idle", "poll"))
     path.write_text(f'[servers.one]\ncommand = "x"\n{zeros}')
@@ -172,5 +172,5 @@ async def test_calling_a_tool_whose_schema_cannot_be_followed_says_why(
             result = await client.call_tool("call_tool", asked)
             assert result.is_error
             said[name] = text(result)
-    assert "its references lead in a circle" in said["loop"]
+    assert "its references form a cycle" in said["loop"]
     assert "it refers to 'http://127.0.0.1:9/x.json', which cannot be followed" in said["far"]

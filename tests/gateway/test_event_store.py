@@ -307,7 +307,7 @@ async def test_an_event_that_never_was_brings_nothing(last: str) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 900), st.booleans())))
-async def test_what_is_kept_stays_within_its_bounds(steps: list[tuple[str, int, bool]]) -> None:
+async def test_stored_replies_stay_within_their_limits(steps: list[tuple[str, int, bool]]) -> None:
     replies = MemoryEventStore(max_bytes=2_000, max_finished=3)
     for name, size, is_last in steps:
         await replies.store_event(name, (result if is_last else note)(noise(size)))

@@ -155,7 +155,7 @@ async def test_without_the_keys_there_are_no_features(serve: Serve) -> None:
         ("memory", "perhaps", "gateway.memory is wrong"),
     ],
 )
-def test_a_path_that_cannot_be_used_is_told_with_what_to_do(
+def test_a_path_that_cannot_be_used_is_reported_with_what_to_do(
     tmp_path: Path, key: str, value: Any, says: str
 ) -> None:
     path = write(tmp_path / "mcp.json", json.dumps({"mcpServers": {}, "gateway": {key: value}}))

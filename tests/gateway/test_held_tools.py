@@ -215,7 +215,7 @@ async def test_a_search_that_would_have_found_a_held_tool_mentions_it(
         assert "held for approval" not in (await found("show the history")).lower()
 
 
-async def test_a_caller_that_may_not_see_a_held_tool_does_not_hear_of_it(
+async def test_a_caller_that_may_not_see_a_held_tool_gets_no_report_of_it(
     serve: Serve, tmp_path: Path
 ) -> None:
     denied = {"policies": {"all": {"deny": ["s__push"]}}}

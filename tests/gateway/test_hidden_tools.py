@@ -46,7 +46,7 @@ async def test_no_hidden_character_of_a_definition_reaches_a_client(
     assert shown["_meta"]["example/note"] == "as it is"
 
 
-async def test_metadata_that_is_no_json_costs_a_tool_its_metadata_alone(
+async def test_metadata_that_is_not_json_costs_a_tool_only_its_metadata(
     serve: Serve, tmp_path: Path
 ) -> None:
     odd = {**SNEAKY, "_meta": {"odd": float("nan")}}

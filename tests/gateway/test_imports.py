@@ -107,7 +107,9 @@ def test_a_client_is_given_the_full_path_of_the_gateway(
     assert str(program) in written.read_text()
 
 
-def test_what_only_the_client_has_is_told(user: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_only_clients_have_are_reported(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     servers = {
         "files": {"command": "x", "envFile": "${workspaceFolder}/.env"},
         "web": {"url": "https://example.com/mcp", "oauth": {"clientId": "c"}},
@@ -308,7 +310,7 @@ def test_a_file_behind_a_link_is_written_and_the_link_stays(
     assert list(json.loads(Path(backup).read_text())["mcpServers"]) == ["a"]
 
 
-def test_an_entry_that_is_none_is_told_and_the_others_are_taken(
+def test_an_invalid_entry_is_reported_and_the_others_are_used(
     user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     servers = {
@@ -339,7 +341,7 @@ def test_projects_of_any_shape_stop_no_pointing(
 
 
 @pytest.mark.parametrize("table", [[1], "x"])
-def test_a_target_whose_servers_are_no_object_is_named_and_left(
+def test_a_target_whose_servers_are_not_an_object_is_named_and_skipped(
     user: Path, capsys: pytest.CaptureFixture[str], table: object
 ) -> None:
     put(user / ".cursor/mcp.json", {"mcpServers": {"k": {"command": "x"}}})
@@ -386,7 +388,7 @@ def test_a_plan_tells_what_each_server_is_and_where_it_stands_without_secrets(
     assert {row[-1] for row in rows.values()} == {str(path)}
 
 
-def test_a_refused_codex_file_is_told_how_to_mend_once(
+def test_a_refused_codex_file_is_reported_once_with_the_fix(
     user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(user / ".codex/config.toml", 'mcp_servers.a.command = "x"\n')
@@ -406,7 +408,7 @@ def test_servers_in_the_settings_of_vs_code_are_taken_and_pointed(
     assert written["editor.fontSize"] == 12
 
 
-def test_what_the_user_switched_off_in_claude_code_stays_off(
+def test_servers_switched_off_in_claude_code_stay_off(
     user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     here = Path.cwd()

@@ -50,7 +50,7 @@ class Slow:
         return np.ones((len(texts), 2), np.float32) / np.float32(np.sqrt(2))
 
 
-def test_nobody_waits_to_be_told_what_is_a_word() -> None:
+def test_the_vocabulary_check_does_not_wait_for_the_encoder() -> None:
     inner = Slow()
     warming = LazyEncoder(inner)
     assert not warming.is_word("later")
@@ -62,7 +62,7 @@ def test_nobody_waits_to_be_told_what_is_a_word() -> None:
     assert not warming.is_word("lator")
 
 
-def test_until_the_encoder_is_read_questions_go_by_words_and_say_so() -> None:
+def test_until_the_encoder_is_loaded_keyword_search_answers_and_says_so() -> None:
     inner = Slow()
     warming = LazyEncoder(inner)
     with pytest.raises(EmbedderError, match="still loading"):
@@ -122,7 +122,7 @@ def test_after_a_restart_a_search_does_not_wait_for_the_encoder(tmp_path: Path) 
     engine.close()
 
 
-def test_a_gateway_searches_by_meaning_too_unless_told_otherwise(tmp_path: Path) -> None:
+def test_a_gateway_uses_semantic_search_too_unless_configured_otherwise(tmp_path: Path) -> None:
     engines = [build_engine(Config(home=tmp_path, embedder=e)) for e in ("use", "none")]
     assert [[e.id for e in engine.embedders] for engine in engines] == [["use-m3"], []]
     for engine in engines:

@@ -73,7 +73,7 @@ async def test_a_call_that_runs_while_its_server_is_removed_comes_to_its_end(
         assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo"]
 
 
-async def test_a_broken_edit_is_told_and_the_old_configuration_stays(serve: Serve) -> None:
+async def test_a_broken_edit_is_reported_and_the_old_configuration_stays(serve: Serve) -> None:
     async with serve({"one": small()}) as running, running.client() as client:
         await until(client, "one__echo", works=True)
         running.path.write_text('{"mcpServers": {')
@@ -133,7 +133,7 @@ async def test_one_broken_server_takes_no_other_down(serve: Serve) -> None:
         assert states["exits"].status in ("failing", "starting")
 
 
-async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_mended(
+async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_fixed(
     serve: Serve, tmp_path: Path
 ) -> None:
     servers = {"good": small(), "late": small("mended", str(tmp_path))}
@@ -147,7 +147,7 @@ async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_mended(
         assert text(await run(client, "late__echo", text="here")) == "here"
 
 
-async def test_whatever_servers_list_the_others_work_and_each_problem_is_told(
+async def test_whatever_servers_list_the_others_work_and_each_problem_is_reported(
     serve: Serve,
 ) -> None:
     faults = ("many", "huge", "cyclic", "invalid", "duplicates", "hidden", "garbage")
@@ -444,7 +444,7 @@ async def test_a_tool_of_a_server_that_still_starts_is_not_said_to_be_missing_fo
         assert "still starting" not in text(other)
 
 
-async def test_nobody_hears_of_a_starting_server_that_its_policy_hides(serve: Serve) -> None:
+async def test_nobody_is_notified_of_a_starting_server_that_its_policy_hides(serve: Serve) -> None:
     options: dict[str, Any] = {
         "gateway": {"start_wait_seconds": 0.1},
         "policies": {"all": {"servers": ["one"]}},

@@ -102,7 +102,7 @@ async def test_a_server_that_wants_a_login_is_used_after_one(
     assert "let in" in await echoed(reached(url), grants)
 
 
-async def test_what_a_login_gave_is_for_its_owner_alone(
+async def test_tokens_of_a_login_are_readable_by_the_owner_only(
     url: str, grants: OAuthTokenStore, tmp_path: Path
 ) -> None:
     grant = await logged_in(url, grants)
@@ -124,7 +124,7 @@ async def test_a_token_that_is_over_or_refused_is_renewed_without_anybody(
     assert not now.is_expired
 
 
-async def test_two_that_renew_at_once_both_go_on(url: str, grants: OAuthTokenStore) -> None:
+async def test_two_that_renew_at_once_both_continue(url: str, grants: OAuthTokenStore) -> None:
     await logged_in(url, grants, access_token="revoked meanwhile")
     both = await asyncio.gather(echoed(reached(url), grants), echoed(reached(url), grants))
     assert ["let in" in said for said in both] == [True, True]
@@ -164,14 +164,14 @@ async def test_a_client_known_beforehand_logs_in_with_its_own_name_and_port(
     assert "let in" in await echoed(server, grants)
 
 
-async def test_nobody_who_agrees_is_told_after_a_while(url: str) -> None:
+async def test_a_login_without_consent_times_out(url: str) -> None:
     shown: list[str] = []
     with pytest.raises(SourceError, match="no one gave consent within 1 seconds"):
         await log_in(reached(url), show_url=shown.append, timeout_seconds=1)
     assert len(shown) == 1
 
 
-async def test_whoever_declines_is_told_so(url: str) -> None:
+async def test_a_declined_login_is_reported(url: str) -> None:
     def declines(address: str) -> None:
         back = httpx2.URL(address).params["redirect_uri"]
         agrees(f"{back}?error=access_denied&state=x")
@@ -180,7 +180,7 @@ async def test_whoever_declines_is_told_so(url: str) -> None:
         await log_in(reached(url), show_url=declines)
 
 
-async def test_a_server_that_is_not_there_is_told_so() -> None:
+async def test_a_missing_server_is_reported() -> None:
     with pytest.raises(SourceError, match="nothing answers at"):
         await log_in(reached(f"http://127.0.0.1:{free_port()}/mcp"), show_url=agrees)
 
@@ -194,7 +194,7 @@ async def test_a_server_that_asks_for_no_login_needs_none(talker: dict[str, str]
         await log_in(reached(talker["url"]), show_url=agrees)
 
 
-def test_the_configuration_says_who_we_are_as_other_clients_do(tmp_path: Path) -> None:
+def test_the_configuration_sets_oauth_credentials_as_in_other_clients(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     oauth = {"clientId": "ours", "clientSecret": "${SECRET}", "callbackPort": 8123, "scopes": []}
     entry = {"url": "https://example.com/mcp", "auth": "oauth", "oauth": oauth}
@@ -209,9 +209,7 @@ def test_the_configuration_says_who_we_are_as_other_clients_do(tmp_path: Path) -
     assert not document.warnings
 
 
-async def test_the_command_logs_in_and_the_gateway_goes_on_from_there(
-    serve: Serve, url: str
-) -> None:
+async def test_the_command_logs_in_and_the_gateway_uses_that_login(serve: Serve, url: str) -> None:
     async with serve({"safe": {"url": url}}) as started, started.client() as client:
         found = text(await client.call_tool("call_tool", {"name": "safe__echo", "arguments": {}}))
         assert "toolscout login safe" in found

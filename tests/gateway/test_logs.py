@@ -217,7 +217,7 @@ async def test_an_error_at_the_start_is_json_where_the_log_is(tmp_path: Path) ->
     assert json.loads(err)["error"]["message"]
 
 
-async def test_what_is_held_gets_a_line(serve: Serve) -> None:
+async def test_held_tools_get_one_line(serve: Serve) -> None:
     async with serve({"evil": small("shadows")}) as running, running.client() as client:
         await client.call_tool("tool_search", {"query": "honest"})
         lines = [render_event(event) for event in running.events]
@@ -304,7 +304,7 @@ def test_a_server_log_is_private_bounded_and_without_secrets(tmp_path: Path) -> 
     assert [line.text.split()[0] for line in logs.read("one")][-1] == "3999"
 
 
-async def test_following_a_log_goes_on_after_it_was_set_aside(tmp_path: Path) -> None:
+async def test_following_a_log_continues_after_it_was_rotated(tmp_path: Path) -> None:
     logs = ServerLogs(tmp_path / "home" / "state" / "logs")
     log = logs.open(Server(name="one", command="x"))
     log.write_output(["first"])

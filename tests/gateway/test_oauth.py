@@ -103,7 +103,7 @@ def principals(running: Running) -> set[str]:
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_a_client_that_is_told_where_gets_a_token_there_and_is_let_in(
+async def test_a_client_that_follows_the_metadata_gets_a_token_and_is_let_in(
     serve: Serve, authority: str, mode: str
 ) -> None:
     auth = {"jwt": jwt_of(authority, required_scopes=["tools"])}
@@ -124,9 +124,7 @@ async def test_a_client_that_is_told_where_gets_a_token_there_and_is_let_in(
         assert principals(running) == {"ann"}
 
 
-async def test_a_token_for_another_service_or_of_another_time_is_none(
-    serve: Serve, authority: str
-) -> None:
+async def test_a_token_for_another_service_or_time_is_refused(serve: Serve, authority: str) -> None:
     auth = {"jwt": jwt_of(authority, required_scopes=["tools"])}
     async with serve({"one": small()}, auth=auth) as running, httpx2.AsyncClient() as http:
 

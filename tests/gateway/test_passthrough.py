@@ -122,7 +122,9 @@ async def test_a_policy_hides_prompts_and_resources_of_a_server_too(
             await client.get_prompt("talker__poem", {"topic": "tea"})
 
 
-async def test_a_client_that_watches_a_resource_hears_of_its_changes(serve: Serve) -> None:
+async def test_a_subscriber_of_a_resource_is_notified_of_its_changes(
+    serve: Serve,
+) -> None:
     updated = asyncio.Event()
 
     async def heard(message: Any) -> None:
@@ -163,7 +165,7 @@ def watched(tmp_path: Path) -> dict[str, Any]:
     return {**command, "prefix": False, "protocol": "handshake"}
 
 
-async def test_who_begins_to_watch_while_the_last_one_stops_hears_of_changes(
+async def test_a_subscriber_that_starts_while_the_last_one_stops_is_notified_of_changes(
     serve: Serve, watched: dict[str, Any], tmp_path: Path
 ) -> None:
     updated = asyncio.Event()
@@ -193,7 +195,7 @@ async def test_who_begins_to_watch_while_the_last_one_stops_hears_of_changes(
         assert text(await new.call_tool("asked", {})) == "subscribe subscribe unsubscribe"
 
 
-async def test_what_a_client_that_has_gone_watched_is_watched_no_more(
+async def test_subscriptions_of_a_disconnected_client_end(
     serve: Serve, watched: dict[str, Any]
 ) -> None:
     async with (
@@ -207,7 +209,7 @@ async def test_what_a_client_that_has_gone_watched_is_watched_no_more(
             pass
 
 
-async def test_what_is_watched_is_watched_on_when_its_server_starts_again(
+async def test_a_subscribed_resource_stays_subscribed_when_its_server_restarts(
     serve: Serve, watched: dict[str, Any]
 ) -> None:
     updated: asyncio.Queue[str] = asyncio.Queue()

@@ -81,7 +81,7 @@ async def test_with_approval_required_nothing_is_found_or_called_before_it(serve
         assert "one__echo" in await found(client, "say it back")
 
 
-async def test_whoever_finds_nothing_since_tools_are_held_back_is_told_so(
+async def test_a_search_that_finds_nothing_because_tools_are_held_says_so(
     serve: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     options: dict[str, Any] = {
@@ -109,7 +109,7 @@ async def test_whoever_finds_nothing_since_tools_are_held_back_is_told_so(
     assert hidden not in line
 
 
-async def test_a_changed_tool_is_held_back_with_a_diff_until_it_is_approved(
+async def test_a_changed_tool_is_held_with_a_diff_until_it_is_approved(
     serve: Serve, tmp_path: Path
 ) -> None:
     async with (
@@ -192,7 +192,7 @@ async def test_a_revoked_tool_is_refused_at_once(serve: Serve) -> None:
         assert "is held for approval" in text(refused)
 
 
-async def test_a_new_tool_waits_while_the_others_go_on(serve: Serve, tmp_path: Path) -> None:
+async def test_a_new_tool_is_held_while_the_others_continue(serve: Serve, tmp_path: Path) -> None:
     server = {**small("silent", str(tmp_path)), "poll_seconds": 0.05}
     async with serve({"s": server}) as running, running.client() as client:
         assert not (await run(client, "s__echo", text="hi")).is_error
@@ -256,7 +256,7 @@ async def test_two_servers_of_one_name_over_one_state_folder_do_not_hold_each_ot
     assert caplog.text.count("differs from the one pinned") == 1
 
 
-async def test_what_was_revoked_under_a_name_stays_revoked_for_another_server_of_it(
+async def test_a_revoked_name_stays_revoked_for_another_server_of_that_name(
     serve: Serve, tmp_path: Path
 ) -> None:
     tools = (described("push", "Push."), described("log", "Show history."))
@@ -362,7 +362,7 @@ class Interrupted(Alone):
         return self._moment
 
 
-async def test_what_is_revoked_while_a_gateway_compares_stays_revoked(tmp_path: Path) -> None:
+async def test_a_pin_revoked_while_a_gateway_compares_stays_revoked(tmp_path: Path) -> None:
     board = PinStore(tmp_path / "home" / "state" / "pins")
 
     def revoke() -> None:
@@ -393,7 +393,7 @@ with PinStore(sys.argv[1]).write_lock("git"):
 """
 
 
-def test_pins_are_written_by_one_at_a_time_and_who_dies_keeps_nobody_out(tmp_path: Path) -> None:
+def test_pins_have_one_writer_at_a_time_and_a_dead_one_blocks_nobody(tmp_path: Path) -> None:
     board = PinStore(tmp_path, lock_timeout_seconds=0)
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(
@@ -410,7 +410,7 @@ def test_pins_are_written_by_one_at_a_time_and_who_dies_keeps_nobody_out(tmp_pat
         pass
 
 
-def test_pins_written_twice_while_the_clock_stands_still_are_told_apart(tmp_path: Path) -> None:
+def test_pins_written_twice_while_the_clock_stands_still_are_distinguished(tmp_path: Path) -> None:
     board, identity = PinStore(tmp_path), ServerIdentity("git", "abc", "git-server")
     ledger = PinLedger("git", key="abc").record_offers(
         [ToolOffer("log", "1", {})], trusts_first=True

@@ -60,7 +60,7 @@ async def test_an_edited_policy_holds_for_clients_that_are_connected(
         assert "echo" not in listed.model_dump_json(), "nor is it named in what there is"
 
 
-async def test_an_edited_profile_changes_what_connected_clients_see_and_they_hear_of_it(
+async def test_an_edited_profile_changes_what_connected_clients_see_and_notifies_them(
     serve: Serve,
 ) -> None:
     changed = asyncio.Event()
@@ -120,7 +120,7 @@ async def test_an_edited_audit_log_and_need_for_approval_are_followed(
         assert json.loads(new.read_text().splitlines()[-1])["tool"] == "two__echo"
 
 
-async def test_edits_that_wait_for_a_restart_are_told_everywhere(
+async def test_edits_that_wait_for_a_restart_are_reported_everywhere(
     serve: Serve,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],

@@ -41,7 +41,7 @@ async def test_a_malformed_call_is_a_refusal_and_no_search(
     assert "toolscout_searches_total" not in metrics
 
 
-async def test_a_refusal_is_told_of_the_tool_that_was_meant(serve: Serve) -> None:
+async def test_a_refusal_is_reported_for_the_tool_that_was_meant(serve: Serve) -> None:
     async with serve({"one": small()}) as running, running.client() as client:
         asked = {"name": "one__echo", "arguments": {"text": []}}
         assert (await client.call_tool("call_tool", asked)).is_error

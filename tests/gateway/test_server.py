@@ -50,7 +50,7 @@ async def test_a_client_that_was_shown_nothing_is_given_every_definition_it_asks
         assert "Shown before" not in found
 
 
-async def test_what_exists_is_in_the_instructions_and_with_the_search_tool(serve: Serve) -> None:
+async def test_the_roster_is_in_the_instructions_and_with_the_search_tool(serve: Serve) -> None:
     async with serve({"one": SMALL, "two": SMALL}) as running:
         for mode in ("legacy", "auto"):
             async with running.client(mode) as client:
@@ -103,7 +103,7 @@ async def test_unknown_names_and_misfitting_arguments_say_what_to_do(
 
 
 @pytest.mark.parametrize("arguments", ["not JSON", "[1]", [1], 5, True])
-async def test_arguments_that_are_no_object_are_refused_with_a_code_and_what_to_send(
+async def test_arguments_that_are_not_an_object_are_refused_with_a_code_and_what_to_send(
     serve: Serve, arguments: Any
 ) -> None:
     async with serve({"one": SMALL}) as running, running.client() as client:
@@ -125,7 +125,7 @@ async def test_arguments_that_stand_beside_the_name_reach_the_tool_or_are_refuse
         both = {**flat, "arguments": {"text": "there"}}
         refused = await client.call_tool("call_tool", both)
         assert refused.is_error
-        assert "text must stand inside arguments" in text(refused)
+        assert "text must be inside arguments" in text(refused)
         audit = (running.home / "state" / "audit.jsonl").read_text().splitlines()
         assert json.loads(audit[0])["arguments"] == {"text": "text(5)"}
 
@@ -312,7 +312,7 @@ async def test_loading_tools_tells_a_client_that_its_list_changed(serve: Serve) 
             await changed.wait()
 
 
-async def test_a_stateless_client_that_listens_hears_of_its_new_tools(serve: Serve) -> None:
+async def test_a_stateless_client_that_listens_is_notified_of_its_new_tools(serve: Serve) -> None:
     options = {"gateway": {"surface": "load"}}
     async with (
         serve({"many": small("several")}, **options) as running,
@@ -328,7 +328,7 @@ async def test_a_stateless_client_that_listens_hears_of_its_new_tools(serve: Ser
                 break
 
 
-async def test_a_client_that_sees_everything_hears_of_a_new_server(serve: Serve) -> None:
+async def test_a_client_that_sees_everything_is_notified_of_a_new_server(serve: Serve) -> None:
     changed = asyncio.Event()
 
     async def heard(message: Any) -> None:

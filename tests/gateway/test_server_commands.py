@@ -396,7 +396,7 @@ CLIENT_FILES: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("client", CLIENT_FILES)
-def test_more_clients_are_taken_over_and_pointed(
+def test_more_clients_are_imported_and_pointed(
     user: Path, capsys: pytest.CaptureFixture[str], client: str
 ) -> None:
     place, text, expected = CLIENT_FILES[client]

@@ -46,7 +46,7 @@ def test_settings_that_would_not_be_read_are_refused(tmp_path: Path) -> None:
     ("table", "meant"),
     [("polices", "policies"), ("policy", "policies"), ("Auth", "auth"), ("gatway", "gateway")],
 )
-def test_a_misspelt_table_is_an_error_that_names_the_one_meant(
+def test_a_misspelled_table_is_an_error_that_names_the_one_meant(
     tmp_path: Path, table: str, meant: str
 ) -> None:
     assert f"Did you mean [{meant}]?" in told(tmp_path, f"{SERVER}[{table}.all]\nread_only = true")
@@ -87,7 +87,7 @@ def test_the_file_of_a_client_may_hold_what_only_concerns_the_client(tmp_path: P
         ('[auth.tokens]\nbob = ""', ["token of 'bob' is too short", "at least 16"]),
     ],
 )
-def test_a_wrong_setting_is_told_with_what_to_do(
+def test_a_wrong_setting_is_reported_with_what_to_do(
     tmp_path: Path, text: str, says: list[str]
 ) -> None:
     said = told(tmp_path, SERVER + text)
@@ -184,7 +184,7 @@ async def test_the_audit_log_is_its_owners_alone(serve: Serve) -> None:
         (f'[auth]\nprovider = "{GITHUB}.Nobody"', "cannot be used"),
     ],
 )
-def test_wrong_authentication_is_told_before_the_welcome(
+def test_wrong_authentication_is_reported_before_the_welcome(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], auth: str, says: str
 ) -> None:
     path = tmp_path / "gateway.toml"

@@ -33,7 +33,7 @@ def said(process: subprocess.Popen[bytes], method: str, number: int = 0, **param
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows ends its processes in other ways")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, None])
-def test_it_stops_when_told_to_or_left_and_no_server_stays(
+def test_it_stops_on_request_or_when_left_and_no_server_stays(
     tmp_path: Path, how: signal.Signals | None
 ) -> None:
     os.mkfifo(tmp_path / "gate")

@@ -168,7 +168,7 @@ async def test_content_is_exported_where_it_is_switched_on(tmp_path: Path) -> No
         assert search["gen_ai.retrieval.query.text"] == QUERY
 
 
-async def test_the_trace_of_an_http_client_goes_on_through_the_gateway_to_the_server(
+async def test_the_trace_of_an_http_client_continues_through_the_gateway_to_the_server(
     tmp_path: Path,
 ) -> None:
     with collecting() as collector:
@@ -181,7 +181,7 @@ async def test_the_trace_of_an_http_client_goes_on_through_the_gateway_to_the_se
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_trace_in_meta_goes_on_in_the_gateway(tmp_path: Path, mode: str) -> None:
+async def test_the_trace_in_meta_continues_in_the_gateway(tmp_path: Path, mode: str) -> None:
     with collecting() as collector:
         with serving(tmp_path, {"otlp_endpoint": collector.url}) as served:
             async with Client(served.url, mode=mode) as client:
@@ -207,7 +207,7 @@ async def test_the_environment_alone_is_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGINT for one process")
-def test_over_stdio_what_is_left_is_sent_after_ctrl_c(tmp_path: Path) -> None:
+def test_over_stdio_pending_output_is_sent_after_ctrl_c(tmp_path: Path) -> None:
     who = {"name": "test", "version": "1"}
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who}
     (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')

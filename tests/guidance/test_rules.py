@@ -42,7 +42,7 @@ def test_every_markdown_file_is_the_rule_of_the_category_it_is_named_for(folder:
 
 
 @pytest.mark.behaviour("E57")
-def test_a_missing_folder_is_told_at_once(tmp_path: Path):
+def test_a_missing_folder_is_reported_at_once(tmp_path: Path):
     with pytest.raises(ConfigError, match="no folder of rules"):
         Rules(tmp_path / "nowhere")
 
@@ -160,7 +160,7 @@ def test_a_rule_that_is_removed_is_gone_and_a_folder_that_is_removed_leaves_the_
 
 
 @pytest.mark.behaviour("E60")
-async def test_a_change_in_the_folder_is_taken_over_while_it_is_watched(folder: Path):
+async def test_a_change_in_the_folder_is_read_while_it_is_watched(folder: Path):
     events: asyncio.Queue[Event] = asyncio.Queue()
     rules = Rules(folder, sink=events.put_nowait)
     while not events.empty():
@@ -180,7 +180,7 @@ async def test_a_change_in_the_folder_is_taken_over_while_it_is_watched(folder: 
             await events.get()
 
 
-async def test_what_changed_before_the_watch_began_counts_too(folder: Path):
+async def test_changes_before_the_watch_began_count_too(folder: Path):
     rules = Rules(folder)
     (folder / "pages.md").write_text("Changed meanwhile.")
     async with rules.watch():
@@ -218,8 +218,8 @@ def test_the_lint_names_rules_over_budget_categories_without_and_rules_for_nothi
     found = Rules(folder).lint(tools, budget_tokens=20, budgets={"sections": 40}, counter=Words())
     assert [str(p) for p in found] == [
         "category:posts: has 30 tokens; its budget is 20. Shorten it.",
-        "category:search: has no rules (2 tools). Write search.md, or leave it if none are needed.",
-        "server:ghost: is for a server that no tool has. Fix its name, or remove it.",
+        "category:search: has no rules (2 tools). Write search.md, or ignore this.",
+        "server:ghost: is for a server that does not exist. Fix its name, or remove it.",
     ]
     assert {p.severity for p in found} == {"warning"}
 

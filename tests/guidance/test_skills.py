@@ -162,7 +162,7 @@ async def test_with_an_encoder_a_skill_is_found_in_another_language_and_nonsense
 
 
 @pytest.mark.behaviour("A33")
-def test_the_prompt_has_one_line_a_skill(folder: Path):
+def test_the_prompt_has_one_line_per_skill(folder: Path):
     assert Skills(folder).prompt_list().splitlines() == [
         "- **Agent Browser** (`agent-browser`): Drive a browser by its accessibility tree.",
         "- **plain-notes** (`plain-notes`): How to take notes in meetings.",
@@ -305,7 +305,7 @@ def test_no_path_at_all_leads_out_of_the_folder(
         ("---\nname: !!python/object/apply:os.system [true]\n---\n", "not YAML"),
     ],
 )
-async def test_a_broken_skill_is_left_out_and_told_and_hides_no_other(
+async def test_a_broken_skill_is_left_out_and_reported_and_hides_no_other(
     folder: Path, text: str, word: str
 ):
     (folder / "broken").mkdir()
@@ -318,7 +318,7 @@ async def test_a_broken_skill_is_left_out_and_told_and_hides_no_other(
     assert skills.health()[0] == "degraded"
 
 
-async def test_of_two_skills_with_one_name_the_first_stays_and_the_second_is_told(folder: Path):
+async def test_of_two_skills_with_one_name_the_first_stays_and_the_second_is_reported(folder: Path):
     other = folder / "zz-other"
     other.mkdir()
     (other / "SKILL.md").write_text("---\nname: presentation\ndescription: An impostor.\n---\n")
@@ -330,7 +330,7 @@ async def test_of_two_skills_with_one_name_the_first_stays_and_the_second_is_tol
     assert "one sentence" in reply.value["content"]
 
 
-async def test_skills_behind_links_are_not_followed_and_told(
+async def test_skills_behind_links_are_not_followed_but_reported(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
@@ -342,7 +342,7 @@ async def test_skills_behind_links_are_not_followed_and_told(
     assert (await ask(skills, "read_skill", skillId="linked")).is_error
 
 
-def test_a_folder_may_be_one_skill_and_a_missing_folder_is_told(folder: Path):
+def test_a_folder_may_be_one_skill_and_a_missing_folder_is_reported(folder: Path):
     assert [*Skills(folder / "presentation").library.skills] == ["presentation"]
     (problem,) = Skills(folder / "nowhere").problems
     assert "nowhere" in problem.where

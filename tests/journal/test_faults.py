@@ -332,7 +332,7 @@ journal.close()
 
 
 @pytest.mark.parametrize("damage", ["header", "middle"])
-def test_a_damaged_journal_is_kept_aside_and_a_new_one_says_so(path: Path, damage: str):
+def test_a_damaged_journal_is_renamed_and_a_new_one_says_so(path: Path, damage: str):
     journal = Journal(SqliteLog(path))
     for number in range(400):
         call(journal, f"c{number}")

@@ -358,7 +358,7 @@ def test_a_row_reads_as_plain_values():
     assert (values["id"], values["near"], values["vector"]) == ("a", [], "AQ==")
 
 
-def test_a_process_is_told_from_a_later_one_with_its_id():
+def test_a_process_is_distinguished_from_a_later_one_with_its_id():
     mine = current_process()
     host, pid, token = mine.rsplit(":", 2)
     assert is_running(mine) is True

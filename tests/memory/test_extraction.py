@@ -106,7 +106,7 @@ def test_of_a_long_list_the_first_five_count_even_if_some_are_unusable():
         (GET_PAGE, 12, "id"),
     ],
 )
-def test_a_result_other_than_declared_gives_nothing_and_is_told(
+def test_a_result_other_than_declared_gives_nothing_and_is_reported(
     tool: Tool, value: object, word: str, caplog: pytest.LogCaptureFixture
 ):
     memory = Memory()
@@ -127,7 +127,7 @@ def test_a_tool_that_declares_nothing_gives_nothing_silently(caplog: pytest.LogC
 
 
 @pytest.mark.behaviour("E101", "E123")
-def test_a_tool_that_nobody_knows_is_told_and_counted_as_used(caplog: pytest.LogCaptureFixture):
+def test_an_unknown_tool_is_reported_and_counted_as_used(caplog: pytest.LogCaptureFixture):
     memory = Memory()
     section = memory.observe(None, "gone", Result.of({"id": 1, "name": "x"}), now=NOW)
     assert memory.state(section).entities == ()
@@ -208,7 +208,7 @@ def test_a_failed_call_is_counted_but_its_words_are_not_searched_for_entities():
         Result((), structured="not JSON"),
     ],
 )
-def test_enormous_and_unreadable_results_are_left_alone_and_told(
+def test_enormous_and_unreadable_results_are_left_alone_and_reported(
     result: Result, caplog: pytest.LogCaptureFixture
 ):
     memory = Memory()

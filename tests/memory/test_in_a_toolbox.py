@@ -36,7 +36,7 @@ def broken(value: Any) -> list[Entity]:
 
 
 @pytest.mark.behaviour("E86", "E93", "E95", "E96", "E110", "E118")
-async def test_what_tools_return_is_remembered_with_the_session_until_it_ends(tmp_path: Path):
+async def test_entities_in_results_are_remembered_with_the_session_until_it_ends(tmp_path: Path):
     store = tmp_path / "sessions.db"
     memory = Memory(extractors={"find_resource": matches})
     async with Toolbox(

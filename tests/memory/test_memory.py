@@ -94,7 +94,7 @@ def test_the_section_is_stable_text_and_says_the_same_after_a_restart():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', '{"schema": 1, "entities": 5}'])
-def test_a_stored_memory_that_cannot_be_read_starts_anew_and_is_told_once(
+def test_a_stored_memory_that_cannot_be_read_starts_empty_and_is_reported_once(
     text: str, caplog: pytest.LogCaptureFixture
 ):
     memory = Memory()
@@ -102,7 +102,7 @@ def test_a_stored_memory_that_cannot_be_read_starts_anew_and_is_told_once(
     memory.render(text)
     assert [e.id for e in memory.state(section).entities] == ["1"]
     assert len(caplog.records) == 1
-    assert "starts anew" in caplog.text
+    assert "starts empty" in caplog.text
 
 
 @pytest.mark.behaviour("E98", "E124")

@@ -67,7 +67,7 @@ async def test_results_go_back_with_their_calls(service: Service) -> None:
     assert sent.index("Hurry.") < sent.index("And?")
 
 
-async def test_a_failed_call_is_told_as_a_failure(service: Service) -> None:
+async def test_a_failed_call_is_reported_as_a_failure(service: Service) -> None:
     service.wire.then(Say(calls=(("find", "{}"),)), Say("Sorry."))
     asked = (await complete(service.model, HELLO)).message
     result = results_message(CallResult(asked.calls[0].id, "find", Result.error("no such colour")))

@@ -64,7 +64,7 @@ def test_results_of_every_kind_survive_being_kept() -> None:
     assert load_messages(dump_messages(kept)) == kept
 
 
-def test_what_only_a_source_understands_is_not_kept() -> None:
+def test_the_raw_reply_of_a_source_is_not_stored() -> None:
     result = build_call_result(Call("1", "f"), Result(content=(Content(text="a"),), raw=object()))
     assert load_messages(dump_messages([results_message(result)]))[0].results[0].result.text == "a"
 
@@ -74,7 +74,7 @@ def test_half_a_character_does_not_spoil_a_conversation() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", '{"role": "user"}', '[{"role": "king"}]'])
-def test_a_kept_conversation_that_cannot_be_read_says_what_to_do(text: str) -> None:
+def test_an_unreadable_stored_conversation_is_an_error_with_advice(text: str) -> None:
     with pytest.raises(StoreError, match="new session"):
         load_messages(text)
 
@@ -123,7 +123,7 @@ def test_later_usage_replaces_earlier() -> None:
     assert collect(deltas).usage.total_tokens == 7
 
 
-def test_calls_without_ids_or_with_the_same_one_can_be_told_apart() -> None:
+def test_calls_without_ids_or_with_the_same_one_are_distinguished() -> None:
     reply = collect(
         [CallDelta(i, id=given, name=f"f{i}") for i, given in enumerate(["", "x", "x", ""])]
     )
@@ -161,5 +161,5 @@ def test_usage_adds_up() -> None:
     assert both == Usage(11, 22, 33, 44)
 
 
-def test_a_notice_is_told_apart_from_the_user() -> None:
+def test_a_notice_is_distinguished_from_the_user() -> None:
     assert (notice_message("careful").role, user_message("hi").role) == ("system", "user")

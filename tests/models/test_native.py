@@ -61,7 +61,7 @@ async def test_anthropic_s_own_search_passes_through_and_back_word_for_word(
     assert anthropic.wire.seen[-1].body["tools"] == [*tools]
 
 
-async def test_anthropic_s_references_answer_a_search_of_ours(anthropic: Service) -> None:
+async def test_anthropic_s_references_answer_our_search(anthropic: Service) -> None:
     anthropic.wire.then(Say(calls=(("tool_search", '{"query": "weather"}'),)), Say("Found."))
     ours = {"name": "tool_search", "input_schema": {"type": "object"}}
     asked = (await complete(anthropic.model, ASK)).message
@@ -83,7 +83,7 @@ async def test_anthropic_s_references_answer_a_search_of_ours(anthropic: Service
     ],
     ids=["a tool that left the list", "another provider's answer"],
 )
-async def test_anthropic_is_told_in_words_what_it_would_refuse_as_a_reference(
+async def test_anthropic_gets_as_text_what_it_would_refuse_as_a_reference(
     anthropic: Service, native: list[dict[str, Any]]
 ) -> None:
     anthropic.wire.then(Say(calls=(("tool_search", '{"query": "weather"}'),)), Say("Found."))
@@ -192,7 +192,7 @@ async def test_openai_s_search_run_by_us_is_a_call_like_any_other(responses: Ser
     }
 
 
-async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
+async def test_an_openai_search_that_finds_nothing_is_answered_with_a_message(
     responses: Service,
 ) -> None:
     called = searching({"query": "teleport"}, by="client")
@@ -210,7 +210,7 @@ async def test_a_search_of_openai_s_that_finds_nothing_is_answered_in_words(
 WORDS = Result(content=(Content(text="Loaded: far"), Content(text="Rules: ask first.")))
 
 
-async def test_openai_is_told_in_words_what_definitions_do_not_say(responses: Service) -> None:
+async def test_openai_gets_as_text_what_definitions_do_not_say(responses: Service) -> None:
     called = searching({"query": ["travel", "teleport"]}, by="client")
     responses.wire.then(Say(natives=(called,)), Say("Fine."))
     asked = (await complete(responses.model, ASK)).message
@@ -223,7 +223,7 @@ async def test_openai_is_told_in_words_what_definitions_do_not_say(responses: Se
     assert words["content"][0]["text"] == "Rules: ask first."
 
 
-async def test_anthropic_is_told_in_words_what_references_do_not_say(anthropic: Service) -> None:
+async def test_anthropic_gets_as_text_what_references_do_not_say(anthropic: Service) -> None:
     anthropic.wire.then(Say("Fine."))
     calls = tuple(Call(f"c{i}", "tool_search", "{}") for i in range(2))
     references = json.dumps([{"type": "tool_reference", "tool_name": "far"}])

@@ -25,7 +25,7 @@ class Clock:
         self.slept.append(seconds)
 
 
-async def test_what_may_pass_is_asked_again_with_growing_pauses() -> None:
+async def test_transient_failures_are_retried_with_growing_pauses() -> None:
     busy = Turn(error=ScriptedFailure(status=503))
     clock = Clock()
     model = RetryingModel(
@@ -52,7 +52,7 @@ async def test_the_pause_the_service_asks_for_is_kept(service: Service) -> None:
     assert (reply.message.text, clock.slept) == ("Here.", [9.0])
 
 
-async def test_no_service_can_make_us_wait_for_ever() -> None:
+async def test_no_service_can_make_us_wait_forever() -> None:
     assert (
         Backoff(longest_seconds=30).delay_seconds(1, requested_seconds=86_400.0, random_value=0.5)
         == 30
@@ -69,7 +69,7 @@ async def test_a_cut_stream_is_asked_again_and_what_came_before_is_forgotten(
     assert collect(deltas).message.text == "The whole sentence."
 
 
-async def test_what_will_not_pass_is_reported_at_once(service: Service) -> None:
+async def test_permanent_failures_are_reported_at_once(service: Service) -> None:
     service.wire.then(Refuse(401, "who are you"), Say("never said"))
     clock = Clock()
     with pytest.raises(ModelError, match="who are you"):

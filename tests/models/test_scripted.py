@@ -124,7 +124,7 @@ async def test_a_spec_opens_the_client_of_its_provider(spec: str, provider: str)
     assert (target.provider.name, target.model) == (model.provider, model.name)
 
 
-def test_a_missing_key_is_told_to_programs_and_at_the_prompt_alike(
+def test_a_missing_key_is_reported_to_programs_and_at_the_prompt_alike(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)

@@ -69,6 +69,6 @@ async def store_result(
 ) -> str:
     """Keep a result and give the name it was kept under, as a model would read it."""
     replaced = await store.keep(DetachedSession(session), Tool(name=name), Result.of(body))
-    found = re.search(r"kept aside as (tool_\S+)\.", replaced.text)
-    assert found, "not kept aside"
+    found = re.search(r"saved as (tool_\S+)\.", replaced.text)
+    assert found, "not saved"
     return found.group(1)

@@ -63,7 +63,7 @@ async def test_nothing_outside_of_the_sessions_own_folder_is_reached(bench: Benc
         assert "secret" not in answer.text.replace("tool_secret", "")
 
 
-async def test_a_foreign_name_and_a_missing_one_are_told_in_the_same_words(bench: Bench):
+async def test_a_foreign_name_and_a_missing_one_get_the_same_message(bench: Bench):
     store = bench.store(threshold_tokens=10)
     await store_result(store, text(20))
     theirs = await store_result(store, text(20), session="bob")
@@ -131,7 +131,7 @@ async def test_a_session_that_ends_takes_its_results_along(bench: Bench):
     assert await store.forget("ann") == 0
     gone = await read(store, mine)
     assert gone.is_error
-    assert "Nothing is kept" in gone.text
+    assert "No result is saved" in gone.text
     assert (await read(store, theirs, "bob")).text == "w0 "
 
 
@@ -179,7 +179,7 @@ async def test_only_what_the_shelf_wrote_is_ever_removed(bench: Bench):
     assert [p.name for p in bench.files()] == ["notes.md", "a.jpg"]
 
 
-async def test_kept_results_are_for_their_owner_alone(bench: Bench):
+async def test_stored_results_are_for_their_owner_only(bench: Bench):
     store = bench.store(threshold_tokens=10)
     await store_result(store, text(20))
     (path,) = bench.files()

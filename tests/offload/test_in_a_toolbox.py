@@ -81,7 +81,7 @@ async def test_many_results_in_one_step_do_not_swamp_the_model(tmp_path: Path):
     async with Toolbox([export_rows], offload=result_store, **options) as box:
         run = await Agent(box, model=model).run("Export the ledger six times.")
     results = [o.result for o in run.steps[0].outcomes]
-    aside = ["kept aside" in result.text for result in results]
+    aside = ["was saved as" in result.text for result in results]
     assert 0 < sum(aside) < 6
     assert sum(default_counter().count(result.text) for result in results) <= 30_000
     assert run.text == "All read."
@@ -130,7 +130,7 @@ async def test_rings_and_bottomless_values_end_no_conversation(tmp_path: Path):
         # The tool has run, so a model must not take it for a failure and run it again.
         assert not replies["bottomless"].is_error
         assert "cannot be written as text" in replies["bottomless"].text
-        assert "kept aside" in replies["bottomless_text"].text
+        assert "was saved as" in replies["bottomless_text"].text
         assert replies["not_json"].text == "just words"
         assert set(session.state.uses) == set(replies)
         memory = (await b.health()).parts["memory"]

@@ -28,7 +28,7 @@ _DATA = {"a": "x y", "items": [{"id": n, "name": f"näme {n}", "tags": ["t"]} fo
         ({"query": ".items[] | select(.id == 7) | .name"}, '"näme 7"'),
         ({"query": ".items[0]", "compact": True}, '{"id":0,"name":"näme 0","tags":["t"]}'),
         ({"query": ".items[0].tags"}, '[\n  "t"\n]'),
-        ({"query": "empty"}, "The query gave nothing."),
+        ({"query": "empty"}, "The query returned nothing."),
     ],
 )
 async def test_a_program_gives_what_jq_gives(
@@ -53,7 +53,7 @@ async def test_a_program_gives_what_jq_gives(
         ('error("no")', "no"),
     ],
 )
-async def test_a_program_that_fails_is_told(bench: Bench, program: str, word: str):
+async def test_a_program_that_fails_is_reported(bench: Bench, program: str, word: str):
     store = bench.store(threshold_tokens=10)
     name = await store_result(store, _DATA)
     answer = await ask(store, filename=name, operation="query", query=program)
@@ -62,7 +62,7 @@ async def test_a_program_that_fails_is_told(bench: Bench, program: str, word: st
 
 
 @pytest.mark.behaviour("B40")
-async def test_text_that_is_not_json_is_told(bench: Bench):
+async def test_text_that_is_not_json_is_reported(bench: Bench):
     store = bench.store(threshold_tokens=3)
     name = await store_result(store, "this is not { JSON")
     answer = await ask(store, filename=name, operation="query", query=".")
@@ -94,7 +94,7 @@ async def test_an_endless_answer_is_cut(bench: Bench):
     assert "longer" in answer.text
 
 
-async def test_a_program_that_takes_too_much_memory_is_told(bench: Bench):
+async def test_a_program_that_takes_too_much_memory_is_reported(bench: Bench):
     store = bench.store(threshold_tokens=10, query_memory_bytes=200 << 20)
     name = await store_result(store, _DATA)
     program = '"x" * 900000000 | length'
@@ -163,7 +163,7 @@ async def test_a_document_too_large_for_jq_is_streamed_from_an_array(
 
 
 @pytest.mark.parametrize("program", [".items | length", "[.items[].id]", ".items[], .after", "[]"])
-async def test_a_program_that_cannot_be_streamed_is_told_why(bench: Bench, program: str):
+async def test_a_program_that_cannot_be_streamed_is_explained(bench: Bench, program: str):
     store = bench.store(threshold_tokens=10, query_bytes=100)
     name = await store_result(store, _DATA)
     answer = await ask(store, filename=name, operation="query", query=program)
@@ -172,7 +172,7 @@ async def test_a_program_that_cannot_be_streamed_is_told_why(bench: Bench, progr
     assert "search" in answer.text
 
 
-async def test_a_path_without_an_array_is_told(bench: Bench):
+async def test_a_path_without_an_array_is_reported(bench: Bench):
     store = bench.store(threshold_tokens=10, query_bytes=100)
     name = await store_result(store, _DATA)
     missing = await ask(store, filename=name, operation="query", query=".nope[]")
@@ -236,7 +236,7 @@ async def test_one_tool_is_shown_and_the_older_two_only_when_wanted(bench: Bench
     assert bench.store(show_aliases=True).alias_tools() == ()
 
 
-async def test_a_session_that_goes_on_is_not_held_up_by_a_query(bench: Bench):
+async def test_a_running_session_is_not_held_up_by_a_query(bench: Bench):
     """The query waits in a child process; the loop serves others meanwhile."""
     store = bench.store(threshold_tokens=10, query_seconds=2.0)
     name = await store_result(store, _DATA)

@@ -22,7 +22,7 @@ from .bench import Bench, ask, text, tool
 
 
 @pytest.mark.behaviour("B42")
-async def test_a_result_at_the_threshold_stays_and_one_token_more_is_kept_aside(bench: Bench):
+async def test_a_result_at_the_threshold_stays_and_one_token_more_is_stored(bench: Bench):
     store = bench.store()
     at = Result.of(text(10_000))
     over = Result.of(text(10_001))
@@ -53,7 +53,7 @@ async def test_a_tool_may_have_a_threshold_of_its_own_or_none(bench: Bench):
 
 
 @pytest.mark.behaviour("S16")
-async def test_a_result_that_was_allowed_is_kept_aside_once_it_is_ten_turns_old(bench: Bench):
+async def test_a_result_that_was_allowed_is_stored_once_it_is_ten_turns_old(bench: Bench):
     store = bench.store(thresholds={"trusted": 50_000})
     result = Result.of(text(20_000))
     assert await store.keep(DetachedSession("ann"), tool("trusted"), result, age_turns=9) is result
@@ -71,7 +71,7 @@ async def test_the_results_of_one_turn_fit_together(bench: Bench):
         DetachedSession("ann"), [(tool("a"), small), (tool("b"), middle), (tool("c"), large)]
     )
     assert fitted[:2] == (small, middle)
-    assert "kept aside" in fitted[2].text
+    assert "was saved as" in fitted[2].text
     assert sum(len(r.text.split()) for r in fitted) <= 20_000
 
 
@@ -139,7 +139,7 @@ async def test_the_notice_of_json_shows_its_keys_and_array_lengths(bench: Bench)
     assert replaced.structured is None
 
 
-async def test_structured_data_beside_a_short_text_is_kept_aside_and_the_text_stays(bench: Bench):
+async def test_structured_data_beside_a_short_text_is_stored_and_the_text_stays(bench: Bench):
     store = bench.store(threshold_tokens=100)
     data = json.dumps({"rows": [text(500)]})
     result = Result((Content(text="500 rows found"),), structured=data, raw=data)
@@ -198,7 +198,7 @@ async def test_a_failed_write_never_loses_the_outcome(bench: Bench, words: int):
     else:
         assert "FIRST" in replaced.text
         assert "LAST" in replaced.text
-        assert "could not be kept" in replaced.text
+        assert "could not be saved" in replaced.text
     assert not replaced.is_error
     assert bench.kinds() == ["large_output_detected", "large_output_failed"]
     assert bench.events[-1].facts["error"]
@@ -249,7 +249,7 @@ assert kept is result
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == []
 
 
-async def test_what_the_output_tool_answers_is_never_kept_aside_again(bench: Bench):
+async def test_an_answer_of_the_output_tool_is_never_stored_again(bench: Bench):
     store = bench.store(threshold_tokens=5)
     (reader,) = store.tools()
     answer = Result.of(text(500))

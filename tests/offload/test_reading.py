@@ -36,7 +36,7 @@ async def test_a_range_counts_characters_and_includes_both_ends(bench: Bench, st
         ({"end": 1}, "start"),
     ],
 )
-async def test_a_range_that_is_none_is_told(bench: Bench, arguments: dict[str, int], word: str):
+async def test_an_invalid_range_is_reported(bench: Bench, arguments: dict[str, int], word: str):
     store = bench.store(threshold_tokens=10)
     name = await store_result(store, _BODY)
     answer = await ask(store, filename=name, operation="read", **arguments)
@@ -54,7 +54,7 @@ async def test_an_end_beyond_the_text_is_its_end(bench: Bench):
     assert "21,000" in answer.content[1].text
 
 
-async def test_a_range_that_is_too_long_is_cut_and_says_where_to_go_on(bench: Bench):
+async def test_a_range_that_is_too_long_is_cut_and_says_where_to_continue(bench: Bench):
     store = bench.store(threshold_tokens=10, answer_tokens=100)
     body = text(5_000)
     name = await store_result(store, body)

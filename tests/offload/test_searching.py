@@ -63,7 +63,7 @@ async def test_no_more_matches_than_asked_for_and_fifty_unasked(bench: Bench):
     ("pattern", "word"),
     [("a\0b", "NUL"), ("(", "missing )"), ("", "empty"), ("x" * 201, "200"), ("(?=a)", "RE2")],
 )
-async def test_a_pattern_that_is_none_is_told(bench: Bench, pattern: str, word: str):
+async def test_an_invalid_pattern_is_reported(bench: Bench, pattern: str, word: str):
     store = bench.store(threshold_tokens=10)
     name = await store_result(store, _LOG)
     answer = await ask(store, filename=name, operation="search", pattern=pattern)

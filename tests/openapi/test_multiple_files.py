@@ -225,7 +225,7 @@ async def test_only_files_that_some_wanted_operation_needs_are_read() -> None:
         assert told == ""
 
 
-async def test_what_cannot_be_followed_is_told_for_who_needs_it_and_the_rest_works(
+async def test_a_reference_that_cannot_be_followed_is_reported_where_needed_and_the_rest_works(
     tmp_path: Path,
 ) -> None:
     references = {
@@ -263,7 +263,7 @@ async def test_what_cannot_be_followed_is_told_for_who_needs_it_and_the_rest_wor
         assert lines[number].endswith(f"It is needed by 'op{number}'.")
 
 
-async def test_many_who_need_one_file_are_told_in_one_line(tmp_path: Path) -> None:
+async def test_many_users_of_one_file_are_reported_in_one_line(tmp_path: Path) -> None:
     _, told = await listed(lay(tmp_path, {"api.json": referring(*["gone.json"] * 7)}))
     assert told.count("\n") == 0
     assert "'op0', 'op1', 'op2', 'op3', 'op4' and 2 more" in told
@@ -273,7 +273,9 @@ async def test_many_who_need_one_file_are_told_in_one_line(tmp_path: Path) -> No
     assert told.splitlines()[-1] == "10 more references cannot be followed."
 
 
-async def test_a_path_or_operation_that_cannot_be_read_is_told_by_its_name(tmp_path: Path) -> None:
+async def test_an_unreadable_path_or_operation_is_reported_by_its_name(
+    tmp_path: Path,
+) -> None:
     paths = {"/a": {"$ref": "gone.yaml"}, "/b": {"get": {"$ref": "gone.yaml#/b"}, "put": {}}}
     text = json.dumps({"openapi": "3.0.3", "paths": paths})
     tools, told = await listed(lay(tmp_path, {"api.json": text}))
@@ -342,7 +344,7 @@ async def test_a_document_has_bounds_however_it_is_spread(tmp_path: Path) -> Non
         await listed(tmp_path / "big.json")
 
 
-async def test_yaml_that_would_break_a_parser_costs_only_who_needs_it(tmp_path: Path) -> None:
+async def test_yaml_that_would_break_a_parser_fails_only_for_its_users(tmp_path: Path) -> None:
     bomb = ["a0: &a0 {type: string}"]
     bomb += [f"a{n}: &a{n} {{allOf: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
     files = {

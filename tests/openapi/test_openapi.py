@@ -343,7 +343,7 @@ async def test_the_servers_variables_are_filled_in_and_inside_is_not_reached(
         ("openapi: 4.0.0", "version 4.0.0"),
     ],
 )
-async def test_what_is_no_document_is_refused(tmp_path: Path, text: str, says: str) -> None:
+async def test_an_invalid_document_is_refused(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(SourceError, match=says):
@@ -505,7 +505,7 @@ def test_paths_are_written_in_every_style(
     assert build_request(operation, {"id": value}).path == f"/{written}/raw"
 
 
-async def test_a_header_that_cannot_be_sent_is_told(tmp_path: Path) -> None:
+async def test_a_header_that_cannot_be_sent_is_reported(tmp_path: Path) -> None:
     document = one({"parameters": [{"name": "X-Name", "in": "header"}]})
     async with shop(tmp_path, document=document) as (source, _):
         with pytest.raises(InvalidArgumentsError, match="must be ASCII"):
@@ -577,7 +577,7 @@ async def test_dates_of_yaml_stay_the_texts_they_are(tmp_path: Path) -> None:
     assert tool.parameters.value["properties"]["since"]["default"] == "2020-01-01"
 
 
-async def test_what_cannot_be_used_of_a_document_is_named_and_the_rest_works(
+async def test_unusable_parts_of_a_document_are_named_and_the_rest_works(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "odd.yaml"

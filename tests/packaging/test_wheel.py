@@ -66,7 +66,7 @@ def test_the_wheel_has_the_package_its_data_and_nothing_else(wheel: Path):
 
 
 @pytest.mark.slow
-def test_what_was_installed_searches_counts_and_plays_its_demo(installed: Path):
+def test_the_installed_package_searches_counts_and_plays_its_demo(installed: Path):
     where = run(installed, "-c", "import toolscout; print(toolscout.__file__)")
     assert where.startswith(str(installed))
     command = ("-m", "toolscout.cli")

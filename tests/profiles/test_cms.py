@@ -93,7 +93,7 @@ def test_a_result_has_names_rules_and_an_instruction_but_no_schemas(cms) -> None
 
 
 @pytest.mark.behaviour("E70", "E75", "E77", "E78", "K1", "K17")
-def test_what_was_found_is_active_behind_the_search_from_then_on(cms) -> None:
+def test_found_tools_are_active_behind_the_search_from_then_on(cms) -> None:
     names = [t["name"] for t in search(cms, query="search image library").value["tools"]]
     assert cms.names() == ["tool_search", *names]
     more = [t["name"] for t in search(cms, query="menu").value["tools"]]

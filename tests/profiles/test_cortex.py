@@ -96,7 +96,7 @@ def test_the_options_turn_deferring_off_and_choose_what_is_deferred(talk, tools,
 
 
 @pytest.mark.behaviour("C42")
-async def test_in_a_step_a_loaded_tool_waits_for_the_next_one_and_other_calls_do_not(tools) -> None:
+async def test_in_a_step_a_loaded_tool_is_callable_only_in_the_next_step(tools) -> None:
     async with Toolbox(tools, profile="cortex", store="memory") as box:
         session = await box.session("s")
         step = session.step()
@@ -113,7 +113,7 @@ async def test_in_a_step_a_loaded_tool_waits_for_the_next_one_and_other_calls_do
 
 
 @pytest.mark.behaviour("C38", "C39", "K8")
-def test_what_waits_follows_the_marks_the_lists_and_where_a_tool_is_from(talk, tool) -> None:
+def test_deferral_follows_the_marks_the_lists_and_the_origin_of_a_tool(talk, tool) -> None:
     policy = replace(CORTEX.policy, pinned=ToolSelector(names=("served_pinned",)))
     cortex = talk(
         replace(CORTEX, policy=policy),
@@ -203,7 +203,7 @@ def test_the_limit_cuts_prefixes(talk, tool, most, loaded) -> None:
 @pytest.mark.parametrize(
     "arguments", [{"query": "t", "max_results": float("nan")}, {"query": 3}, {}]
 )
-def test_what_is_no_number_or_no_text_is_an_error(cortex, arguments) -> None:
+def test_an_invalid_number_or_text_is_an_error(cortex, arguments) -> None:
     assert cortex.call("ToolSearch", **arguments).is_error
 
 
@@ -282,7 +282,7 @@ def test_a_tool_in_view_is_already_available_whatever_put_it_there(cortex) -> No
 
 
 @pytest.mark.behaviour("C34", "C35", "C36", "S17", "K7", "K24")
-def test_the_slot_lists_what_waits_and_is_written_only_when_that_changes(cortex) -> None:
+def test_the_slot_lists_deferred_tools_and_is_written_only_when_they_change(cortex) -> None:
     slots = Slots.of("memory").write_all(cortex.view().slots).write("memory", "notes")
     text = slots.texts[AVAILABLE_TOOLS_SLOT]
     assert text.splitlines()[-3:] == [
@@ -307,7 +307,7 @@ def test_the_slot_lists_what_waits_and_is_written_only_when_that_changes(cortex)
 
 
 @pytest.mark.behaviour("C34")
-def test_the_instructions_hold_the_slot_and_can_be_had_without_it(cortex) -> None:
+def test_the_instructions_hold_the_slot_and_are_available_without_it(cortex) -> None:
     view = cortex.view()
     assert view.instructions == slot(view)
     assert view.instructions_without_slots == ""

@@ -47,7 +47,7 @@ def tools(tool):
     ]
 
 
-def test_a_small_catalog_goes_straight_through(talk, tools) -> None:
+def test_a_small_catalog_is_shown_directly(talk, tools) -> None:
     view = talk(DEFAULT, tools[:14], target="anthropic:claude-opus-4-5").view()
     assert view.surface == "direct"
     assert [t["name"] for t in view.tools] == [t.name for t in tools[:14]]
@@ -187,7 +187,7 @@ class Unsure:
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
-def test_what_is_likely_wrong_is_shown_as_such_and_not_loaded(talk, tools, chosen) -> None:
+def test_a_weak_hit_is_marked_as_such_and_not_loaded(talk, tools, chosen) -> None:
     talk = talk(replace(chosen, matcher=Unsure()), tools)
     text = talk.call("tool_search", query="book a flight").text
     assert "Nothing fits well" in text.splitlines()[0]
@@ -197,7 +197,7 @@ def test_what_is_likely_wrong_is_shown_as_such_and_not_loaded(talk, tools, chose
 
 
 @pytest.mark.parametrize("chosen", [LOAD, DISPATCH])
-def test_what_is_likely_wrong_is_said_though_it_was_shown_before(talk, tools, chosen) -> None:
+def test_a_weak_hit_is_marked_even_if_it_was_shown_before(talk, tools, chosen) -> None:
     talk = talk(chosen, tools)
     talk.view()
     talk.call("tool_search", query="select:list_invoice,create_customer")
@@ -318,7 +318,7 @@ def test_bad_input_is_an_error_that_says_what_to_write(talk, tools, arguments) -
     assert talk.session == before
 
 
-def test_changes_of_the_catalog_are_told_once_and_the_roster_stays(talk, tools, tool) -> None:
+def test_changes_of_the_catalog_are_reported_once_and_the_roster_stays(talk, tools, tool) -> None:
     talk = talk(LOAD, tools)
     before = talk.view()
     talk.now(talk.catalog.with_source("late", [tool("scan", "Scan paper", server="scanner")]))

@@ -64,7 +64,7 @@ def test_a_threshold_of_one_or_less_always_hides(talk, tool, threshold) -> None:
 
 
 @pytest.mark.behaviour("D9", "D11", "D12", "D16", "D17", "D43", "D44", "D45", "S2")
-def test_stubs_point_to_the_search_and_what_never_waits_keeps_its_schema(talk, tool) -> None:
+def test_stubs_point_to_the_search_and_tools_never_deferred_keep_their_schema(talk, tool) -> None:
     tools = [
         *many(tool, 18),
         tool("write_todos", "todos", defer="never"),
@@ -93,7 +93,7 @@ def test_the_hint_in_stubs_can_be_left_out(talk, tool) -> None:
 
 
 @pytest.mark.behaviour("D10", "D39")
-def test_marked_tools_obey_the_threshold_unless_told_otherwise(talk, tool) -> None:
+def test_marked_tools_obey_the_threshold_unless_configured_otherwise(talk, tool) -> None:
     tools = [tool("marked", defer="always"), tool("plain")]
     assert stubs(talk(EVERRUNS, tools).view()) == []
     eager = with_threshold(15, marks_ignore_threshold=True)
@@ -167,7 +167,7 @@ def test_a_hit_is_name_description_and_schema_and_never_the_search_itself(talk, 
 
 
 @pytest.mark.behaviour("D26", "D36", "D51", "K26")
-def test_what_is_not_allowed_never_shows(talk, files) -> None:
+def test_tools_that_are_not_allowed_never_show(talk, files) -> None:
     everruns = talk(EVERRUNS, files, allow={"read_file", "send_email"})
     found = everruns.call("tool_search", query="file").value["tools"]
     assert [t["name"] for t in found] == ["read_file"]
@@ -196,7 +196,7 @@ def test_found_schemas_are_in_place_for_this_session_only(talk, files) -> None:
 
 
 @pytest.mark.behaviour("S5")
-def test_weak_hits_are_told_but_not_loaded(talk, tool) -> None:
+def test_weak_hits_are_reported_but_not_loaded(talk, tool) -> None:
     everruns = talk(
         with_threshold(1),
         [tool("send_email_now", "Send an email to a person now"), tool("a_person", "Who")],
@@ -251,7 +251,7 @@ async def test_without_a_catalog_to_search_the_call_is_an_error_and_raises_nothi
         (await step.call("tool_search", {"query": "file"})).result,
     ):
         assert (result.is_error, result.code) == (True, "closed")
-        assert "toolbox has been closed" in result.text
+        assert "toolbox is closed" in result.text
 
 
 @pytest.mark.behaviour("D23", "D49", "D36")
@@ -274,6 +274,6 @@ def test_the_threshold_and_the_tools_that_keep_their_schemas_are_options(talk, f
 
 @pytest.mark.behaviour("D7")
 @pytest.mark.parametrize("threshold", [-1, 4.5, "4", True, None])
-def test_a_threshold_that_is_no_count_is_an_error_that_names_it(threshold) -> None:
-    with pytest.raises(ConfigError, match="option threshold of the profile 'everruns' is wrong"):
+def test_a_threshold_that_is_not_a_count_is_an_error_that_names_it(threshold) -> None:
+    with pytest.raises(ConfigError, match="option threshold of the profile 'everruns' is invalid"):
         get_profile("everruns", {"threshold": threshold})

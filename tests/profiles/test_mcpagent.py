@@ -127,7 +127,7 @@ def test_a_search_tells_and_loads_nothing(agent) -> None:
 
 
 @pytest.mark.behaviour("B13", "B15", "B16", "B18", "B69")
-def test_what_no_pattern_finds_is_found_by_likeness(agent) -> None:
+def test_tools_that_no_pattern_finds_are_found_by_similarity(agent) -> None:
     typo = agent.call("search_tools", query="wether")
     assert found(typo)[0] == "get_weather"
     assert typo.value["fuzzy_used"] is True
@@ -150,7 +150,7 @@ def test_likeness_puts_literal_parts_first_and_ends_at_five(talk, tool) -> None:
 
 @pytest.mark.behaviour("B9", "B74", "K5", "K12")
 @pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": 5}])
-def test_a_search_for_nothing_is_answered_in_words(agent, arguments) -> None:
+def test_an_empty_search_is_answered_with_a_message(agent, arguments) -> None:
     result = agent.call("search_tools", **arguments)
     assert result.is_error
     assert "query is required" in result.text
@@ -225,7 +225,7 @@ def test_showing_all_of_nothing_is_an_empty_list(talk) -> None:
 
 
 @pytest.mark.behaviour("B35", "B56", "B57", "K28")
-def test_what_is_filtered_out_is_not_found_listed_or_added(talk, tools) -> None:
+def test_a_filtered_tool_is_not_found_listed_or_added(talk, tools) -> None:
     agent = talk(MCPAGENT, tools, allow=lambda t: t.server == "slack")
     assert found(agent.call("search_tools", query="weather")) == []
     assert agent.call("show_all_tools").value["tools"] == sorted(
@@ -279,7 +279,7 @@ def test_the_prompt_tells_the_steps_and_the_kinds_of_tools(agent, talk, tool) ->
 
 
 @pytest.mark.behaviour("B70", "B71")
-def test_what_is_loaded_and_what_waits_can_be_asked(agent, tools) -> None:
+def test_loaded_and_deferred_tools_can_be_listed(agent, tools) -> None:
     agent.call("add_tool", tool_names=["run_query"])
     assert agent.session.loaded == ("run_query",)
     waiting = [t.name for t in tools if agent.why(t.name) == "all"]
@@ -289,7 +289,7 @@ def test_what_is_loaded_and_what_waits_can_be_asked(agent, tools) -> None:
 
 
 @pytest.mark.behaviour("B73")
-def test_a_name_that_is_no_discovery_tool_is_refused_with_those_that_are(agent) -> None:
+def test_a_name_that_is_not_a_discovery_tool_is_refused_with_those_that_are(agent) -> None:
     result = agent.call("run_query", sql="x")
     assert result.is_error
     assert "search_tools" in result.text
@@ -313,7 +313,7 @@ def test_removing_takes_loaded_tools_out_and_leaves_the_rest(agent) -> None:
 
 
 @pytest.mark.behaviour("S4", "K23")
-def test_a_name_on_two_servers_is_told_apart_by_the_server(talk, tool) -> None:
+def test_a_name_on_two_servers_is_distinguished_by_the_server(talk, tool) -> None:
     agent = talk(MCPAGENT)
     agent.now(
         agent.catalog.with_source("a", [tool("search", "Search a", server="a")]).with_source(

@@ -175,7 +175,7 @@ def test_a_query_is_a_literal_part_of_name_category_or_description(solaris, quer
 
 
 @pytest.mark.behaviour("A4", "A5", "A16", "A17")
-def test_a_hit_carries_parameters_usage_and_skill_in_words(solaris) -> None:
+def test_a_hit_carries_parameters_usage_and_skill_as_text(solaris) -> None:
     found = solaris.call("searchTools", query="Navigate").value
     assert set(found) == {"query", "results"}
     assert found["query"] == "Navigate"
@@ -191,7 +191,7 @@ def test_a_hit_carries_parameters_usage_and_skill_in_words(solaris) -> None:
 
 
 @pytest.mark.behaviour("A4", "A6", "A7", "A8", "A9", "A10")
-def test_what_an_entry_does_not_say_is_said_from_its_schema(solaris) -> None:
+def test_missing_fields_of_an_entry_come_from_its_schema(solaris) -> None:
     entries = {e["name"]: e for e in solaris.call("searchTools", query="").value["results"]}
     assert all(action in entries["agentBrowserInteract"]["parameters"] for action in ACTIONS)
     assert "optional" in entries["agentBrowserInteract"]["parameters"]
@@ -205,7 +205,7 @@ def test_what_an_entry_does_not_say_is_said_from_its_schema(solaris) -> None:
 
 
 @pytest.mark.behaviour("A18", "K26")
-def test_no_match_offers_the_categories_and_is_no_error(solaris) -> None:
+def test_no_match_offers_the_categories_and_is_not_an_error(solaris) -> None:
     result = solaris.call("searchTools", query="slack")
     assert not result.is_error
     assert set(result.value) == {"query", "results", "allCategories", "message"}

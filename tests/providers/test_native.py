@@ -143,7 +143,7 @@ def test_openais_own_search_gets_namespaces_sorted_then_the_loose_then_itself(ca
 
 
 @pytest.mark.behaviour("D55")
-def test_what_comes_late_stands_behind_all_that_was_sent_the_search_too(catalog) -> None:
+def test_late_tools_follow_everything_that_was_sent_including_the_search(catalog) -> None:
     first = seen(HOSTED, catalog, GPT)
     assert names(first.tools)[-1] == "tool_search"
     later = (
@@ -192,7 +192,7 @@ def test_groups_whose_names_look_alike_when_sent_are_two_namespaces(catalog) -> 
 @pytest.mark.behaviour("D18")
 @pytest.mark.parametrize("profile", [DEFAULT, CMS, CORTEX], ids=lambda p: p.name)
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
-def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, target) -> None:
+def test_tools_that_a_provider_found_run_and_outlast_their_server(catalog, profile, target) -> None:
     hosted = replace(profile, surface="native", native=NativeSearch(by="provider"), policy=PINNED)
     first = seen(hosted, catalog, target)
     called = resolve_call(
@@ -217,7 +217,7 @@ def test_what_a_provider_found_runs_and_outlasts_its_server(catalog, profile, ta
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
-def test_what_a_provider_may_have_found_outlasts_a_restart_without_its_server(
+def test_tools_that_a_provider_may_have_found_outlast_a_restart_without_their_server(
     catalog, target
 ) -> None:
     first = seen(HOSTED, catalog, target)
@@ -286,13 +286,13 @@ def test_a_catalog_too_large_for_a_hosted_search_is_searched_by_us() -> None:
 
 
 @pytest.mark.behaviour("S8")
-def test_a_hosted_search_that_has_begun_goes_on_when_more_come_than_it_takes() -> None:
+def test_a_hosted_search_that_has_begun_continues_when_more_tools_come_than_it_takes() -> None:
     full = Catalog(Tool(name=f"t{i}") for i in range(MAX_HOSTED_TOOLS))
     first = seen(HOSTED, full, CLAUDE)
     assert first.notes == ()
     grown = seen(HOSTED, full.add(Tool(name="one_more")), CLAUDE, first.session)
     assert grown.text == first.text
-    assert grown.notes == (f"A hosted search takes {MAX_HOSTED_TOOLS} tools: 1 were left out.",)
+    assert grown.notes == (f"A hosted search accepts {MAX_HOSTED_TOOLS} tools: 1 were left out.",)
 
 
 def search(profile: Profile, catalog: Catalog, shown: View, query: str):
@@ -419,7 +419,7 @@ def test_from_a_hosted_search_to_another_provider_only_what_was_called_goes_alon
 
 @pytest.mark.parametrize("target", [CLAUDE, GPT])
 @pytest.mark.parametrize("profile", [OURS, replace(CMS, surface="native")], ids=lambda p: p.name)
-def test_what_the_tools_alone_do_not_say_comes_apart_from_them(catalog, target, profile) -> None:
+def test_side_notes_come_apart_from_the_tools(catalog, target, profile) -> None:
     def ask(query: object, session: SessionState):
         return discover(
             profile,

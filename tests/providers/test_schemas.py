@@ -96,7 +96,7 @@ def check(schema: dict[str, Any], name: str) -> None:
         None,
     ],
 )
-def test_what_older_drafts_and_careless_servers_write_is_sent_as_a_valid_schema(
+def test_schemas_of_older_drafts_and_careless_servers_are_sent_as_valid_ones(
     name, is_strict, described
 ) -> None:
     schema = {"type": "object", "properties": {"it": described, "name": {"type": "string"}}}
@@ -143,7 +143,7 @@ def test_alternatives_inside_alternatives_keep_all_their_fields(name) -> None:
         ),
     ],
 )
-def test_gemini_is_told_in_its_own_words(described, said) -> None:
+def test_gemini_gets_messages_in_its_own_format(described, said) -> None:
     hue = {"type": "string", "enum": ["red", "blue"]}
     schema = {"type": "object", "properties": {"it": described}, "definitions": {"Hue": hue}}
     found = parameters(schema, "gemini")
@@ -174,7 +174,7 @@ def test_gemini_has_a_definition_for_whatever_is_referred_to() -> None:
         {"type": "object", "additionalProperties": {"type": "string"}},
     ],
 )
-def test_what_strict_mode_has_no_words_for_is_sent_loosely(name, described) -> None:
+def test_schemas_without_a_strict_form_are_sent_loosely(name, described) -> None:
     schema = {"type": "object", "properties": {"it": described}, "required": ["it"]}
     assert not sent(schema, name, is_strict=True).get("strict")
 
@@ -296,7 +296,7 @@ VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(KEYWORDS), VALUES, max_size=5))
-def test_whatever_is_called_a_schema_no_provider_refuses_what_is_made_of_it(schema) -> None:
+def test_any_schema_is_converted_to_one_that_no_provider_refuses(schema) -> None:
     for name in PICKY:
         for is_strict in (False, True):
             check(parameters(schema, name, is_strict=is_strict), name)

@@ -165,7 +165,7 @@ def test_strict_openai_schemas_require_all_and_close_every_object(catalog, name)
         CHECKS[name].validate_python(tool)
 
 
-def test_what_strict_mode_cannot_say_stays_loose() -> None:
+def test_schemas_that_strict_mode_cannot_express_stay_loose() -> None:
     free = Schema.of(
         {"type": "object", "properties": {"any": {"type": "object"}, "map": {"type": "string"}}}
     )
@@ -193,9 +193,7 @@ LIMITED = [name for name, known in PROVIDERS.items() if known.max_tools == 128]
 def test_a_full_list_keeps_the_first_tools_and_a_way_to_run_the_others(name) -> None:
     seen = shown(MANY, name)
     assert list(seen.names) == ["tool_search", *(f"tool_{i}" for i in range(126)), "call_tool"]
-    assert seen.notes == (
-        f"{name} takes 128 tools: 74 were left out; they are run through call_tool.",
-    )
+    assert seen.notes == (f"{name} accepts 128 tools: 74 were left out; run them with call_tool.",)
     few = shown(Catalog(list(MANY)[:126]), name)
     assert list(few.names)[-1] == "tool_125"
     assert few.notes == ()

@@ -176,7 +176,7 @@ def test_case_never_counts_in_a_pattern(engine: Engine) -> None:
         ("file|folder", {"files__read_file", "files__read_folder"}),
     ],
 )
-def test_what_models_write_as_patterns_works_as_it_is(
+def test_patterns_as_models_write_them_work_unchanged(
     engine: Engine, query: str, names: set[str]
 ) -> None:
     assert set(engine.search(query).names) == names
@@ -195,7 +195,9 @@ def test_a_match_in_the_name_comes_before_one_in_the_description(engine: Engine)
     assert found == ("mail__send", "run_query", "slack__send_message")
 
 
-def test_what_only_looks_like_a_pattern_is_words_when_nothing_matches(engine: Engine) -> None:
+def test_text_like_a_pattern_without_a_match_is_searched_as_words(
+    engine: Engine,
+) -> None:
     assert engine.search("weather|").names[:1] == ("get_weather",)
     assert "get_weather" in engine.search("weather.*nowhere").names
 
@@ -212,7 +214,7 @@ def test_a_bad_pattern_is_an_error_and_never_an_empty_answer(engine: Engine, que
 
 
 @pytest.mark.behaviour("D26")
-def test_what_a_caller_may_not_see_shows_in_no_form(engine: Engine) -> None:
+def test_tools_a_caller_may_not_see_appear_nowhere(engine: Engine) -> None:
     allow = {t.name for t in TOOLS if t.server != "files"}
 
     for query in (

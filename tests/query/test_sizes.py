@@ -41,7 +41,7 @@ def test_a_run_of_any_sign_is_read_without_looking_back_over_it(beginning: str) 
         assert told
 
 
-def test_of_many_names_that_no_tool_has_a_few_are_told_and_the_rest_counted() -> None:
+def test_of_many_unknown_names_a_few_are_named_and_the_rest_counted() -> None:
     found = ENGINE.search("select:" + ",".join(f"nope_{i}" for i in range(500)) + ",send_mail")
 
     assert found.names == ("send_mail",)
@@ -50,7 +50,7 @@ def test_of_many_names_that_no_tool_has_a_few_are_told_and_the_rest_counted() ->
     assert note.endswith(", nope_9 and 490 more.")
 
 
-def test_a_name_too_long_to_be_one_is_not_told_in_full() -> None:
+def test_a_name_too_long_to_be_one_is_not_quoted_in_full() -> None:
     (note,) = ENGINE.search("select:" + "x" * 500_000).notes
 
     assert note == f"No tool is named {'x' * 80}…."
@@ -108,7 +108,10 @@ def test_a_search_with_terms_beyond_reason_says_that_it_was_cut() -> None:
     found = ENGINE.search("message " + " ".join(f"-term{i}" for i in range(MAX_TERMS + 1)))
 
     assert found.names == ("send_mail",)
-    assert "The query was cut: describe the tool needed in a sentence." in found.notes
+    assert (
+        "The query was too long and was cut: describe the tool you need in one sentence."
+        in found.notes
+    )
 
 
 class Watched(str):

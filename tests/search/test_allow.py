@@ -175,7 +175,7 @@ def test_a_rule_sees_each_tool_of_each_snapshot_once() -> None:
 
 
 @pytest.mark.parametrize("kind", ["callable", "list", "frozenset"])
-def test_what_is_allowed_follows_the_catalog(kind: str) -> None:
+def test_allowed_tools_follow_the_catalog(kind: str) -> None:
     engine = Engine(Catalog(TOOLS))
     allow = rule(kind, frozenset([NAMES[0], "clock"]))
     assert engine.search("mail", allow=allow).names == (NAMES[0],)  # type: ignore[arg-type]
@@ -187,9 +187,7 @@ def test_what_is_allowed_follows_the_catalog(kind: str) -> None:
 
 @pytest.mark.parametrize("engine", [WORDS, DENSE], ids=["words", "vectors"])
 @pytest.mark.parametrize("query", ["{}", "mail a {}", "send {} {} {}"])
-def test_what_a_search_is_judged_by_does_not_tell_of_hidden_words(
-    engine: Engine, query: str
-) -> None:
+def test_the_evidence_of_a_search_does_not_reveal_hidden_words(engine: Engine, query: str) -> None:
     hidden, nonsense = SECRETS[:3], ("qwrtzplk", "xkvbrrt", "zzprqw")
     visible = frozenset(t.name for t in TOOLS if not any(word in t.name for word in hidden))
 

@@ -133,7 +133,7 @@ def test_a_word_is_encoded_once_however_often_the_catalog_grows() -> None:
     assert embedder.encoded.count("invoice") == embedder.encoded.count("weather") == 1
 
 
-def test_words_of_tools_that_have_gone_are_no_meanings() -> None:
+def test_words_of_removed_tools_are_not_translations() -> None:
     engine = filled(TOOLS, embedders=[Dictionary(*MEANINGS)])
     engine.update(Catalog(t for t in TOOLS if "file" not in t.name))
     assert not any(translated(hit) for hit in engine.search("datei").hits)
@@ -149,7 +149,7 @@ def test_a_catalog_that_has_lost_all_its_tools_has_no_words_left_to_learn() -> N
     assert common_words(()) == {}
 
 
-def test_an_embedder_that_fails_at_a_word_is_told_and_the_search_goes_on() -> None:
+def test_an_embedder_that_fails_at_a_word_is_reported_and_the_search_continues() -> None:
     class Failing(Dictionary):
         is_down = False
 

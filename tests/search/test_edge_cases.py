@@ -61,11 +61,14 @@ def test_a_query_that_was_cut_says_so_and_is_read_as_far_as_it_goes() -> None:
     found = ENGINE.search("forecast for a city " * 50_000)
 
     assert found.names[0] == "get_weather"
-    assert "The query was cut: describe the tool needed in a sentence." in found.notes
+    assert (
+        "The query was too long and was cut: describe the tool you need in one sentence."
+        in found.notes
+    )
 
 
 @pytest.mark.parametrize("query", ["!?.,;:", "\x00\x01\x1b[31m", "\u202e\u200b\ufeff", "«»", "---"])
-def test_signs_and_controls_alone_find_nothing_by_words(query: str) -> None:
+def test_signs_and_controls_alone_find_nothing_in_keyword_search(query: str) -> None:
     found = Engine(Catalog([MAIL])).search(query)
 
     assert (found.names, found.confidence) == ((), 0)

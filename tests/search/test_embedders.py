@@ -121,25 +121,28 @@ class Shapeless(Bag):
     ],
     ids=lambda rows: str(getattr(rows, "shape", rows)),
 )
-def test_what_is_no_table_of_numbers_is_a_failure_that_search_survives(rows: object) -> None:
+def test_an_invalid_table_of_numbers_is_a_failure_that_search_survives(rows: object) -> None:
     engine = filled(TOOLS, embedders=[Shapeless(rows)])
 
     found = engine.search("mail")
 
     assert found.names == ("send_mail",)
-    assert found.notes[0].startswith("Searched by words only: The embedder shapeless")
+    assert found.notes[0].startswith("Searched with keywords only: The embedder shapeless")
     assert engine.status.vectors == {"shapeless": 0}
 
 
 @pytest.mark.parametrize("error", [RuntimeError("out of order"), KeyError("x"), MemoryError()])
-def test_an_embedder_may_fail_in_any_way_and_search_goes_on(error: Exception) -> None:
+def test_an_embedder_may_fail_in_any_way_and_search_continues(error: Exception) -> None:
     engine = filled(TOOLS, embedders=[Fragile(error)])
 
     found = engine.search("mail")
 
     assert found.names == ("send_mail",)
     assert found.notes == (
-        f"Searched by words only: The embedder fragile failed: {type(error).__name__}: {error}.",
+        (
+            "Searched with keywords only: "
+            f"The embedder fragile failed: {type(error).__name__}: {error}."
+        ),
     )
     engine.close()
 
@@ -176,7 +179,7 @@ def test_each_arm_is_as_loud_as_it_can_see() -> None:
 
 
 @pytest.mark.behaviour("E5", "E38")
-def test_without_an_embedder_search_goes_by_words_alone_and_needs_no_note() -> None:
+def test_without_an_embedder_search_is_keyword_only_and_needs_no_note() -> None:
     engine = Engine(Catalog(TOOLS))
 
     assert engine.search("forecast").names == ("weather",)

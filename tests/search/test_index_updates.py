@@ -150,7 +150,7 @@ def test_catalogs_of_hardly_anything_are_searched_like_others(
     engine.close()
 
 
-def test_an_index_built_anew_after_much_change_is_the_same() -> None:
+def test_an_index_rebuilt_after_much_change_is_the_same() -> None:
     """More dead slots than the index puts up with, several times over."""
     rng = random.Random(4)
     engine = Engine(embedders=[Bag()])
@@ -182,7 +182,7 @@ def test_a_name_that_left_is_forgotten_in_every_form() -> None:
         assert "parcel" not in " ".join(found.notes), query
 
 
-def test_a_word_that_only_a_removed_tool_had_mends_no_typo() -> None:
+def test_a_word_that_only_a_removed_tool_had_corrects_no_typo() -> None:
     engine = Engine(
         Catalog([tool("weather", "Tells the weather."), tool("mail", "Sends parcels.")])
     )

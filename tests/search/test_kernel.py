@@ -74,7 +74,7 @@ def mask(hidden: set[int]) -> np.ndarray:
 
 class TestGathering:
     @given(catalog=CATALOGS, hidden=st.sets(st.integers(0, SIZE - 1)), depth=st.integers(1, SIZE))
-    def test_the_best_of_what_is_allowed_are_found_and_all_are_summed(
+    def test_the_best_allowed_tools_are_found_and_all_are_summed(
         self, loops: ModuleType, catalog: list[set[int]], hidden: set[int], depth: int
     ) -> None:
         scores, found = loops.score_slots(words(catalog), mask(hidden), depth)
@@ -87,7 +87,7 @@ class TestGathering:
         kept = sorted((wanted[s] for s in found.tolist()), reverse=True)
         np.testing.assert_allclose(kept, [wanted[s] for s in seen[: len(found)]], rtol=1e-5)
 
-    def test_what_is_as_good_as_the_last_is_found_as_well(self, loops: ModuleType) -> None:
+    def test_ties_with_the_last_hit_are_found_as_well(self, loops: ModuleType) -> None:
         slots = np.arange(0, SIZE, 2, dtype=np.int32)
         one = PostingList.of(slots, np.full(len(slots), 2, np.float32), 1, 1, 1, 1)
         _, found = loops.score_slots([one], mask(set()), 3)
@@ -114,7 +114,7 @@ class TestGathering:
 
 
 @given(catalog=CATALOGS, slot=st.integers(0, SIZE - 1))
-def test_what_a_tool_holds_is_the_rarity_of_its_words(
+def test_the_mass_of_a_tool_is_the_summed_idf_of_its_words(
     loops: ModuleType, catalog: list[set[int]], slot: int
 ) -> None:
     some = words(catalog)
@@ -236,7 +236,7 @@ def test_where_nothing_was_compiled_the_loops_are_those_in_numpy(
 
 
 @pytest.mark.skipif(not IS_COMPILED, reason="There was no C compiler to install with.")
-def test_what_was_compiled_from_another_text_is_not_used(
+def test_a_library_compiled_from_another_source_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied = copy_kernel(tmp_path)

@@ -86,7 +86,7 @@ def test_other_words_for_the_same_thing_find_the_tool(
 
 
 @pytest.mark.behaviour("E50", "E51")
-def test_words_alone_find_nothing_in_another_language_and_say_so() -> None:
+def test_keyword_search_finds_nothing_in_another_language_and_say_so() -> None:
     words = filled(TOOLS)
 
     for query in ("明天北京的天气怎么样", "Какая завтра погода?"):
@@ -142,7 +142,7 @@ def test_the_encoder_reads_its_languages_well_whatever_values_they_mention(text:
 
 
 @pytest.mark.parametrize("text", ["Διαγράφει ένα αρχείο", "Xóa một tệp khỏi ổ đĩa"])
-def test_what_the_encoder_has_to_spell_out_it_reads_badly(text: str) -> None:
+def test_words_that_the_encoder_has_to_spell_out_have_low_coverage(text: str) -> None:
     assert 0 < vocabulary_coverage(use(), text) < 0.5
 
 

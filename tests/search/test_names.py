@@ -94,7 +94,7 @@ def test_one_local_name_of_two_servers_finds_both() -> None:
     assert engine.search("server:zip select:list_files").names == ("zip__list_files",)
 
 
-def test_names_that_differ_only_by_case_are_told_apart() -> None:
+def test_names_that_differ_only_by_case_are_distinguished() -> None:
     engine = Engine(Catalog([tool("Read", "Reads a page."), tool("read", "Reads a file.")]))
 
     for name in ("Read", "read"):

@@ -321,7 +321,7 @@ MISSING = {
 
 
 @pytest.mark.parametrize("kind", MISSING)
-def test_what_is_missing_or_not_supported_is_said_when_the_model_is_named(
+def test_missing_or_unsupported_parts_are_reported_when_the_model_is_named(
     folder: Path, kind: str
 ) -> None:
     says, break_it = MISSING[kind]
@@ -345,7 +345,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("kind", BROKEN)
 @pytest.mark.behaviour("E49")
-def test_a_model_that_cannot_be_run_leaves_search_by_words_and_says_why(
+def test_a_model_that_cannot_be_run_leaves_keyword_search_and_says_why(
     folder: Path, kind: str
 ) -> None:
     BROKEN[kind](folder)
@@ -358,5 +358,5 @@ def test_a_model_that_cannot_be_run_leaves_search_by_words_and_says_why(
     found = engine.search("mail")
 
     assert found.names == ("send_mail",)
-    assert found.notes == (f"Searched by words only: {caught.value}",)
+    assert found.notes == (f"Searched with keywords only: {caught.value}",)
     assert engine.status.problem == str(caught.value)

@@ -59,7 +59,7 @@ def test_relations_of_relations_and_unknown_ones_do_not_join(engine: Engine) -> 
 
 
 @pytest.mark.behaviour("E67")
-def test_what_is_found_by_itself_keeps_its_place(engine: Engine) -> None:
+def test_a_hit_found_directly_keeps_its_place(engine: Engine) -> None:
     found = engine.search("messages mail", limit=10)
 
     assert found.names.count("read_mail") == 1
@@ -176,7 +176,7 @@ def test_nothing_asked_is_nothing_found(engine: Engine, query: str) -> None:
 
 
 @pytest.mark.behaviour("E33", "E50")
-def test_no_hit_is_no_confidence(engine: Engine) -> None:
+def test_no_hit_means_no_confidence(engine: Engine) -> None:
     found = engine.search("purple dragons")
 
     assert (found.names, found.confidence) == ((), 0)
@@ -204,7 +204,7 @@ def test_a_long_name_of_a_server_makes_a_search_no_less_sure() -> None:
 
 
 @pytest.mark.behaviour("S11")
-def test_a_cut_says_what_is_no_answer_and_withholds_nothing() -> None:
+def test_a_minimum_confidence_marks_weak_answers_and_withholds_nothing() -> None:
     plain = filled(OFFICE, embedders=[use()])
     strict = filled(OFFICE, embedders=[use()], min_confidence=0.5)
 

@@ -178,7 +178,7 @@ def test_vectors_alone_give_each_of_several_needs_its_turn() -> None:
     assert set(engine.search(request, limit=3).names) == {"erase", "send_mail", "weather"}
 
 
-def test_a_ranker_that_offers_what_is_not_there_is_told_so() -> None:
+def test_a_ranker_that_returns_a_missing_slot_gets_an_error() -> None:
     class Lost:
         def rank(self, request: RankingRequest) -> Ranking | None:
             return Liked({0: 1.0, 99: 2.0})

@@ -101,7 +101,7 @@ def test_a_value_finds_the_tools_for_its_kind(query: str, name: str, *, is_encod
         ("send Bob a price of 'five or six or seven", None),  # it never ends
     ],
 )
-def test_what_is_quoted_at_length_is_not_what_is_asked_for(request_: str, left: str | None) -> None:
+def test_a_long_quotation_is_not_part_of_the_request(request_: str, left: str | None) -> None:
     known = {"send", "mail", "price", "note", "file", "read", "list"}
     assert drop_long_quotations(request_, known.__contains__) == (
         request_ if left is None else left

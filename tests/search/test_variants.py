@@ -72,7 +72,7 @@ def test_words_that_only_look_british_or_short_stay(word: str) -> None:
 
 
 @given(st.text("abcdeilnorstuyz8", min_size=1, max_size=14))
-def test_what_is_usual_is_usual_twice(word: str) -> None:
+def test_the_canonical_form_of_a_word_is_stable(word: str) -> None:
     assert " ".join(map(canonical_word, canonical_word(word).split())) == canonical_word(word)
 
 

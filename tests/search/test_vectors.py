@@ -61,7 +61,7 @@ class Awaited(Bag):
 
 
 @pytest.mark.behaviour("E48")
-def test_a_cold_catalog_answers_by_words_at_once_and_says_so() -> None:
+def test_a_cold_catalog_answers_with_keyword_search_at_once_and_says_so() -> None:
     embedder = Gated()
     engine = Engine(Catalog(TOOLS), embedders=[embedder])
     assert embedder.reached.wait(LIFE)
@@ -69,7 +69,7 @@ def test_a_cold_catalog_answers_by_words_at_once_and_says_so() -> None:
     found = engine.search("forecast")
 
     assert found.names == ("weather",)
-    assert found.notes == ("Vectors are still being made for 3 of 3 tools.",)
+    assert found.notes == ("Vectors are still being computed for 3 of 3 tools.",)
     assert engine.status.is_filling
     assert engine.status.vectors == {"bag": 0}
 
@@ -82,12 +82,12 @@ def test_a_cold_catalog_answers_by_words_at_once_and_says_so() -> None:
     engine.close()
 
 
-def test_what_is_said_of_missing_vectors_counts_only_what_the_caller_may_see() -> None:
+def test_the_note_about_missing_vectors_counts_only_the_callers_tools() -> None:
     embedder = Gated()
     engine = Engine(Catalog(TOOLS), embedders=[embedder])
 
     assert engine.search("mail", allow=["send_mail", "weather"]).notes == (
-        "Vectors are still being made for 2 of 2 tools.",
+        "Vectors are still being computed for 2 of 2 tools.",
     )
     assert engine.search("mail", allow=[]).notes == ()
 
@@ -95,7 +95,7 @@ def test_what_is_said_of_missing_vectors_counts_only_what_the_caller_may_see() -
     engine.close()
 
 
-def test_progress_is_told_batch_by_batch() -> None:
+def test_progress_is_reported_batch_by_batch() -> None:
     told: list[tuple[int, int]] = []
     embedder = Fragile(unplugged())
     engine = filled([tool(f"tool_{i}", "does things") for i in range(70)], embedders=[embedder])
@@ -149,7 +149,7 @@ def test_progress_counts_cached_vectors_as_done(tmp_path: Path) -> None:
     engine.close()
 
 
-def test_a_listener_hears_of_vectors_that_were_computed_and_not_of_cached_ones(
+def test_a_listener_is_notified_of_computed_vectors_and_not_of_cached_ones(
     tmp_path: Path,
 ) -> None:
     reports: list[FillReport] = []
@@ -173,7 +173,7 @@ def test_an_embedder_that_fails_is_said_and_recovers_when_filled_again() -> None
 
     found = engine.search("mail")
     assert found.names == ("send_mail",)
-    assert found.notes == ("Searched by words only: The encoder is unplugged. Plug it in.",)
+    assert found.notes == ("Searched with keywords only: The encoder is unplugged. Plug it in.",)
     assert engine.status.problem == "The encoder is unplugged. Plug it in."
     assert engine.status.vectors == {"fragile": 0}
 
@@ -399,7 +399,7 @@ def test_a_cache_that_cannot_be_used_is_not_used(
     engine.close()
 
 
-def test_a_folder_that_cannot_be_written_is_no_hindrance() -> None:
+def test_a_folder_that_cannot_be_written_does_not_stop_the_program() -> None:
     cache = VectorCache("/proc/no/such/v.db")
 
     engine = filled(TOOLS, embedders=[Bag()], cache=cache)
@@ -471,7 +471,7 @@ def test_a_closed_engine_still_searches_and_starts_nothing() -> None:
     engine.close()
 
     assert engine.search("time").names[0] == "clock"
-    assert "Vectors are still being made for 1 of 4 tools." in engine.search("time").notes
+    assert "Vectors are still being computed for 1 of 4 tools." in engine.search("time").notes
     assert len(embedder.encoded) == count + 1  # the question
 
 

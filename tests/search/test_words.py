@@ -106,7 +106,7 @@ def test_words_that_say_nothing_are_not_looked_for() -> None:
         ("set the key 's' to 't'", ["set", "key", "s", "t"]),
     ],
 )
-def test_what_an_apostrophe_cuts_off_is_no_word(text: str, expected: list[str]) -> None:
+def test_a_letter_after_an_apostrophe_is_not_a_word(text: str, expected: list[str]) -> None:
     assert terms(text) == expected
 
 
@@ -127,7 +127,7 @@ def test_any_text_can_be_taken_apart(text: str) -> None:
         ("tarnslateText", "Read 'tarnslate' as 'translate'."),
     ],
 )
-def test_a_slip_is_read_as_the_word_it_nearly_is_and_that_is_said(query: str, mended: str) -> None:
+def test_a_typo_is_read_as_the_nearest_word_with_a_note(query: str, mended: str) -> None:
     engine = Engine(
         Catalog([*OTHERS, tool("zeta", "Receive a parcel."), tool("eta", "Translate a text.")])
     )
@@ -138,7 +138,7 @@ def test_a_slip_is_read_as_the_word_it_nearly_is_and_that_is_said(query: str, me
     assert found.notes == (mended,)
 
 
-def test_a_slip_finds_what_the_word_would_have_found() -> None:
+def test_a_typo_finds_what_the_word_would_have_found() -> None:
     engine = Engine(Catalog([*OTHERS, tool("zeta", "Calculates mortgage interest.")]))
 
     assert engine.search("mortgge").names == ("zeta",)
@@ -150,7 +150,7 @@ def test_a_slip_finds_what_the_word_would_have_found() -> None:
     ("slip", "word"),
     [("hotle", "hotel"), ("custmoer", "customer"), ("invocies", "invoices"), ("fomr", "form")],
 )
-def test_what_was_typed_is_compared_with_words_as_they_are_written(slip: str, word: str) -> None:
+def test_the_typed_word_is_compared_with_words_as_tools_write_them(slip: str, word: str) -> None:
     """Cut down to their stems other words would be as near, or nearer."""
     tools = [
         tool("book", "Book a hotel room."),
@@ -172,7 +172,7 @@ def test_of_words_as_near_the_one_that_more_tools_have_is_meant() -> None:
     assert Engine(Catalog([rare])).search("plana").notes == ("Read 'plana' as 'plane'.",)
 
 
-def test_a_slip_in_a_word_that_only_parameters_have_is_mended() -> None:
+def test_a_typo_in_a_word_that_only_parameters_have_is_corrected() -> None:
     engine = Engine(
         Catalog([*OTHERS, tool("zeta", "Finds it.", parameters={"latitude": "Where."})])
     )
@@ -182,7 +182,7 @@ def test_a_slip_in_a_word_that_only_parameters_have_is_mended() -> None:
     assert (found.names, found.notes) == (("zeta",), ("Read 'latitdue' as 'latitude'.",))
 
 
-def test_a_form_of_a_word_that_only_hidden_tools_have_is_not_told() -> None:
+def test_a_form_of_a_word_that_only_hidden_tools_have_is_not_revealed() -> None:
     engine = Engine(Catalog([tool("a", "Prints invoices."), tool("b", "Is invoiced monthly.")]))
 
     assert engine.search("invoicedd").notes == ("Read 'invoicedd' as 'invoiced'.",)
@@ -191,7 +191,7 @@ def test_a_form_of_a_word_that_only_hidden_tools_have_is_not_told() -> None:
     assert engine.search("invoicedd").notes == ("Read 'invoicedd' as 'invoices'.",)
 
 
-def test_a_word_is_not_told_because_a_tool_in_sight_has_a_part_of_it() -> None:
+def test_a_word_is_not_revealed_because_a_visible_tool_has_a_part_of_it() -> None:
     seen = tool("billing", "Sends invoices2024.")  # which has the term of *invoicing* as well
     engine = Engine(Catalog([seen, tool("secret", "Does the invoicing of others.")]))
 
@@ -211,7 +211,7 @@ SLIPS += ["invoicnig", "hotelrom"]
     hidden=st.sets(st.integers(0, 7)),
     slip=st.sampled_from(SLIPS),
 )
-def test_a_slip_is_read_as_if_what_is_hidden_were_not_there(
+def test_a_typo_is_corrected_as_if_hidden_tools_did_not_exist(
     texts: list[list[str]], hidden: set[int], slip: str
 ) -> None:
     tools = [tool(f"t{i}", " ".join(words)) for i, words in enumerate(texts)]
@@ -223,7 +223,7 @@ def test_a_slip_is_read_as_if_what_is_hidden_were_not_there(
     assert (ours.notes, set(ours.names)) == (theirs.notes, set(theirs.names))
 
 
-def test_words_that_came_with_a_later_tool_mend_slips_as_well() -> None:
+def test_words_of_a_later_tool_correct_typos_as_well() -> None:
     engine = Engine(Catalog([tool("a", "Prints invoices.")]))
     assert engine.search("zepelin").notes == ()
 
@@ -243,21 +243,21 @@ def test_short_words_and_numbers_are_left_as_they_are() -> None:
 TRAVEL = [*OTHERS, tool("zeta", "Book a flight."), tool("eta", "Find a hotel in march.")]
 
 
-def test_slips_are_mended_however_much_of_a_request_is_known() -> None:
+def test_typos_are_corrected_however_much_of_a_request_is_known() -> None:
     found = Engine(Catalog(TRAVEL)).search("book a fligth, then find a htoel in march")
 
     assert found.notes == ("Read 'fligth' as 'flight', 'htoel' as 'hotel'.",)
     assert set(found.names[:2]) == {"zeta", "eta"}
 
 
-def test_what_is_quoted_is_a_value_and_no_slip() -> None:
+def test_a_quoted_word_is_a_value_and_not_a_typo() -> None:
     engine = Engine(Catalog(TRAVEL))
 
     assert engine.search('book a flight for "marck"').notes == ()
     assert engine.search("book a flight for marck").notes == ("Read 'marck' as 'march'.",)
 
 
-def test_a_short_word_is_a_slip_only_if_its_letters_are_out_of_order() -> None:
+def test_a_short_word_is_a_typo_only_if_its_letters_are_out_of_order() -> None:
     engine = Engine(Catalog([*OTHERS, tool("zeta", "Reads a file.")]))
 
     assert engine.search("flie").notes == ("Read 'flie' as 'file'.",)
@@ -265,7 +265,7 @@ def test_a_short_word_is_a_slip_only_if_its_letters_are_out_of_order() -> None:
         assert not engine.search(other).notes, other
 
 
-def test_mending_can_be_left_out() -> None:
+def test_typo_correction_can_be_switched_off() -> None:
     assert Engine(Catalog(TRAVEL), corrects_typos=False).search("a fligth").notes == ()
     assert Engine(Catalog(TRAVEL), corrects_typos=False).search("a fligth").names == ()
 
@@ -313,7 +313,7 @@ def test_a_request_of_strange_words_is_another_language_and_encoded_as_it_stands
     assert reader.asked[-1] == "Buche einen Fligth nach Rom"
 
 
-def test_what_an_encoder_knows_as_a_word_is_no_slip() -> None:
+def test_a_word_that_the_encoder_knows_is_not_a_typo() -> None:
     engine = reading(Reader("flights", "fright"))
 
     assert engine.search("book a fright").notes == ()

@@ -239,7 +239,7 @@ def test_calls_without_ids_are_answered_in_order():
         {},
     ],
 )
-def test_what_is_merely_said_or_broken_is_no_exchange(message: Any):
+def test_mentioned_or_broken_calls_do_not_count_as_an_exchange(message: Any):
     assert tool_exchanges([message]) == ()
 
 

@@ -119,7 +119,7 @@ async def box(request: pytest.FixtureRequest) -> AsyncIterator[Toolbox]:
 @pytest.mark.behaviour("E83", "E84", "C41")
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.__name__)
 @pytest.mark.parametrize("box", ASKED, indirect=True)
-async def test_what_a_conversation_had_comes_back_from_its_messages(box: Toolbox, shape: Any):
+async def test_the_state_of_a_conversation_is_rebuilt_from_its_messages(box: Toolbox, shape: Any):
     live = await box.session("s")
     live.view("plain")
     turns = [(n, a, await live.call(n, a)) for n, a in ASKED[box.profile.name]]
@@ -153,7 +153,7 @@ async def test_a_session_the_store_does_not_know_is_rebuilt_when_messages_are_gi
         {"role": "tool", "tool_call_id": "none", "content": "Loaded: office__mail"},
     ],
 )
-def test_tools_are_never_loaded_from_what_anybody_says(message: Any):
+def test_plain_text_in_messages_never_loads_tools(message: Any):
     assert rebuild_session("s", [message], profile=DEFAULT, catalog=CATALOG) == SessionState("s")
 
 
@@ -233,7 +233,7 @@ def test_hosted_search_of_openai_with_namespaces_is_read():
     assert again.loaded == ("office__mail", "office__print")
 
 
-async def test_with_gpt_the_messages_go_on_bringing_what_they_define() -> None:
+async def test_with_gpt_the_messages_still_bring_what_they_define() -> None:
     async with Toolbox(TOOLS, store="memory") as box:
         session = await box.session("first")
         view = session.view("gpt-5.4")
@@ -261,7 +261,7 @@ async def test_a_name_that_no_tool_ever_had_is_not_loaded() -> None:
             assert again.state.loaded == again.state.uses == ("office__mail",)
 
 
-async def test_what_was_loaded_before_the_messages_begin_is_known_from_a_later_answer() -> None:
+async def test_tools_loaded_before_the_messages_begin_are_known_from_a_later_answer() -> None:
     loading = replace(DEFAULT, surface="load")
     async with Toolbox(TOOLS, profile=loading, store="memory") as box:
         session = await box.session("first")

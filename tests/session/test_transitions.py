@@ -58,7 +58,7 @@ def test_searches_keep_the_last_hundred_each_at_a_sensible_length():
     assert session.searches == tuple(str(n) for n in range(50, 150))
 
 
-def test_the_roster_is_fixed_by_the_first_who_writes_it():
+def test_the_roster_is_fixed_by_the_first_writer():
     session = SessionState("s").with_roster("first", {"github": 3})
     assert session.with_roster("second", {}).roster == "first"
     assert session.with_known_groups({"github": 4}).known == {"github": 4}

@@ -131,7 +131,7 @@ def test_without_state_there_is_nothing_to_back_up(tmp_path: Path):
     assert [*tmp_path.iterdir()] == []
 
 
-def test_an_existing_state_is_replaced_only_by_force_and_kept_aside(home: Path, backup: Path):
+def test_an_existing_state_is_replaced_only_by_force_and_kept_as_a_copy(home: Path, backup: Path):
     (home / "state" / "audit.jsonl").write_text("newer\n", encoding="utf-8")
     code, said = command("state", "restore", backup, home=home)
     assert code == 2

@@ -31,7 +31,32 @@ from toolscout.search.embedders import load_embedders
 from toolscout.search.embedders.cache import VectorCache
 
 KEPT = Path(__file__).parent / "v0_1"
-EXPECTED: dict[str, Any] = json.loads((KEPT / "expected.json").read_text(encoding="utf-8"))
+
+# Sentences of prompts that were reworded after 0.1; every other byte is the same.
+REWORDED = {
+    "Every tool that exists can be had through it, so": "It finds every tool that exists, so",
+    "The best match comes ready to call, others as": "The best match is ready to call, others are",
+    "it says so when nothing fits.": "it says when nothing fits.",
+    "Gives the full parameter schemas": "Returns the full parameter schemas",
+    "What it finds you run with `call_tool`.": "Run the tools it finds with `call_tool`.",
+    "What it finds you can call right after.": "You can call the tools it finds right away.",
+    "What there is:": "Available tools:",
+    "Read on in a result that was too large and was kept aside:": "Read more of a large result "
+    "that was saved to a file:",
+    "The name given where the result was kept aside.": "The filename from the notice about the "
+    "saved result.",
+}
+
+
+def read_expected() -> dict[str, Any]:
+    text = (KEPT / "expected.json").read_text(encoding="utf-8")
+    for old, new in REWORDED.items():
+        assert old in text
+        text = text.replace(old, new)
+    return json.loads(text)
+
+
+EXPECTED = read_expected()
 SESSIONS: dict[str, dict[str, Any]] = EXPECTED["sessions"]
 TOOLSCOUT = str(Path(sys.executable).with_name("toolscout"))
 
@@ -127,7 +152,7 @@ async def test_a_model_is_shown_the_same_bytes_as_before(home: Path, name: str) 
 
 
 @each_session
-async def test_what_a_model_is_shown_only_grows_at_its_end(home: Path, name: str) -> None:
+async def test_the_tool_list_of_a_model_only_grows_at_its_end(home: Path, name: str) -> None:
     was = SESSIONS[name]
     async with opened(home) as box:
         session = await box.session(name)
@@ -158,7 +183,7 @@ async def test_rules_that_a_session_was_given_are_not_given_again(home: Path, na
         assert EXPECTED["rule"] in new.text
 
 
-async def test_an_agents_conversation_goes_on_where_it_was(home: Path) -> None:
+async def test_an_agents_conversation_continues_where_it_stopped(home: Path) -> None:
     was = EXPECTED["talk"]
     script = ["As I said, it is watered."]
     model = ScriptedModel(script, name="claude-sonnet-4-5", provider="anthropic")
@@ -194,7 +219,7 @@ async def test_a_large_result_is_read_back_by_its_name(serve: Serve) -> None:
         assert text(said) == EXPECTED["large"]["answer"]
 
 
-async def test_what_was_approved_runs_and_what_had_changed_is_held(serve: Serve) -> None:
+async def test_approved_tools_run_and_changed_ones_are_held(serve: Serve) -> None:
     """Without its pins nothing would run here, since approval is required."""
     async with serve("--require-approval") as client:
         watered = await client.call_tool("garden__water_bed", {"bed": "north"})

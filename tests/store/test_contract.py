@@ -60,7 +60,7 @@ def store(make: Make) -> Store:
     return make(StoreLimits())
 
 
-def test_what_was_never_written_is_not_there(store: Store):
+def test_a_record_that_was_never_written_is_missing(store: Store):
     assert store.get("nobody") is None
     assert store.list() == ()
 
@@ -94,7 +94,7 @@ def test_writing_a_first_version_of_what_is_not_there_needs_zero(store: Store):
     assert store.get("s") is None
 
 
-def test_what_is_deleted_is_gone_and_may_start_anew(store: Store):
+def test_a_deleted_record_is_gone_and_may_be_created_again(store: Store):
     store.put("s", "x", expected=0)
     assert store.delete("s")
     assert not store.delete("s")
@@ -170,7 +170,7 @@ def test_expiry_says_how_many_went(make: Make, clock: Hands):
     assert [r.key for r in store.list()] == ["c"]
 
 
-def test_an_expired_record_may_be_written_anew(make: Make, clock: Hands):
+def test_an_expired_record_may_be_written_again(make: Make, clock: Hands):
     store = make(StoreLimits(ttl_seconds=60))
     store.put("s", "x", expected=0)
     clock.now += 60

@@ -75,7 +75,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("acknowledged", [1, 7, 60])
-def test_a_writer_killed_in_the_middle_loses_nothing_it_was_told_is_written(
+def test_a_writer_killed_in_the_middle_loses_nothing_that_was_confirmed(
     path: Path, acknowledged: int
 ):
     child = python(WRITER, path)
@@ -245,7 +245,7 @@ def test_a_database_of_something_else_is_left_alone(path: Path):
     assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_left_alone(path: Path):
+def test_a_file_that_is_not_a_database_is_left_alone(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"not a store.* Move it elsewhere"):
@@ -295,7 +295,7 @@ def test_spaces_in_one_file_do_not_see_each_other(path: Path):
     sessions.close()
 
 
-def test_what_was_written_is_there_after_reopening(path: Path):
+def test_records_are_there_after_reopening(path: Path):
     store = SqliteStore(path)
     store.put("s", "x", expected=0)
     written = store.put("s", "y", expected=1)

@@ -59,7 +59,7 @@ def test_a_filtered_read_uses_an_index_and_sorts_nothing(path: Path, where: LogF
     assert ("TEMP B-TREE" in plan) == bool(where.session_prefix)
 
 
-def test_a_damaged_file_is_set_aside_and_a_new_one_started(path: Path):
+def test_a_damaged_file_is_renamed_and_a_new_one_started(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     before = path.read_bytes()
     log = SqliteLog(path)
@@ -73,7 +73,7 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_started(path: Path):
     log.close()
 
 
-def test_a_file_that_another_process_has_replaced_is_not_set_aside(path: Path):
+def test_a_file_that_another_process_has_replaced_is_not_renamed(path: Path):
     path.write_bytes(b"not a database at all, but long enough to look like one " * 40)
     first, second = SqliteLog(path), SqliteLog(path)
     for log in (first, second):

@@ -72,7 +72,9 @@ def test_a_file_of_the_first_version_opens_with_all_that_is_in_it(
     pins.close()
 
 
-async def test_a_conversation_of_the_first_version_goes_on_with_the_tools_it_was_shown(path: Path):
+async def test_a_conversation_of_the_first_version_continues_with_its_tools(
+    path: Path,
+):
     store = SqliteStore(path)
     there = [Tool(name=f"{verb}_deal", server="crm") for verb in ("drop", "merge", "sign")]
     profile = replace(DEFAULT, surface="load", policy=replace(DEFAULT.policy, threshold=0))

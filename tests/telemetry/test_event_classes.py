@@ -129,13 +129,13 @@ def test_every_sink_takes_every_event(cls: type[Event]) -> None:
     assert "\n" not in render_event(event)
 
 
-def test_what_is_not_said_is_not_among_the_facts() -> None:
+def test_unset_fields_are_left_out_of_the_facts() -> None:
     assert ToolRefusedEvent(tool="x").facts == {"tool": "x"}
     assert "error" not in RunSummaryEvent().facts
     assert RunSummaryEvent(error="model").facts["error"] == "model"
 
 
-def test_what_users_and_models_wrote_is_marked_as_private() -> None:
+def test_text_of_users_and_models_is_marked_as_private() -> None:
     private = {(k, n) for k, cls in KINDS.items() for n in example(cls).facts if n in cls.private}
     assert private == {
         ("tool_discovery_start", "arguments"),

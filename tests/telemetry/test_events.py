@@ -68,7 +68,7 @@ class Forgetful(Feature):
 
 
 @pytest.mark.behaviour("E111")
-async def test_a_memory_that_breaks_costs_no_result_and_is_told() -> None:
+async def test_a_memory_that_breaks_costs_no_result_and_is_reported() -> None:
     events: list[Event] = []
     office = Office()
     model = ScriptedModel([calls(search("send an email")), MAIL, MAIL, "Sent."])

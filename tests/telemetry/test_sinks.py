@@ -175,7 +175,7 @@ def test_a_failure_marks_its_span(recorded: Recorded) -> None:
     assert recorded.spans["execute_tool send_email"].status.is_ok
 
 
-def test_what_has_no_length_is_a_note_on_its_run(recorded: Recorded) -> None:
+def test_an_event_without_duration_is_a_note_on_its_run(recorded: Recorded) -> None:
     recorded.sink(START)
     recorded.sink(ToolsEnabledEvent(parent="run", session="s1", names=("send_email",)))
     recorded.sink(ToolsEnabledEvent(parent="another", session="s1", names=("x",)))
@@ -274,7 +274,7 @@ def test_a_search_is_a_hit_once_however_often_its_tool_is_used() -> None:
     assert tally.snapshot().hits == 1
 
 
-def test_a_tool_found_in_one_session_is_no_hit_in_another() -> None:
+def test_a_tool_found_in_one_session_is_not_a_hit_in_another() -> None:
     tally = DiscoveryMetrics()
     tally(FOUND)
     tally(ToolCallEvent(session="s2", tool="send_email"))
@@ -282,7 +282,7 @@ def test_a_tool_found_in_one_session_is_no_hit_in_another() -> None:
 
 
 @pytest.mark.parametrize(("searches", "kind"), [(0, "A"), (1, "B"), (2, "C"), (9, "C")])
-def test_runs_are_told_apart_by_how_often_they_searched(searches: int, kind: str) -> None:
+def test_runs_are_distinguished_by_how_often_they_searched(searches: int, kind: str) -> None:
     tally = DiscoveryMetrics()
     tally(RunSummaryEvent(session="s", searches=searches, input_tokens=5))
     assert [*tally.snapshot().tokens] == [kind]
@@ -322,7 +322,7 @@ def test_a_line_of_json_has_the_envelope_and_the_text_of_the_record_has_not() ->
     )
 
 
-def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
+def test_text_of_users_is_logged_as_its_shape_only() -> None:
     secret = {"to": "ann@example.com", "amount": 5, "tags": ["a"], "deep": {"x": None}}
     event = DiscoveryStartEvent(session="s", tool="tool_search", arguments=secret)
     line = logged(event)[0]
@@ -336,12 +336,12 @@ def test_what_people_wrote_is_logged_as_its_shape_only() -> None:
     assert "ann@example.com" in logged(event, with_content=True)[0]
 
 
-def test_what_went_wrong_is_a_warning() -> None:
+def test_a_failure_is_logged_as_a_warning() -> None:
     (line,) = logged(ToolNotFoundEvent(session="s", tool="x"))
     assert json.loads(line)["level"] == "WARNING"
 
 
-def test_what_only_helps_to_develop_is_logged_for_debugging_only() -> None:
+def test_events_for_developers_are_logged_at_debug_level_only() -> None:
     step = StepStartEvent(session="s", step=3)
     assert logged(step) == []
     assert json.loads(logged(step, level=logging.DEBUG)[0])["step"] == 3

@@ -68,7 +68,7 @@ def test_a_conversation_grows_with_what_it_finds_and_stays_below_everything(scal
 
 
 @pytest.mark.behaviour("S18")
-def test_hollowed_out_schemas_cut_a_realistic_tool_list_to_less_than_half():
+def test_stub_schemas_cut_a_realistic_tool_list_to_less_than_half():
     engine = Engine(Catalog(read_tools(RECORDED / "catalog.jsonl").tools))
     realistic = CostEstimator(engine=engine, counter=default_counter())
     assert realistic.cost(EVERRUNS).start < realistic.full_catalog_tokens() / 2
@@ -181,7 +181,7 @@ def test_for_a_reader_it_is_a_table(file: Path, capsys: pytest.CaptureFixture[st
         (["--conversation", "broken"], "Line 1"),
     ],
 )
-def test_a_mistake_is_told_and_not_thrown(
+def test_a_mistake_is_reported_and_not_raised(
     tmp_path: Path,
     file: Path,
     capsys: pytest.CaptureFixture[str],

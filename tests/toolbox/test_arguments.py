@@ -51,7 +51,7 @@ OBJECT = {"type": "object", "properties": {"n": INTEGER}, "required": ["n"]}
         ({**INTEGER, "minimum": 3}, "5", 5),
     ],
 )
-def test_what_says_the_same_in_another_form_is_taken(schema: Any, given: Any, wanted: Any):
+def test_equivalent_arguments_in_another_form_are_accepted(schema: Any, given: Any, wanted: Any):
     whole = {"type": "object", "properties": {"x": schema}, "$defs": {"o": OBJECT}}
     assert fit_arguments({"x": given}, Schema.of(whole)) == {"x": wanted}
 
@@ -80,12 +80,12 @@ def test_what_says_the_same_in_another_form_is_taken(schema: Any, given: Any, wa
         ({"enum": ["a", "b"]}, "A"),
     ],
 )
-def test_what_would_be_a_guess_is_refused(schema: Any, given: Any):
+def test_a_repair_that_would_be_a_guess_is_refused(schema: Any, given: Any):
     with pytest.raises(InvalidArgumentsError, match=r"^x"):
         fit_arguments({"x": given}, takes(x=schema))
 
 
-def test_what_already_fits_is_left_as_it_is():
+def test_arguments_that_already_fit_are_unchanged():
     given = {"x": "5", "more": [1, {"deep": None}]}
     assert fit_arguments(given, takes(x=STRING)) == given
 
@@ -103,13 +103,13 @@ def test_null_for_something_optional_means_not_given():
         fit_arguments({"a": None}, schema)
 
 
-def test_several_slips_are_mended_together():
+def test_several_typos_are_corrected_together():
     schema = takes(a=INTEGER, b={"type": "boolean"}, c=LIST, d=OBJECT)
     given = {"a": "1", "b": "true", "c": "x", "d": '{"n": "2"}'}
     assert fit_arguments(given, schema) == {"a": 1, "b": True, "c": ["x"], "d": {"n": 2}}
 
 
-def test_a_long_list_of_slips_is_mended_too():
+def test_a_long_list_of_typos_is_corrected_too():
     schema = takes(numbers={"type": "array", "items": INTEGER})
     given = {"numbers": [str(n) for n in range(500)]}
     assert fit_arguments(given, schema) == {"numbers": [*range(500)]}
@@ -123,7 +123,7 @@ def test_errors_say_where_and_what():
     assert "items[1].n: 'x' is not of type 'integer'" in caught.value.message
 
 
-def test_many_errors_are_told_in_a_few_words():
+def test_many_errors_are_reported_in_a_few_words():
     schema = takes(items={"type": "array", "items": OBJECT})
     with pytest.raises(InvalidArgumentsError) as caught:
         fit_arguments({"items": ["x" * 100_000] * 300}, schema)
@@ -149,8 +149,8 @@ def test_a_parameter_that_does_not_exist_is_named():
         {"required": True},
     ],
 )
-def test_a_schema_that_is_none_is_told_with_what_to_do(schema: Any):
-    with pytest.raises(SchemaError, match=r"not valid JSON Schema.* tell the tool's author"):
+def test_an_invalid_schema_is_reported_with_what_to_do(schema: Any):
+    with pytest.raises(SchemaError, match=r"not valid JSON Schema.*Report it to the tool's author"):
         fit_arguments({"x": 3}, Schema.of(schema))
 
 
@@ -198,7 +198,7 @@ def test_stringified_values_come_back_exactly(number: int, flag: bool, texts: li
 
 
 @pytest.mark.parametrize("given", ["1e999", "-1e400", "NaN", "Infinity"])
-def test_what_is_no_number_in_json_is_not_made_one(given: str):
+def test_text_that_is_not_a_json_number_is_not_converted(given: str):
     with pytest.raises(InvalidArgumentsError, match="is not of type 'number'"):
         fit_arguments({"it": given}, takes("it", it=NUMBER))
 

@@ -80,14 +80,14 @@ async def test_a_megabyte_of_query_is_refused_in_a_few_words_and_not_kept(open_b
 @pytest.mark.parametrize(
     "name", ["", " ", "\ud800", "x" * 100_000, "../../etc/passwd", "a\0b", None, 5, ["t1"]]
 )
-async def test_a_name_that_is_none_is_an_unknown_tool(open_box: Any, name: Any):
+async def test_an_invalid_name_is_an_unknown_tool(open_box: Any, name: Any):
     session = await (await open_box()).session("s")
     result = await session.call(name, {})
     assert (result.is_error, result.code) == (True, "unknown_tool")
     assert len(result.text) < 1_000
 
 
-async def test_what_is_no_name_is_not_loaded_and_the_session_can_still_be_read(
+async def test_an_invalid_name_is_not_loaded_and_the_session_can_still_be_read(
     open_box: Any, file: Path
 ):
     session = await (await open_box(store=file)).session("s")
@@ -165,7 +165,7 @@ def folder(path: Path) -> None:
         (folder, "Check that its folder exists"),
     ],
 )
-async def test_a_store_that_cannot_be_used_is_told_when_a_session_is_opened(
+async def test_a_store_that_cannot_be_used_is_reported_when_a_session_is_opened(
     open_box: Any, file: Path, spoil: Any, told: str
 ):
     spoil(file)
@@ -177,7 +177,7 @@ async def test_a_store_that_cannot_be_used_is_told_when_a_session_is_opened(
 
 
 @pytest.mark.parametrize("number", ["NaN", "1e999", "-Infinity"])
-async def test_numbers_that_json_does_not_have_are_no_arguments(open_box: Any, number: str):
+async def test_numbers_that_json_does_not_have_are_not_valid_arguments(open_box: Any, number: str):
     def half(amount: float) -> float:
         """Halve it."""
         return amount / 2
@@ -206,33 +206,33 @@ async def test_no_arguments_may_be_written_as_null(open_box: Any):
 
 
 @pytest.mark.parametrize("model", [5, None, ["anthropic"], b"openai"])
-async def test_what_names_no_model_is_an_error_that_says_what_does(open_box: Any, model: Any):
+async def test_an_invalid_model_is_an_error_that_shows_valid_ones(open_box: Any, model: Any):
     session = await (await open_box()).session("s")
-    with pytest.raises(ConfigError, match=r"names no model.*anthropic"):
+    with pytest.raises(ConfigError, match=r"is not the name of a model.*anthropic"):
         session.view(model)
 
 
 @pytest.mark.parametrize("messages", [5, "hello", b"x", {"role": "user", "content": "hello"}])
-async def test_what_is_no_list_of_messages_is_refused(open_box: Any, messages: Any):
+async def test_an_invalid_list_of_messages_is_refused(open_box: Any, messages: Any):
     with pytest.raises(ToolscoutError, match="not a list of messages"):
         await (await open_box()).session("s", messages=messages)
 
 
 @pytest.mark.parametrize("allow", [5, "get_weather", 2.5])
-async def test_what_says_nothing_of_tools_allows_nothing(open_box: Any, allow: Any):
+async def test_a_value_that_is_not_a_rule_allows_nothing(open_box: Any, allow: Any):
     box = await open_box()
     for attempt in (
         lambda: Toolbox([], allow=allow),
         lambda: box.search("weather", allow=allow),
     ):
-        with pytest.raises(ConfigError, match="which tools are allowed"):
+        with pytest.raises(ConfigError, match="is not an allow rule"):
             attempt()
-    with pytest.raises(ConfigError, match="which tools are allowed"):
+    with pytest.raises(ConfigError, match="is not an allow rule"):
         await box.session("s", allow=allow)
 
 
 @pytest.mark.parametrize("sources", [None, 5, object()])
-def test_what_is_no_source_and_no_list_of_them_is_refused(sources: Any):
+def test_an_invalid_source_or_list_of_sources_is_refused(sources: Any):
     with pytest.raises(SourceError, match="is not a source of tools"):
         Toolbox(sources)
 
@@ -249,7 +249,7 @@ def test_what_is_no_source_and_no_list_of_them_is_refused(sources: Any):
         ("mail", {"mode": "zzz"}, "no search mode 'zzz'.*Choose from: auto"),
     ],
 )
-async def test_what_no_search_can_be_asked_is_refused_in_words(
+async def test_an_invalid_search_is_refused_with_a_message(
     open_box: Any, query: Any, options: Any, told: str
 ):
     box = await open_box()
@@ -259,12 +259,12 @@ async def test_what_no_search_can_be_asked_is_refused_in_words(
 
 
 @pytest.mark.parametrize("store", [5, {}, ["sqlite"], object()])
-def test_what_is_no_store_is_refused_at_once(store: Any):
+def test_an_invalid_store_is_refused_at_once(store: Any):
     with pytest.raises(ConfigError, match=r"is not a store.*sqlite"):
         Toolbox([], store=store)
 
 
-async def test_what_is_no_name_has_no_reason(open_box: Any):
+async def test_an_invalid_name_has_no_reason(open_box: Any):
     session = await (await open_box()).session("s")
     with pytest.raises(ToolscoutError, match="not the name of a tool"):
         session.why(5)

@@ -77,7 +77,7 @@ async def test_a_profile_may_load_what_is_called_and_have_it_called_again(open_b
 
 
 @pytest.mark.behaviour("B75")
-async def test_an_unknown_name_gets_the_nearest_ones_and_the_loop_goes_on(open_box: Any):
+async def test_an_unknown_name_gets_the_nearest_ones_and_the_loop_continues(open_box: Any):
     events: list[Event] = []
     session = await (await open_box(sink=events.append)).session("s")
     result = await session.call("send_mail_message", {"to": "ann"})
@@ -161,7 +161,7 @@ async def test_a_broken_dispatch_is_an_error_that_shows_the_way(open_box: Any, a
     assert result.text
 
 
-async def test_arguments_may_be_json_text_and_are_mended_losslessly(open_box: Any):
+async def test_arguments_may_be_json_text_and_are_repaired_losslessly(open_box: Any):
     session = await (await open_box()).session("s")
     text = json.dumps({"to": "ann", "subject": 7, "copies": "3"})
     assert (await session.call("send_email", text)).text == "3 sent to ann: 7"
@@ -180,7 +180,7 @@ async def test_wrong_arguments_come_back_with_the_place_and_the_schema(open_box:
 
 
 @pytest.mark.parametrize("arguments", ["{", "[1, 2]", '"x"', [1], 5, "[" * 100_000])
-async def test_arguments_that_are_no_object_are_refused_in_words(open_box: Any, arguments: Any):
+async def test_arguments_that_are_not_an_object_are_refused(open_box: Any, arguments: Any):
     session = await (await open_box()).session("s")
     result = await session.call("send_email", arguments)
     assert (result.is_error, result.code) == (True, "invalid_arguments")
@@ -193,14 +193,14 @@ async def test_arguments_that_are_no_object_are_refused_in_words(open_box: Any, 
     assert (await session.call("no_such_tool", arguments)).code == "unknown_tool"
 
 
-async def test_a_tool_with_a_schema_that_is_none_says_so_and_others_work(open_box: Any):
+async def test_a_tool_with_an_invalid_schema_is_reported_and_others_work(open_box: Any):
     broken = Tool(name="broken", parameters=Schema.of({"type": "object", "properties": 7}))
     box = await open_box(broken, profile="everything")
     session = await box.session("s")
     result = await session.call("broken", {"x": 1})
     assert (result.is_error, result.code) == (True, "schema")
     assert "not valid JSON Schema" in result.text
-    assert "tell the tool's author" in result.text
+    assert "Report it to the tool's author" in result.text
 
 
 async def test_a_five_megabyte_argument_passes_through(open_box: Any):
@@ -256,7 +256,7 @@ async def test_a_tool_that_returns_nothing_is_said_to_have_run(trouble: Any):
     assert result.text == "says_nothing ran and returned nothing."
 
 
-async def test_a_tool_that_returns_what_json_does_not_know_is_still_told(trouble: Any):
+async def test_a_result_that_json_cannot_encode_is_still_returned_as_text(trouble: Any):
     result = await trouble.call("returns_an_object", {})
     assert not result.is_error
     assert result.text
@@ -295,7 +295,7 @@ async def test_a_cancelled_call_leaves_the_session_as_it_was(open_box: Any):
 # What a caller may use
 
 
-async def test_what_is_not_allowed_is_unknown_to_search_to_view_and_to_call(open_box: Any):
+async def test_a_tool_that_is_not_allowed_is_unknown_to_search_view_and_call(open_box: Any):
     box = await open_box(allow=lambda tool: tool.category != "mail")
     session = await box.session("s")
     assert "send_email" not in box.search("send an email message", limit=20).names
@@ -323,7 +323,7 @@ async def test_without_anybody_to_ask_a_destructive_tool_does_not_run(open_box: 
     session = await (await open_box(sink=events.append)).session("s")
     result = await session.call("delete_page", {"page": 3})
     assert (result.is_error, result.code) == (True, "refused")
-    assert "nobody is there" in result.text
+    assert "no approver to ask" in result.text
     asked = [e.facts["approved"] for e in events if e.kind == "approval"]
     assert asked == [False]
 
@@ -344,7 +344,7 @@ async def test_an_approver_sees_the_real_tool_with_the_arguments_it_will_run_wit
     assert "destructive" in seen[0].why
 
 
-async def test_a_refusal_is_told_with_its_reason_and_nothing_runs(open_box: Any):
+async def test_a_refusal_is_reported_with_its_reason_and_nothing_runs(open_box: Any):
     async def refuse(approval: ApprovalRequest) -> ApprovalDecision:
         return ApprovalDecision(is_approved=False, reason="that page is the home page")
 

@@ -116,7 +116,7 @@ async def test_without_a_memory_there_is_nothing_to_recall(open_box: Any):
 
 
 @pytest.mark.behaviour("B31", "B72", "B73")
-async def test_a_large_result_is_kept_aside_and_read_back_by_the_tool_that_stands_in_view(
+async def test_a_large_result_is_stored_and_read_back_with_the_tool_in_view(
     open_box: Any, tmp_path: Path
 ):
     events: list[Event] = []
@@ -213,7 +213,7 @@ async def test_a_feature_that_raises_in_every_method_is_reported_and_costs_nothi
     assert "no wish to know" in problems
 
 
-async def test_what_a_feature_returns_by_mistake_never_replaces_a_result(open_box: Any):
+async def test_a_wrong_return_value_of_a_feature_never_replaces_a_result(open_box: Any):
     class Forgetful(Feature):
         """Forgets every `return`."""
 
@@ -251,7 +251,7 @@ async def test_one_method_is_enough_for_a_feature_and_its_section_is_saved(
 
 
 @pytest.mark.parametrize("feature", [object(), Feature, "rules"])
-def test_what_is_not_a_feature_is_refused_with_what_to_do(feature: Any):
+def test_an_object_that_is_not_a_feature_is_refused_with_what_to_do(feature: Any):
     with pytest.raises(ConfigError, match=r"Derive its class from toolscout\.Feature"):
         Toolbox(features=[feature])
 
@@ -341,7 +341,7 @@ async def test_a_result_is_read_again_at_most_a_few_times_by_a_feature_that_keep
 
 
 @pytest.mark.timeout(30)
-async def test_a_sink_that_hears_of_a_failing_feature_may_look_at_the_conversation(open_box: Any):
+async def test_a_sink_notified_of_a_failing_feature_may_look_at_the_conversation(open_box: Any):
     seen: list[str] = []
 
     def look(event: Event) -> None:

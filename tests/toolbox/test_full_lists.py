@@ -37,7 +37,7 @@ async def counting(open_box: Callable[..., Any]) -> Callable[[Profile], Any]:
 
 
 @pytest.mark.parametrize("profile", [DEFAULT, CMS, CORTEX], ids=lambda p: p.name)
-async def test_what_a_full_list_has_no_room_for_is_run_through_call_tool(
+async def test_tools_beyond_a_full_list_run_through_call_tool(
     counting: Callable[[Profile], Any], profile: Profile
 ):
     box = await counting(profile)
@@ -58,7 +58,7 @@ async def test_what_a_full_list_has_no_room_for_is_run_through_call_tool(
     assert unloaded.is_error == (profile.on_unloaded == "reject")
 
 
-async def test_what_ran_beyond_a_full_list_comes_back_from_the_messages(
+async def test_calls_beyond_a_full_list_are_rebuilt_from_the_messages(
     counting: Callable[[Profile], Any],
 ):
     box = await counting(DEFAULT)

@@ -38,5 +38,5 @@ async def test_a_session_that_a_feature_keeps_ends_with_its_call(open_box: Any) 
     assert (await admin.call("keeper")).text == "kept"
     refused = await guest.call("keeper")
     assert refused.is_error
-    assert "is over" in refused.text
+    assert "has ended" in refused.text
     assert "is gone" not in refused.text

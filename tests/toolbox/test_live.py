@@ -71,7 +71,7 @@ async def test_one_source_alone_needs_no_list():
 
 
 @pytest.mark.parametrize("given", [3, None, object(), b"x"])
-async def test_what_is_no_source_is_refused_with_what_would_be(open_box: Any, given: Any):
+async def test_an_invalid_source_is_refused_with_what_to_give(open_box: Any, given: Any):
     with pytest.raises(SourceError, match="Give functions, tools, paths"):
         await open_box(given)
 
@@ -181,9 +181,9 @@ async def test_a_toolbox_is_entered_once(office: Any):
         with pytest.raises(ToolscoutError, match="open already"):
             await box.__aenter__()
         assert await box.session("s")
-    with pytest.raises(ToolscoutError, match=r"has been closed.*another Toolbox"):
+    with pytest.raises(ToolscoutError, match=r"is closed.*new Toolbox"):
         await box.__aenter__()
-    with pytest.raises(ToolscoutError, match="has been closed"):
+    with pytest.raises(ToolscoutError, match="is closed"):
         await box.session("s")
 
 
@@ -248,7 +248,7 @@ async def test_a_tool_that_comes_back_is_loaded_and_callable_again(open_box: Any
     assert (await session.call("notes__read", {})).text == "notes ran read"
 
 
-async def test_whoever_compacts_by_hand_gets_the_list_as_it_was_and_the_messages_that_go_with_it(
+async def test_compacting_by_hand_gives_the_same_list_and_the_matching_messages(
     open_box: Any, file: Any, office: Any
 ):
     claude, summary = "claude-opus-4-5", {"role": "user", "content": "In short: …"}
@@ -328,7 +328,7 @@ async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(ope
     assert (await (await box.session("s")).call("slow__read", {})).text == "slow ran read"
 
 
-async def test_whoever_wants_everything_first_can_wait_for_it(open_box: Any, office: Any):
+async def test_a_caller_can_wait_until_everything_is_ready(open_box: Any, office: Any):
     slow = Notes("read", name="slow")
     slow.ready.clear()
     config = Config.read(start_timeout_seconds=0, embedder="use")
@@ -350,7 +350,7 @@ async def test_a_source_that_raises_anything_at_all_is_that_calls_error(open_box
     assert "ZeroDivisionError: by zero" in result.text
 
 
-async def test_sources_are_let_go_of_when_the_box_closes_even_if_one_cannot_be():
+async def test_sources_are_released_when_the_box_closes_even_if_one_fails_to_close():
     class Stuck(Notes):
         async def close(self) -> None:
             await super().close()
@@ -368,7 +368,7 @@ async def test_an_unknown_source_is_an_error_that_lists_the_known(open_box: Any)
         await box.remove("nobody")
 
 
-async def test_searches_and_calls_go_on_while_the_catalog_changes(open_box: Any):
+async def test_searches_and_calls_continue_while_the_catalog_changes(open_box: Any):
     box = await open_box(Notes("read"))
     session = await box.session("s")
 
@@ -448,7 +448,7 @@ async def test_a_source_whose_removal_was_given_up_is_closed_with_the_box():
     assert notes.closed == 1
 
 
-async def test_whoever_gives_up_on_a_change_waits_no_longer_for_it(open_box: Any):
+async def test_a_caller_that_gives_up_on_a_change_stops_waiting_for_it(open_box: Any):
     closing = asyncio.Event()
 
     class Slow(Notes):
@@ -478,7 +478,7 @@ async def test_the_store_is_part_of_the_health(open_box: Any, file: Any):
     assert "not a store" in health.to_dict()["parts"]["store"]["why"]
 
 
-async def test_a_source_is_let_go_of_even_if_whoever_hears_of_it_fails():
+async def test_a_source_is_closed_even_if_the_event_sink_fails():
     def hear(event: Event) -> None:
         if event.kind == "catalog_changed" and event.facts["removed"]:
             raise RuntimeError("It cannot hear.")

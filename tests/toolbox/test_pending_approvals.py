@@ -367,7 +367,7 @@ async def test_a_definition_that_changed_needs_another_approval(
     needs = await ask(await open_session())
     changed = make_tool(effects, description="Delete an account and all its backups.")
     session = await open_session(changed)
-    assert_refused(await session.approve(needs), "changed after its approval")
+    assert_refused(await session.approve(needs), "changed after approval")
     assert runs(effects) == []
 
 
@@ -380,9 +380,9 @@ async def test_a_tool_that_is_not_allowed_any_more_does_not_run(
 
     needs = await ask(await open_session())
     forbidden = await open_session(make_tool(effects), harmless, allow=["harmless"])
-    assert_refused(await forbidden.approve(needs), "not there any more", code="unknown_tool")
+    assert_refused(await forbidden.approve(needs), "no longer exists", code="unknown_tool")
     gone = await open_session(harmless)
-    assert_refused(await gone.approve(needs), "not there any more", code="unknown_tool")
+    assert_refused(await gone.approve(needs), "no longer exists", code="unknown_tool")
     assert runs(effects) == []
     assert (await (await open_session()).approve(needs)).outcome == "ok"  # it was not used up
 

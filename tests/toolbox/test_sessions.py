@@ -81,7 +81,7 @@ def test_an_unknown_profile_is_an_error_that_lists_the_known():
 
 
 @pytest.mark.behaviour("S1")
-async def test_what_one_session_loads_no_other_sees(open_box: Any):
+async def test_tools_loaded_in_one_session_are_not_loaded_in_another(open_box: Any):
     box = await open_box(profile="everruns")
     one, two = await box.session("one"), await box.session("two")
     before = two.view().text
@@ -194,7 +194,7 @@ async def test_two_processes_working_in_one_session_lose_nothing(open_box: Any, 
         assert mine == [f"{name}-{n}" for n in range(25)]
 
 
-async def test_what_another_process_wrote_is_seen_when_the_session_is_opened_again(
+async def test_writes_of_another_process_show_when_the_session_is_opened_again(
     open_box: Any, file: Path
 ):
     here, there = await open_box(store=file), await open_box(store=file)
@@ -236,7 +236,7 @@ class Full(MemoryStore):
 
 
 @pytest.mark.timeout(30)
-async def test_a_sink_that_hears_of_a_failing_store_may_look_at_the_conversation(open_box: Any):
+async def test_a_sink_notified_of_a_failing_store_may_look_at_the_conversation(open_box: Any):
     seen: list[tuple[str, ...]] = []
 
     def look(event: Event) -> None:
@@ -287,7 +287,7 @@ async def test_a_view_does_not_wait_for_the_store_and_is_kept_with_what_was_writ
 
 
 @pytest.mark.timeout(30)
-async def test_what_is_seen_while_a_search_is_written_stays_as_it_was_seen(open_box: Any):
+async def test_a_view_made_while_a_search_is_saved_begins_the_next_view(open_box: Any):
     store = Busy()
     session = await (await open_box(store=store, profile=LOADING)).session("s")
     store.may_write.clear()
@@ -338,7 +338,7 @@ async def test_views_and_calls_at_once_lose_nothing_of_each_other(open_box: Any,
     assert sorted(again.uses) == sorted(again.loaded) == topics
 
 
-async def test_moves_held_back_by_a_full_store_join_what_others_wrote(open_box: Any):
+async def test_moves_that_a_full_store_delayed_join_what_others_wrote(open_box: Any):
     store = MemoryStore()
     box, other = await open_box(store=store), await open_box(store=store)
     mine, theirs = await box.session("s"), await other.session("s")
@@ -349,7 +349,7 @@ async def test_moves_held_back_by_a_full_store_join_what_others_wrote(open_box: 
     assert "view" in mine.state.sections
 
 
-async def test_a_session_evicted_while_in_use_goes_on(open_box: Any):
+async def test_a_session_evicted_while_in_use_continues(open_box: Any):
     store = MemoryStore()
     session = await (await open_box(store=store)).session("s")
     await session.load("get_weather")
@@ -407,7 +407,7 @@ class CountEvent(Event):
     by: str
 
 
-async def test_what_others_keep_with_a_session_is_changed_and_never_overwritten(
+async def test_sections_of_others_in_a_session_are_updated_and_never_overwritten(
     open_box: Any, file: Path
 ):
     events: list[Event] = []
@@ -449,7 +449,7 @@ async def test_a_cap_on_loaded_tools_keeps_the_newest(open_box: Any):
 
 @pytest.mark.behaviour("S3", "K15")
 @pytest.mark.parametrize("clear", [False, True])
-async def test_compaction_keeps_loaded_tools_unless_told_to_clear_them(open_box: Any, clear: bool):
+async def test_compaction_keeps_loaded_tools_unless_set_to_clear_them(open_box: Any, clear: bool):
     box = await open_box(profile=LOADING, config=Config.read(clear_on_compaction=clear))
     session = await box.session("s")
     session.view()
@@ -472,7 +472,7 @@ async def test_the_model_unloads_by_name_and_never_the_discovery_tools(open_box:
 
 
 @pytest.mark.behaviour("B22", "B30", "B31")
-async def test_what_add_tool_adds_is_in_the_next_view_and_still_found(open_box: Any):
+async def test_tools_added_by_add_tool_are_in_the_next_view_and_still_found(open_box: Any):
     box = await open_box(profile="mcpagent")
     session = await box.session("s")
     before = names(session.view())
@@ -579,7 +579,7 @@ async def test_a_session_that_cannot_be_read_can_be_forgotten_and_rebuilt(file: 
         assert not await box.forget("never seen")
 
 
-async def test_forgetting_by_id_starts_an_open_conversation_anew(open_box: Any):
+async def test_forgetting_by_id_resets_an_open_conversation(open_box: Any):
     box = await open_box()
     session = await box.session("s")
     await session.load("get_weather")

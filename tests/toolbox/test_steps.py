@@ -77,7 +77,9 @@ async def test_a_step_has_the_tools_of_the_view_in_no_providers_format(open_box:
 
 
 @pytest.mark.parametrize("model", ["anthropic", "openai", "gemini", "plain", "claude-opus-4-5"])
-async def test_loaded_pinned_and_deferred_tools_are_told_apart(open_box: Any, model: str) -> None:
+async def test_loaded_pinned_and_deferred_tools_have_their_reason(
+    open_box: Any, model: str
+) -> None:
     @tool(defer="never")
     def always_there() -> str:
         """Be in view all the time."""
@@ -342,8 +344,8 @@ async def test_a_step_of_a_closed_toolbox_says_so(open_box: Any) -> None:
     await box.close()
     record = await step.call("count_up")
     assert (record.outcome, done) == ("closed", [])
-    assert "has been closed" in record.result.text
-    with pytest.raises(ToolscoutError, match="has been closed"):
+    assert "is closed" in record.result.text
+    with pytest.raises(ToolscoutError, match="is closed"):
         session.step("plain")
 
 
@@ -479,7 +481,7 @@ async def test_arguments_that_cannot_be_read_are_an_error_for_the_model(
 
 
 @pytest.mark.parametrize("name", [None, 5, b"x", ["x"], True])
-async def test_a_name_that_is_no_text_is_an_error_for_the_model(open_box: Any, name: Any) -> None:
+async def test_a_name_that_is_not_text_is_an_error_for_the_model(open_box: Any, name: Any) -> None:
     _, count_up = counter()
     session = await (await open_box(count_up)).session("s")
     assert (await session.step("plain").call(name, {})).outcome == "unknown_tool"
@@ -501,7 +503,7 @@ async def test_a_deeply_nested_call_of_an_sdk_is_an_error_for_the_model(open_box
         {"stop_reason": "tool_use", "content": [{"type": "tool_use", "id": "1", "name": 5}]},
     ],
 )
-async def test_a_reply_that_is_none_says_so(open_box: Any, reply: Any) -> None:
+async def test_an_invalid_reply_is_reported(open_box: Any, reply: Any) -> None:
     session = await (await open_box()).session("s")
     with pytest.raises(ToolscoutError, match="not in the format of"):
         await session.answer(reply)
@@ -515,7 +517,7 @@ async def test_a_call_that_a_reply_has_twice_runs_once(open_box: Any) -> None:
     assert done == [""]
 
 
-async def test_what_a_step_refuses_is_an_event_and_a_row(open_box: Any, file: Any) -> None:
+async def test_a_call_refused_by_a_step_is_an_event_and_a_row(open_box: Any, file: Any) -> None:
     events: list[Event] = []
     _, count_up = counter()
     box = await open_box(count_up, sink=events.append, store=file)
@@ -543,7 +545,7 @@ async def test_a_passed_exception_is_the_one_that_was_raised(open_box: Any) -> N
 
 
 def test_limits_that_would_let_nothing_through_are_refused() -> None:
-    with pytest.raises(ConfigError, match="no call through"):
+    with pytest.raises(ConfigError, match="would allow no call"):
         StepLimits(parallel=0)
 
 

@@ -100,7 +100,7 @@ async def test_a_question_that_is_taken_back_is_not_asked_again() -> None:
     assert await resume(calls, following.id, "really") == "really"
 
 
-async def test_the_exception_of_a_call_goes_to_the_one_who_waits_for_it() -> None:
+async def test_the_exception_of_a_call_is_raised_to_its_caller() -> None:
     async def work() -> str:
         raise ValueError("broken")
 

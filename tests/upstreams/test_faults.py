@@ -88,7 +88,7 @@ async def test_an_answer_is_found_in_a_line_that_holds_more_than_it(
     assert (tmp_path / "calls.txt").read_text().splitlines() == ["echo", "echo"]
 
 
-async def test_a_server_that_exits_at_once_is_told_with_its_last_words() -> None:
+async def test_a_server_that_exits_at_once_is_reported_with_the_end_of_its_output() -> None:
     async with bad("exits") as source:
         with pytest.raises(SourceError, match="needs a licence key"):
             await source.tools()
@@ -112,7 +112,7 @@ async def test_a_server_that_hangs_in_initialize_is_given_up() -> None:
             await source.tools()
 
 
-async def test_whoever_waits_for_a_server_that_is_closed_as_it_starts_is_told(
+async def test_a_caller_that_waits_for_a_server_closed_during_its_start_gets_an_error(
     tmp_path: Path,
 ) -> None:
     gate = tmp_path / "gate"
@@ -146,7 +146,7 @@ async def test_a_schema_of_twenty_megabytes_is_left_out_and_reported() -> None:
         assert "20,080,051 characters" in source.state.problems[0]
 
 
-async def test_cyclic_references_are_no_obstacle() -> None:
+async def test_cyclic_references_do_no_harm() -> None:
     async with bad("cyclic") as source:
         cyclic, itself = await source.tools()
         assert [p.name for p in cyclic.parameters.top_level()] == ["node"]
@@ -212,7 +212,7 @@ async def test_a_call_that_takes_too_long_is_cancelled() -> None:
 
 
 @pytest.mark.timeout(30)
-async def test_what_is_asked_besides_calls_takes_no_longer_than_a_call() -> None:
+async def test_other_requests_than_calls_have_the_timeout_of_a_call() -> None:
     limits = ServerLimits(concurrency=5, call_timeout_seconds=2)
     async with bad("mute", limits=limits) as source:
         (tool,) = await source.tools()
@@ -431,7 +431,7 @@ async def test_half_a_character_costs_that_character_alone() -> None:
         assert result.text == "cut \ufffd here, \U0001f600 whole, \\ud83d spelt"
 
 
-async def test_an_answer_that_cannot_be_read_is_told_at_once() -> None:
+async def test_an_answer_that_cannot_be_read_is_reported_at_once() -> None:
     limits = ServerLimits(connect_timeout_seconds=600)
     async with bad("endless", limits=limits) as source:
         with pytest.raises(SourceError, match=r"cannot be read: .*recursion"):
@@ -445,7 +445,7 @@ async def test_a_tool_that_cannot_be_kept_is_named() -> None:
         assert "'odd' is skipped" in problem
 
 
-async def test_an_answer_without_a_list_is_told() -> None:
+async def test_an_answer_without_a_list_is_reported() -> None:
     async with bad("listless") as source:
         assert await source.tools() == ()
         assert "contains no list" in source.state.problems[0]
@@ -471,7 +471,7 @@ async def test_no_error_of_a_server_carries_its_secret(fault: str) -> None:
     assert "quoted" not in f"{result} {result.raw}"
 
 
-async def test_an_answer_that_is_none_ends_the_call_at_once() -> None:
+async def test_an_invalid_answer_ends_the_call_at_once() -> None:
     limits = ServerLimits(connect_timeout_seconds=30, call_timeout_seconds=600)
     async with bad("blank", limits=limits) as source:
         (tool,) = await source.tools()
@@ -523,7 +523,7 @@ async def test_words_about_a_server_out_of_reach_are_whole_sentences() -> None:
     assert again.endswith("All connection attempts failed. The next attempt is in a second.")
 
 
-async def test_a_folder_that_is_missing_is_no_missing_command(tmp_path: Path) -> None:
+async def test_a_missing_folder_is_not_reported_as_a_missing_command(tmp_path: Path) -> None:
     there = Server(name="a", command=sys.executable, cwd=str(tmp_path / "none"))
     assert f"its cwd '{tmp_path / 'none'}' is not a folder." in (await connect_errors(there))[0]
     gone = Server(name="a", command="no-such-command", cwd=str(tmp_path))

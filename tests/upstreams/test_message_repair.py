@@ -86,11 +86,11 @@ def test_several_messages_on_one_line_come_in_their_order() -> None:
         'log {"id": 7, "result": {}} "jsonrpc"',
     ],
 )
-def test_what_is_no_message_of_a_server_is_passed_over(line: str) -> None:
+def test_an_invalid_message_of_a_server_is_skipped(line: str) -> None:
     assert read(line) == []
 
 
-def test_an_answer_among_words_that_cannot_be_read_is_told_to_who_waits() -> None:
+def test_an_unreadable_answer_among_log_output_is_reported_to_the_caller() -> None:
     deep = '{"in":' * 300 + "1" + "}" * 300
     (message,) = read(f'loading... {{"jsonrpc":"2.0","id":7,"result":{deep}}}')
     assert isinstance(message, types.JSONRPCError)
@@ -108,7 +108,7 @@ def test_an_answer_among_words_that_cannot_be_read_is_told_to_who_waits() -> Non
     ],
 )
 @pytest.mark.parametrize("key", [7, "seven"])
-def test_an_answer_that_is_none_is_told_to_who_waits(
+def test_an_invalid_answer_is_reported_to_the_caller(
     key: int | str, rest: dict[str, Any], says: str
 ) -> None:
     (message,) = read(json.dumps({"jsonrpc": "2.0", "id": key, **rest}))

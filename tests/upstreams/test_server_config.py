@@ -132,7 +132,7 @@ def test_unknown_keys_are_named_and_the_server_still_works(tmp_path: Path) -> No
     assert not document.servers[0].problem
 
 
-def test_names_that_tools_cannot_carry_are_changed_and_told(tmp_path: Path) -> None:
+def test_names_that_tools_cannot_have_are_changed_and_reported(tmp_path: Path) -> None:
     document = written(tmp_path, {"My Files!": {"command": "x"}, "a__b": {"command": "x"}})
     assert [s.name for s in document.servers] == ["My_Files", "a_b"]
     assert len(document.warnings) == 2
@@ -178,7 +178,7 @@ def test_a_file_that_cannot_be_understood_is_refused_with_the_reason(
         read_server_config(path)
 
 
-def test_a_missing_file_and_one_of_another_kind_are_told(tmp_path: Path) -> None:
+def test_a_missing_file_and_one_of_another_kind_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_server_config(tmp_path / "none.json")
     binary = tmp_path / "binary.json"
@@ -212,7 +212,7 @@ def test_a_file_with_comments_and_commas_after_the_last_entry_is_read_as_editors
     assert old.args == ("// no comment", "/* nor this */")
 
 
-def test_the_place_of_a_mistake_is_told_as_it_is_in_the_file(tmp_path: Path) -> None:
+def test_the_place_of_a_mistake_is_reported_as_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "mcp.json"
     path.write_text('{\n  // one\n  /* two\n  */ "mcpServers": {"a" {}}\n}')
     with pytest.raises(ConfigError, match="line 4"):
@@ -253,7 +253,7 @@ def test_servers_under_both_keys_of_a_file_are_all_there(tmp_path: Path) -> None
         "https:///x",
     ],
 )
-def test_a_url_that_is_no_address_is_one_server_with_a_problem(tmp_path: Path, url: str) -> None:
+def test_an_invalid_url_is_one_server_with_a_problem(tmp_path: Path, url: str) -> None:
     bad, good = written(tmp_path, {"bad": {"url": url}, "good": {"command": "x"}}).servers
     assert "not a valid URL" in bad.problem
     assert "s3cret" not in bad.problem
@@ -340,7 +340,7 @@ def test_ordinary_settings_stay_readable_in_what_a_server_says(tmp_path: Path) -
         {"url": "https://example.com/mcp?secret=swordfish"},
     ],
 )
-def test_what_is_named_or_given_as_a_secret_is_hidden(
+def test_values_named_or_given_as_a_secret_are_hidden(
     tmp_path: Path, entry: dict[str, Any]
 ) -> None:
     (server,) = written(tmp_path, {"s": {"command": "x", **entry}}, ANY="swordfish").servers
@@ -351,7 +351,7 @@ def test_what_is_named_or_given_as_a_secret_is_hidden(
     "value", ["sk-ant-api03-Ab12Cd34Ef56Gh78Ij90", "6f1c2d3e-4b5a-6978-8a9b-0c1d2e3f4a5b"]
 )
 @pytest.mark.parametrize("place", ["env", "args", "path"])
-def test_what_looks_like_a_key_is_hidden_wherever_it_stands(
+def test_text_that_looks_like_a_key_is_hidden_everywhere(
     tmp_path: Path, value: str, place: str
 ) -> None:
     entries: dict[str, dict[str, Any]] = {

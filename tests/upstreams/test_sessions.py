@@ -104,7 +104,7 @@ async def hosted(
 
 
 @pytest.mark.timeout(30)
-async def test_a_server_that_does_not_take_leave_is_left_all_the_same() -> None:
+async def test_a_server_that_does_not_answer_the_closing_request_is_closed_anyway() -> None:
     host = Host()
     async with hosted(host, connect_timeout_seconds=2) as source:
         await source.tools()

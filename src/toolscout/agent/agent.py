@@ -52,7 +52,7 @@ class Agent:
     instructions. `stops` end a run that the model does not end itself; without `after_steps`
     among them the limit is 15 steps. Without `compactor`, conversations are shortened when they
     exceed their share of the model's context window. `approver` decides about calls that need
-    approval, and `asker` asks the user what tools want to know.
+    approval, and `asker` asks the user the questions of tools.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ def _ignore_event(_: StreamEvent) -> None:
 def _check_box(box: object) -> None:
     if not isinstance(box, Toolbox):
         raise ToolscoutError(
-            f"An agent works with a toolbox, and a {type(box).__name__} is none.",
+            f"An agent needs a toolbox, not a {type(box).__name__}.",
             hint="Write: async with Toolbox([…]) as box: Agent(box, model=…).",
         )
 
@@ -187,7 +187,7 @@ def _check_message(text: object) -> str:
     if not text.strip():
         raise ToolscoutError(
             "An empty message gives a model nothing to answer.",
-            hint="Give what the user says; to have the model go on, say so: run('Go on.').",
+            hint="Give what the user says; to let the model continue, say so: run('Continue.').",
         )
     return replace_surrogates(text)
 

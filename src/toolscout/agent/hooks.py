@@ -16,7 +16,7 @@ BeforeModel = Callable[[ModelRequest, RunProgress], Awaitable[ModelRequest | Non
 BeforeCall = Callable[[Call, RunProgress], Awaitable[Call | Result | None]]
 """Gets each call before it runs, under the real name of its tool.
 
-It may return a corrected call, a result that answers the call, or None to leave it as it is. Calls
+It may return a corrected call, a result that answers the call, or None to leave it unchanged. Calls
 of unknown tools and calls with invalid arguments are passed in like any other; left alone, their
 error goes back to the model, which tries again.
 """

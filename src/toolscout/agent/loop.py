@@ -222,7 +222,7 @@ class AgentLoop:
 
     def _build_request(self, view: View) -> ModelRequest:
         slots = tuple(user_message(text) for _, text in view.slots if text)
-        # The slots are messages here, so that a change of one leaves the system prompt as it was.
+        # The slots are messages here, so that a change of one does not change the system prompt.
         parts = (self.settings.instructions, view.instructions_without_slots)
         return ModelRequest(
             messages=(*slots, *self._messages),

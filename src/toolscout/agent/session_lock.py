@@ -39,8 +39,8 @@ async def lock_session(box: Toolbox, session: str) -> AsyncGenerator[None]:
     active = _ACTIVE_RUNS.get(frozenset())
     if session_lock.run in active:
         raise ToolscoutError(
-            f"Session {session!r} is at work on the very run that asks for another.",
-            hint="Inside a tool or a hook, give the run a session of its own.",
+            f"Session {session!r} is busy with the run that asks for another one.",
+            hint="Inside a tool or a hook, give the run its own session.",
         )
     async with session_lock.lock:
         run = session_lock.run = object()

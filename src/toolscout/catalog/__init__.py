@@ -1,1 +1,1 @@
-"""What exists: tools, catalogs, and the places they come from."""
+"""Tools, catalogs, and the sources they come from."""

@@ -66,7 +66,7 @@ class Filter:
         return tuple(
             Problem(
                 f"tools entry {entry!r}",
-                "It names no tool of a server and is ignored.",
+                "It does not name a tool of a server and is ignored.",
                 "Write server:tool, or server:* for all of them.",
                 "warning",
                 "filter",

@@ -1,4 +1,5 @@
-"""Lint for tool descriptions that a search would miss: empty, vague, repeated or stuffed."""
+"""Lint for tool descriptions that a search would miss: empty, vague, repeated, or full of repeated
+words."""
 
 from __future__ import annotations
 
@@ -65,7 +66,10 @@ def lint(tools: Iterable[Tool]) -> tuple[Problem, ...]:
 def _advice(tool: Tool, same_description: Sequence[str]) -> Iterator[Problem]:
     if not tool.description:
         yield _warning(
-            tool, "empty", "It has no description.", "Say in a sentence what it does and to what."
+            tool,
+            "empty",
+            "It has no description.",
+            "Say in a sentence what it does and what it acts on.",
         )
     elif vague := _vagueness(tool):
         yield vague
@@ -75,7 +79,7 @@ def _advice(tool: Tool, same_description: Sequence[str]) -> Iterator[Problem]:
             tool,
             "repeated",
             f"Its description is also that of {_format_names(others)}.",
-            "Say what tells them apart.",
+            "Say how they differ.",
         )
     if undescribed := [p.name for p in tool.parameters.top_level() if not p.description]:
         yield _warning(
@@ -91,13 +95,16 @@ def _vagueness(tool: Tool) -> Problem | None:
     words = [w.lower() for w in _WORD.findall(tool.description)]
     if _is_short(tool.description, words):
         return _warning(
-            tool, "short", "Its description is too short.", "Say what it does, and to what."
+            tool, "short", "Its description is too short.", "Say what it does and what it acts on."
         )
     content_words = [w for w in words if w not in _FILLER and not w.isdecimal()]
     name_words = {_stem(w) for w in normalise_name(f"{tool.name}_{tool.title}").split("_")}
     if all(w in _GENERIC for w in content_words):
         return _warning(
-            tool, "generic", "Its description fits any tool.", "Name what it acts on and what for."
+            tool,
+            "generic",
+            "Its description fits any tool.",
+            "Say what it acts on and for what purpose.",
         )
     if all(w in _GENERIC or _stem(w) in name_words for w in content_words):
         return _warning(
@@ -111,7 +118,7 @@ def _vagueness(tool: Tool) -> Problem | None:
             tool,
             "stuffed",
             f"Its description repeats {stuffed!r} over and over.",
-            "Say it once; repetition does not help it to be found.",
+            "Say it once; repetition does not help search.",
         )
     if _is_label(tool):
         return _warning(

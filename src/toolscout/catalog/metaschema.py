@@ -12,8 +12,8 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from .sanitization import clean_line
 from .schema import Schema
 
-# Larger schemas are not checked against the metaschema, which takes long; no model could be sent
-# them anyway.
+# Larger schemas are not checked against the metaschema, which takes long; they are too large for
+# any model anyway.
 CHECK_CAP = 200_000
 _DIALECTS = ("http://json-schema.org/draft-07/schema", "https://json-schema.org/draft/20")
 _TYPES = frozenset(["string", "number", "integer", "boolean", "object", "array", "null"])
@@ -22,14 +22,14 @@ _Test = Callable[[Any], bool]
 
 @dataclass(frozen=True, slots=True)
 class SchemaFault:
-    """Something wrong with a schema; one that is not `fatal` may still be used."""
+    """A problem of a schema; a schema whose problems are not `fatal` may still be used."""
 
     text: str
     fatal: bool = True
 
 
 def find_schema_faults(schema: Schema) -> Iterator[SchemaFault]:
-    """Everything that is wrong with a schema."""
+    """All problems of a schema."""
     value = schema.value
     try:
         if not _is_plain_schema(value):

@@ -1,6 +1,6 @@
 """Resolve name conflicts between sources: one rule, applied only to the names that change.
 
-A tool's *wanted* name is the one its source gave it. A single claimant gets it as it is. Several
+A tool's *wanted* name is the one its source gave it. A single claimant gets it unchanged. Several
 claimants all get their server (or source) as a prefix. If that qualified name is itself wanted, or
 would be given twice, they get a hash of their source as a suffix instead. Nobody gets a wanted name
 that looks like the hashed form, so the three kinds never collide, and the outcome depends only on
@@ -23,7 +23,7 @@ class NameClaims:
     names_by_source: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """By source: the resulting name of each wanted name."""
     contested: dict[str, dict[str, Tool]] = field(default_factory=dict[str, dict[str, Tool]])
-    """By wanted name that nobody gets as it is: each claimant's tool with its original name."""
+    """By wanted name that nobody gets unchanged: each claimant's tool with its original name."""
     assigned: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
     """By name that nobody wanted: the source that has it, and the name it wanted."""
     qualified_claims: dict[str, frozenset[tuple[str, str]]] = field(
@@ -103,7 +103,7 @@ class NameClaimsBuilder:
             self._copied.discard(source)
 
     def _is_free(self, wanted: str) -> bool:
-        """Whether nobody has, wants or would use a name, and it may be given as it is."""
+        """Whether nobody has, wants or would use a name, and it may be given unchanged."""
         return not (
             wanted in self._tools
             or wanted in self._contested
@@ -198,7 +198,7 @@ def _holder(names_by_source: dict[str, dict[str, str]], name: str) -> str:
 
 
 def _is_contested(wanted: str, claimants: dict[str, Tool]) -> bool:
-    """Whether nobody may have the name as it is."""
+    """Whether nobody may have the name unchanged."""
     return len(claimants) > 1 or (len(claimants) == 1 and has_hash_suffix(wanted))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 AnswerAction = Literal["accept", "decline", "cancel"]
-"""What a user does with a question: answer it, say no, or dismiss it."""
+"""The reaction of a user to a question: answer it, decline it, or dismiss it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class CallUser:
     async def ask(self, question: Question) -> Answer | None:
         """Ask, and wait for the answer; None if there will be none."""
         async with AsyncExitStack() as stack:
-            # The innermost limit pauses first and resumes last, as if the call were entered anew.
+            # The innermost limit pauses first and resumes last, as if the call were entered again.
             for pause in reversed(self._pauses):
                 await stack.enter_async_context(pause())
             with self._measure_wait():
@@ -91,7 +91,7 @@ class CallUser:
 
 # A context variable, because sources ask, and what they are called with does not name a user.
 CURRENT_USER: ContextVar[CallUser | None] = ContextVar("call_user", default=None)
-"""The user whom the tool that runs in this context may ask; None if nobody can be asked."""
+"""The user whom the tool that runs in this context may ask; None if there is none."""
 
 
 @contextmanager

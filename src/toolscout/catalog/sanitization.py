@@ -90,7 +90,7 @@ def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
 
 def escape_hidden(text: str, *, cap: int = LINE_CAP) -> str:
     """One line for a terminal or a log file, with hidden characters visible as escapes."""
-    # Escaped, not removed: a reader should see that somebody tried to send terminal commands.
+    # Escaped, not removed: a reader should see an attempt to send terminal commands.
     text = _LOOSE_JOINER.sub(
         _escape, _HIDDEN.sub(_escape, " ".join(_BREAKS.sub("\n", text).split()))
     )
@@ -192,7 +192,7 @@ def _dump(value: object) -> str:
 
 def _depth_error() -> JSONEncodeError:
     return JSONEncodeError(
-        f"is nested more than {NESTING_CAP} levels deep", "Use $ref for what repeats itself."
+        f"is nested more than {NESTING_CAP} levels deep", "Use $ref for parts that repeat."
     )
 
 

@@ -218,7 +218,7 @@ class Schema:
             raise SchemaError(f"The schema {error}.", hint=error.remedy) from error
         if len(text) > SIZE_CAP:
             raise SchemaError(
-                f"The schema has {len(text):,} characters; at most {SIZE_CAP:,} are kept.",
+                f"The schema has {len(text):,} characters; at most {SIZE_CAP:,} are allowed.",
                 hint="Leave out long enumerations, examples and inlined definitions.",
             )
         return _NOTHING if text == EMPTY else cls(text)

@@ -77,7 +77,7 @@ class Tool:
     """The name that the source knows, if `name` does not contain it."""
 
     def __post_init__(self) -> None:
-        # A dictionary is what a schema looks like, so it is often given as it is.
+        # A schema looks like a dictionary, so users often pass one directly.
         parameters, output = cast("object", self.parameters), cast("object", self.output)
         if not (isinstance(parameters, Schema) and isinstance(output, Schema | None)):
             raise SchemaError(

@@ -100,7 +100,7 @@ class _Validator:
     def add(self, key: str, tool: Tool) -> None:
         if tool.name != key:
             self._add_error(
-                key, "name", f"It calls itself {tool.name!r}.", "Make the two names one."
+                key, "name", f"Its own name is {tool.name!r}.", "Use the same name in both places."
             )
         if key in self.tools:
             self._add_error(key, "duplicate", "Two tools have this name.", "Rename one of them.")

@@ -334,7 +334,7 @@ def _call(call: DiscoveryCall) -> DiscoveryOutcome:
         raise invalid_arguments(call.tool, "name must be the name of a tool")
     beside = {k: v for k, v in call.arguments.items() if k not in ("name", "arguments")}
     if beside and arguments:
-        raise invalid_arguments(call.tool, f"{', '.join(beside)} must stand inside arguments")
+        raise invalid_arguments(call.tool, f"{', '.join(beside)} must be inside arguments")
     # Some models write the inner arguments beside the name. They are taken from there.
     inner = InnerCall(name.strip(), read_object(call.tool, beside or arguments))
     return replace(call.answer(Result.of("")), call=inner)

@@ -1,8 +1,8 @@
-"""Feature: the base class of everything that stands beside the calls of a toolbox.
+"""Feature: the base class of extensions of a toolbox.
 
 Rules, skills, memory and large results are features. A feature knows neither the toolbox nor other
-features. What it stores for a conversation is one section of text in the session: the toolbox
-passes it in and saves what comes back.
+features. It stores one section of text per conversation in the session: the toolbox passes it in
+and saves the text that comes back.
 """
 
 # ruff: noqa: ARG002 - methods that do nothing by default use no argument
@@ -49,7 +49,7 @@ class CallerSession(Protocol):
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool as the caller would: with its permissions, approvals, limits and events.
 
-        Never raises for a failure of the tool. A tool that was not loaded is run all the same.
+        Never raises for a failure of the tool. A tool runs even if it was not loaded.
         """
         ...
 
@@ -83,13 +83,13 @@ class DetachedSession:
         return Result.error(f"There is no tool {name!r}.", code=UnknownToolError.code)
 
     def emit(self, event: Event) -> None:
-        """Nobody listens."""
+        """Events are ignored."""
 
 
 class Feature:
-    """Something beside the calls of a toolbox; override the methods that it needs.
+    """An extension of a toolbox; override the methods that it needs.
 
-    Whatever a method raises is reported as a `feature_failed` event, and the call goes on without
+    An exception in a method is reported as a `feature_failed` event, and the call continues without
     the feature. The methods with a `section` are functions of the text that was stored for a
     conversation, None at first: they may run in a thread, and again on newer text if another
     writer saved first.

@@ -148,7 +148,8 @@ def _parse_result(block: dict[str, Any]) -> _ResultBlock | None:
             return _ResultBlock(
                 str(response.get("id") or ""), response.get("response"), str(response.get("name"))
             )
-        # JSON-RPC ids are small numbers that could equal another provider's id, hence the prefix.
+        # JSON-RPC ids are small numbers that could equal another provider's id, so they get a
+        # prefix.
         case {"id": key, "result": result}:
             return _ResultBlock(f"rpc:{key}", result)
         case _:

@@ -103,7 +103,7 @@ class HybridMatcher:
         )
 
     def search(self, query: str, domain: SearchDomain, *, limit: int) -> Results:
-        """The engine's results, by words and vectors together."""
+        """The engine's results, from keywords and vectors together."""
         return domain.engine.search(query, limit=limit, allow=domain.allow)
 
 
@@ -111,19 +111,19 @@ class HybridMatcher:
 _NOISE_SIMILARITY = 0.35
 # For a query with a real word. In sixteen languages, two of 126 right answers are below.
 _MIN_SIMILARITY = 0.1
-# Below this joint confidence, words do not count alone.
+# Below this joint confidence, keywords alone do not count.
 _CHANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class BandedMatcher(HybridMatcher):
-    """Searches by words first, and uses vectors as far as the words leave doubt.
+    """Runs a keyword search first, and uses vectors as far as that leaves doubt.
 
-    With more confidence than `words_only` the hits of the words count alone, and vectors are not
-    computed; with more than `vectors_only` words and vectors count together; with less, vectors
-    count alone. Below `min_confidence` a search finds nothing, and so does a query that shares no
-    word with the catalog and is as far from every tool as random letters are. Where vectors are
-    missing, words decide, and what they find is not withheld.
+    Above the confidence `words_only` keyword hits count alone, and vectors are not computed; above
+    `vectors_only` keywords and vectors count together; otherwise vectors count alone. Below
+    `min_confidence` a search finds nothing, and so does a query that shares no word with the
+    catalog and is as far from every tool as random letters are. Where vectors are missing, keywords
+    decide, and their hits are not withheld.
     """
 
     # Of 340 real requests two fall below 0.15, and neither finds its tool; below 0.2 it is eight,
@@ -134,9 +134,9 @@ class BandedMatcher(HybridMatcher):
     min_confidence: float = 0.15
 
     def search(self, query: str, domain: SearchDomain, *, limit: int) -> Results:
-        """The results of the band that the confidence of the words falls into."""
+        """The results of the band that the confidence of the keyword search falls into."""
         results = self._search_band(query, domain, limit)
-        # While vectors are still being made, confidence says little about words that were found.
+        # While vectors are still being computed, confidence says little about found words.
         if results.confidence >= self.min_confidence or not domain.engine.status.is_complete:
             return results
         return replace(results, hits=(), near=(*results.names, *results.near))
@@ -161,12 +161,12 @@ class BandedMatcher(HybridMatcher):
 
 
 def _is_noise(query: str, vectors: Results, engine: Engine) -> bool:
-    """Whether a query without a word of the catalog is no closer to it than random letters."""
+    """Whether a query without a word of the catalog is as far from it as random letters."""
     similarity = vectors.evidence.similarity if vectors.evidence else None
     if similarity is None:
         return False
-    # The confidence is no help here: an embedder places random letters somewhere too, and what is
-    # near is taken for their translation.
+    # The confidence does not help here: an embedder places random letters somewhere too, and words
+    # near that place are taken for their translation.
     return similarity < (_MIN_SIMILARITY if engine.knows_words(query) else _NOISE_SIMILARITY)
 
 

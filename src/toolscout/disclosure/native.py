@@ -56,7 +56,7 @@ class ModelFamily:
 
 
 # From the documentation of the providers, as of November 2026 (docs/providers.md). A version has
-# at most two digits a part, and the lookahead keeps a date such as `-20250514` from being read as
+# at most two digits per part, and the lookahead keeps a date such as `-20250514` from being read as
 # one. Nano models of OpenAI have no tool search.
 FAMILIES = (
     ModelFamily(

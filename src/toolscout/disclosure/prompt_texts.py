@@ -5,7 +5,7 @@ Nothing is imported here: the gateway answers a client with these before it has 
 
 from __future__ import annotations
 
-DISPATCH_CALL = "What it finds you run with `call_tool`."
+DISPATCH_CALL = "Run the tools it finds with `call_tool`."
 """How to use a tool that was found on the `dispatch` surface."""
 
 

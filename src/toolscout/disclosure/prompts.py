@@ -59,9 +59,9 @@ def no_prompt(_: PromptContext) -> Prompt:
 
 
 _HOW_TO_CALL: Mapping[Surface, str] = {
-    "load": "What it finds is in your tool list from your next step on.",
+    "load": "The tools it finds are in your tool list from your next step on.",
     "dispatch": DISPATCH_CALL,
-    "native": "What it finds you can call right after.",
+    "native": "You can call the tools it finds right away.",
     "direct": "",
 }
 
@@ -71,4 +71,4 @@ def roster_prompt(context: PromptContext) -> Prompt:
     # The roster in the context is the one fixed at the start of the conversation. A fresh one
     # would change the cached prefix; later changes are reported by the next search.
     text = deferred_tools_text(context.search, _HOW_TO_CALL[context.surface])
-    return Prompt(f"{text}\nWhat there is:\n{context.roster}" if context.roster else text)
+    return Prompt(f"{text}\nAvailable tools:\n{context.roster}" if context.roster else text)

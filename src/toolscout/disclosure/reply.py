@@ -214,14 +214,14 @@ class DefaultReply:
     def _no_match_text(self, found: ToolSearchResult) -> str:
         return (
             f"No tool fits {found.query[:200]!r}. "
-            "Ask for the action in other words, or go on without."
+            "Describe the action in other words, or continue without a tool."
         )
 
 
 def _other_lines(found: ToolSearchResult, tools: Sequence[Tool]) -> list[str]:
     if not tools:
         return []
-    head = "Also:" if found.surface == "dispatch" else "Also, to be loaded by select:name:"
+    head = "Also:" if found.surface == "dispatch" else "Also found; load with select:name:"
     return [head, *_signature_lines(found, tools)]
 
 

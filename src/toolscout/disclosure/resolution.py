@@ -97,7 +97,8 @@ def resolve_call(
     scope = Scope.of(profile.policy, catalog, session, allow)
     tools = resolve_name(name, scope, aliases=profile.aliases)
     if len(tools) > 1:
-        text = f"{name!r} may mean several tools: {', '.join(t.name for t in tools)}. Name one."
+        candidates = ", ".join(t.name for t in tools)
+        text = f"{name!r} is ambiguous; it may mean: {candidates}. Use one of these names."
         return Resolution(session, refusal=Result.error(text, code=UnknownToolError.code))
     tool = next(iter(tools), None)
     if tool is None:
@@ -120,32 +121,34 @@ def _resolve_unloaded(profile: Profile, tool: Tool, session: SessionState) -> Re
         case "load":
             loaded = session.load(tool.name, at_most=profile.limits.loaded)
             text = (
-                f"{tool.name} was not loaded; now it is, and it has not run. "
-                f"Call it again with arguments that fit:\n{profile.describe([tool])}"
+                f"{tool.name} was not loaded, so it did not run. It is loaded now: call it again "
+                f"with arguments that fit:\n{profile.describe([tool])}"
             )
             return Resolution(loaded, refusal=Result.error(text, code=NotLoadedError.code))
         case "reject":
             text = (
-                f"{tool.name} is not loaded, so it has not run. Load it first: {how}. "
+                f"{tool.name} is not loaded, so it did not run. Load it first: {how}. "
                 f"It takes:\n{profile.describe([tool])}"
             )
             return Resolution(session, refusal=Result.error(text, code=NotLoadedError.code))
 
 
 def _unknown_tool_refusal(profile: Profile, name: str, scope: Scope, engine: Engine) -> Result:
-    """Why the name cannot be called: its server is away, or there is no such tool."""
+    """Why the name cannot be called: its server is disconnected, or there is no such tool."""
     # The model was sent this tool, or loaded it, so "there is no tool" would confuse it. A tool
     # that is no longer allowed is treated as unknown: its existence must not leak.
     snapshot = read_snapshot(scope.session)
     gone = snapshot.get(name) if snapshot else None
     if gone is not None and is_allowed(gone, scope.allow):
         server = f"Its server {gone.server} is" if gone.server else "It is"
-        text = f"{name} cannot be called now. {server} not connected; try later, or another tool."
+        advice = "try again later, or use another tool"
+        text = f"{name} cannot be called now. {server} not connected; {advice}."
         return Result.error(text, code=SourceError.code)
     if scope.is_loaded(name) and name not in scope.catalog:
         text = (
             f"{name} cannot be called now. It is no longer in the catalog, and its server may be "
-            f"away; try later, or another tool.{_nearest_names_hint(name, scope, engine)}"
+            "disconnected; try again later, or use another tool."
+            f"{_nearest_names_hint(name, scope, engine)}"
         )
         return Result.error(text, code=SourceError.code)
     return Result.error(

@@ -73,8 +73,8 @@ def _group_by_server(tools: Iterable[Tool]) -> dict[str, list[Tool]]:
     for tool in tools:
         raw.setdefault(tool.server or tool.category or _NO_GROUP, []).append(tool)
     groups: dict[str, list[Tool]] = {}
-    # Names come from upstream and go into the prompt, so they are cleaned and cut: once a group,
-    # not once a tool. Two groups can have the same cleaned name, hence the second dictionary.
+    # Names come from upstream and go into the prompt, so they are cleaned and cut: once per group,
+    # not once per tool. Two groups can have the same cleaned name, so there is a second dictionary.
     for group, found in raw.items():
         groups.setdefault(clean_line(group, cap=_GROUP_CHARS), []).extend(found)
     return groups

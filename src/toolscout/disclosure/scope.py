@@ -73,19 +73,19 @@ class ToolSelector:
 # Each reason with whether it puts the tool in view, and the end of the sentence that explains it.
 _REASONS: Mapping[VisibilityReason, tuple[bool, str]] = {
     "discovery": (True, "is in view: discovery tools always are."),
-    "elsewhere": (False, "is not in the list here; a call of it is answered all the same."),
-    "feature": (True, "is in view: what features add always is."),
+    "elsewhere": (False, "is not in the list here, but calls of it are answered."),
+    "feature": (True, "is in view: tools that features add always are."),
     "never_defer": (True, "is in view: the tool asks never to be deferred."),
     "pinned": (True, "is in view: it is pinned by name, server or category."),
     "loaded": (True, "is in view: this conversation has loaded it."),
     "small": (True, "is in view: the catalog is small enough to show whole."),
-    "shown": (True, "is in view: it has been since the conversation began."),
+    "shown": (True, "is in view: it was when the conversation began."),
     "unlisted": (True, "is in view: no rule defers it."),
     "lost": (True, "keeps its place in view, but its server is not connected now."),
     "marked": (False, "is deferred: the tool asks to be."),
-    "listed": (False, "is deferred: its name, server or category is listed so."),
-    "served": (False, "is deferred: tools that come from a server are."),
-    "all": (False, "is deferred: every tool is, unless it is pinned or loaded."),
+    "listed": (False, "is deferred: its name, server or category is listed as deferred."),
+    "served": (False, "is deferred: the profile defers tools that come from a server."),
+    "all": (False, "is deferred: the profile defers every tool that is not pinned or loaded."),
     "unknown": (False, "is not in the catalog, or not allowed here."),
 }
 

@@ -121,7 +121,7 @@ def read_snapshot(session: SessionState) -> ViewSnapshot | None:
         row = _SnapshotRow.model_validate_json(text)
         snapshot = _build_snapshot(row, session.sections.get(DEFINITIONS_SECTION, ""))
     except ValueError:
-        # A damaged snapshot is no reason to fail: the next view makes one from the catalog.
+        # A damaged snapshot must not be a failure: the next view makes one from the catalog.
         return None
     return snapshot
 

@@ -29,7 +29,7 @@ class Target:
             return text
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may give anything
             raise ConfigError(
-                f"A {type(text).__name__} names no model.",
+                f"A {type(text).__name__} is not the name of a model.",
                 hint="Give a provider, a provider and a model, or a model: 'anthropic'.",
             )
         name, _, model = text.partition(":")

@@ -177,7 +177,7 @@ def _new_tools(
 
 
 def _keeps_place(sent: SentTool, snapshot: ViewSnapshot, scope: Scope) -> bool:
-    """Whether a tool keeps its place: its server may be away, but it must be allowed and loaded."""
+    """Whether a tool keeps its place: it must be allowed and loaded; its server may be gone."""
     tool = snapshot.tools.get(sent.name)
     # Security comes before the cache: a tool that is no longer allowed leaves the list.
     if tool is None or not is_allowed(scope.catalog.get(sent.name) or tool, scope.allow):

@@ -180,8 +180,8 @@ def _add_related(
     """Add the related tools of the hits, in the order of the hits, up to the limit."""
     if not profile.expands_related or limit is None:
         return answer
-    # By vectors every tool is a hit, so the list is always full. A hit that is less than half as
-    # good as the best is kept only where the good ones name no tool that goes with them.
+    # With vectors every tool is a hit, so the list is always full. A hit that is less than half as
+    # good as the best is kept only where the good ones declare no related tool.
     hits = {t.name: score for t, score in zip(answer.tools, answer.scores, strict=True)}
     floor = max(hits.values(), default=0.0) / 2
     tools = {t.name: t for t in answer.tools if floor <= 0 or hits[t.name] >= floor}
@@ -251,7 +251,7 @@ def _add_catalog_news(
     profile: Profile, found: ToolSearchResult, scope: Scope, session: SessionState
 ) -> SearchOutcome:
     """Report once what changed in the catalog since the roster was fixed."""
-    # The roster in the instructions stays as it was, for the cached prefix. A reply is at the end
+    # The roster in the instructions stays the same, for the cached prefix. A reply is at the end
     # of the conversation, where new text costs nothing else.
     snapshot = read_snapshot(session)
     if snapshot is None or session.roster is None or not profile.roster_tokens:

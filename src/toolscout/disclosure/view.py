@@ -148,7 +148,7 @@ class View:
         """The messages left by a compaction, with references to loaded tools restored.
 
         A search and its answer are inserted after the first message, in the provider's format.
-        Messages that still refer to all loaded tools, or need not, stay as they are.
+        Messages that still refer to all loaded tools, or need not, stay unchanged.
         """
         search = self.references_to_restore(tool_references(messages))
         return insert_search(messages, search) if search else [*messages]
@@ -280,11 +280,13 @@ def _overflow_notes(
     notes: list[str] = []
     if tool_list.left_out:
         dispatcher = overflow_tool(profile, plan)
-        how = f"; they are run through {dispatcher.name}" if dispatcher else ""
-        limit = f"{target.provider.name} takes {target.provider.max_tools} tools"
+        how = f"; run them with {dispatcher.name}" if dispatcher else ""
+        limit = f"{target.provider.name} accepts {target.provider.max_tools} tools"
         notes.append(f"{limit}: {tool_list.left_out} were left out{how}.")
     if plan.is_hosted and (unoffered := len(scope.tools) - len(tool_list.entries)) > 0:
-        notes.append(f"A hosted search takes {MAX_HOSTED_TOOLS} tools: {unoffered} were left out.")
+        notes.append(
+            f"A hosted search accepts {MAX_HOSTED_TOOLS} tools: {unoffered} were left out."
+        )
     return tuple(notes)
 
 

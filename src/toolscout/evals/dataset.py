@@ -116,7 +116,7 @@ def resolve_negatives(
         problems += [
             _unknown_tool_problem(name, row.id, n) for name, n in found.items() if len(n) != 1
         ]
-        # Without any tool, finding nothing would be no achievement, so such a query is left out.
+        # Without any tool, finding nothing proves nothing, so such a query is left out.
         if offered := tuple(dict.fromkeys(n[0] for n in found.values() if len(n) == 1)):
             resolved.append(replace(row, offered=offered))
     return DatasetRows(tuple(resolved), tuple(problems))
@@ -134,7 +134,7 @@ def _parse_query(value: object, number: int) -> LabelledQuery:
     names = row.relevant_groups if row.relevant_groups else [[name] for name in row.relevant]
     groups = _distinct_groups(group for group in names if group)
     if not groups:
-        raise ValueError("relevant: no tool is named; give at least one")
+        raise ValueError("relevant: it is empty; give at least one tool")
     return LabelledQuery(
         _row_id(row.id, number), _require_searchable(row.query), groups, row.lang or ""
     )
@@ -143,7 +143,7 @@ def _parse_query(value: object, number: int) -> LabelledQuery:
 def _parse_negative(value: object, number: int) -> NegativeQuery:
     row = _NegativeRow.model_validate(value)
     if not row.offered:
-        raise ValueError("offered: no tool is named; give at least one")
+        raise ValueError("offered: it is empty; give at least one tool")
     return NegativeQuery(
         _row_id(row.id, number), _require_searchable(row.query), tuple(dict.fromkeys(row.offered))
     )
@@ -161,7 +161,7 @@ def _require_searchable(query: str) -> str:
     except QueryError as error:
         raise ValueError(f"query: {error.message}") from error
     if is_empty:
-        raise ValueError("query: it asks for nothing")
+        raise ValueError("query: it is empty")
     return query
 
 
@@ -183,8 +183,8 @@ def _read_rows(path: Path, build: Callable[[object, int], Item]) -> DatasetRows[
             problems.append(Problem(where, _describe_error(error), "Fix the row.", code="row"))
             continue
         if rows.setdefault(item.id, item) is not item:
-            message = f"The id {item.id!r} is there already."
-            problems.append(Problem(where, message, "Give every row its own.", code="duplicate"))
+            message = f"The id {item.id!r} is used already."
+            problems.append(Problem(where, message, "Give every row its own id.", code="duplicate"))
     return DatasetRows(tuple(rows.values()), tuple(problems))
 
 

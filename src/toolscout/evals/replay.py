@@ -161,7 +161,7 @@ class _ConversationReplay:
         return outcome
 
     def _answer_content(self, outcome: DiscoveryOutcome) -> object:
-        """What the model reads: the reply, or on native the definitions and the side notes."""
+        """The text for the model: the reply, or on native the definitions and the side notes."""
         if not self.view.mechanism or not outcome.loaded:
             return outcome.result.text
         loaded = [ToolEntry(self.catalog[n]) for n in outcome.loaded]

@@ -1,1 +1,1 @@
-"""What goes with tools so that they are used well: rules by category, and skills."""
+"""Guidance for the use of tools: rules by category, and skills."""

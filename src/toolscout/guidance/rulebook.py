@@ -135,7 +135,7 @@ def _categories_without_rules(book: Rulebook, tools: Sequence[Tool]) -> Iterator
         probe = Tool(name="", category=category)
         if not book.keys_for([probe]):
             message = f"has no rules ({count} tools)."
-            remedy = f"Write {category}.md, or leave it if none are needed."
+            remedy = f"Write {category}.md, or ignore this."
             yield Problem(str(RuleKey("category", category)), message, remedy, "warning")
 
 
@@ -143,5 +143,5 @@ def _rules_without_tools(book: Rulebook, tools: Sequence[Tool]) -> Iterator[Prob
     needed = set(book.keys_for(tools))
     for key in book.texts:
         if key not in needed:
-            message = f"is for a {key.kind} that no tool has."
+            message = f"is for a {key.kind} that does not exist."
             yield Problem(str(key), message, "Fix its name, or remove it.", "warning")

@@ -22,7 +22,7 @@ _FOLDERS: Mapping[str, RuleKind] = {"": "category", "servers": "server", "tools"
 # for the second: an editor saves a file in several steps.
 _DEBOUNCE_MS = 200
 _STEP_MS = 20
-# Without watchfiles the files are looked at so often.
+# Without watchfiles the files are checked at this interval.
 _POLL_SECONDS = 1.0
 
 
@@ -87,7 +87,7 @@ class Rules(Feature):
         return self._book.deliver(section, tools)
 
     def mark_compacted(self, section: str | None) -> str | None:  # noqa: ARG002 - whatever it was
-        """No rule counts as delivered: the messages that had them are gone."""
+        """Mark all rules as not delivered: the messages that had them are gone."""
         return None
 
     def lint(
@@ -196,7 +196,7 @@ class Rules(Feature):
         problems: list[Problem] = []
         missing = [path for path in self._paths if path.suffix != ".md" and not path.is_dir()]
         if missing:
-            message = "is not there any more."
+            message = "no longer exists."
             return self._book, tuple(
                 Problem(str(path), message, "Its last rules stay.") for path in missing
             )

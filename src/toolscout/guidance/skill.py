@@ -45,7 +45,7 @@ class Skill:
         )
 
     def matches(self, query: str) -> bool:
-        """Whether the name or description contains a query, or it and a trigger overlap.
+        """Whether the name or description contains a query, or the query and a trigger overlap.
 
         An empty query matches everything.
         """

@@ -11,8 +11,8 @@ from ..disclosure.profile import SkillStyle
 
 _CAMEL = {"search_skills": "searchSkills", "read_skill": "readSkill"}
 _QUERY = {"type": "string", "description": "What you want to do, or a skill's name."}
-_SKILL_ID = {"type": "string", "description": "The skill's id, as a search or a tool names it."}
-_FILE = {"type": "string", "description": "A file beside the skill, as its text names it."}
+_SKILL_ID = {"type": "string", "description": "The skill's id, from a search or a tool."}
+_FILE = {"type": "string", "description": "A file of the skill, by the name in its text."}
 
 
 def _build_tool(description: str, properties: Mapping[str, object], *required: str) -> Tool:
@@ -30,7 +30,7 @@ def _build_tool(description: str, properties: Mapping[str, object], *required: s
 _DEFINITIONS = (
     _build_tool("Find skills: written guidance for a kind of task.", {"query": _QUERY}, "query"),
     _build_tool(
-        "Read a skill, or a file beside it, before doing the task it is for.",
+        "Read a skill, or one of its files, before you do the task it is for.",
         {"skillId": _SKILL_ID, "file": _FILE},
         "skillId",
     ),

@@ -31,7 +31,7 @@ from .text_files import (
 
 BUDGET_TOKENS = 1_500
 _LIMIT = 5
-# Below this confidence of the search, a hit by meaning alone is not shown.
+# Below this confidence of the search, a hit of semantic search alone is not shown.
 _MIN_CONFIDENCE = 0.3
 
 
@@ -84,7 +84,7 @@ class Skills(Feature):
         self._engine.update(Catalog(tools, source="skills"))
 
     def update_tools(self, tools: Iterable[Tool]) -> tuple[Problem, ...]:
-        """Record which tools point to which skill; report those that point to none."""
+        """Record which tools refer to which skill; report those whose skill does not exist."""
         tools_by_skill: dict[str, list[str]] = {}
         problems: list[Problem] = []
         names: list[str] = []
@@ -94,7 +94,7 @@ class Skills(Feature):
                 continue
             skill = self._library.find(tool.skill)
             if skill is None:
-                message = f"points to the skill {tool.skill!r}, which does not exist."
+                message = f"refers to the skill {tool.skill!r}, which does not exist."
                 problems.append(Problem(tool.name, message, "Fix the id.", "warning"))
             else:
                 tools_by_skill.setdefault(skill.id, []).append(tool.name)
@@ -115,7 +115,7 @@ class Skills(Feature):
             self._fit_budget(f"- **{s.name}** (`{s.id}`): {s.description}" for s in skills)
         )
         if more := len(skills) - len(lines):
-            lines.append(f"- … and {more} more: ask {tool_name('search_skills', self._style)}.")
+            lines.append(f"- … and {more} more: use {tool_name('search_skills', self._style)}.")
         return "\n".join(lines)
 
     def introduction(self) -> str:
@@ -137,7 +137,7 @@ class Skills(Feature):
     async def call(
         self, session: CallerSession, tool: Tool, arguments: Mapping[str, Any]
     ) -> Result:
-        """Run one of the tools; a skill names no tool that the caller may not use."""
+        """Run one of the tools; tools that the caller may not use are not named."""
         match normalise_name(tool.name):
             case "search_skills":
                 return await asyncio.to_thread(self.search, str(arguments.get("query", "")))
@@ -164,7 +164,7 @@ class Skills(Feature):
                 "query": query,
                 "results": [],
                 "allSkills": list(self._fit_budget(names, size=_to_json)),
-                "message": f"No skill matches. Read one of these with {read}, or go on without.",
+                "message": f"No skill matches. Read one of these with {read}, or continue without.",
             }
         )
 
@@ -225,9 +225,7 @@ class Skills(Feature):
 
     def _read_skill_file(self, skill: Skill, file: str) -> Result:
         if skill.folder is None:
-            return _error_result(
-                f"The skill {skill.id!r} is a single file; there is nothing beside it."
-            )
+            return _error_result(f"The skill {skill.id!r} is a single file and has no other files.")
         try:
             path = resolve_inside(skill.folder, file)
             text = read_text(path, max_bytes=self._max_bytes, follow=False)
@@ -249,7 +247,7 @@ class Skills(Feature):
 
 
 def _is_relevant(hit: Hit, results: Results) -> bool:
-    """Whether it matched by words, or by meaning alone in a confident search, near the best."""
+    """Whether it matched by keywords, or only semantically in a confident search, near the best."""
     if any(reason.arm != "meaning" for reason in hit.why):
         return True
     return results.confidence >= _MIN_CONFIDENCE and hit.score >= results.hits[0].score / 2

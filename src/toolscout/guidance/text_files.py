@@ -34,7 +34,7 @@ def read_text(path: Path, *, max_bytes: int = MAX_BYTES, follow: bool = True) ->
     except OSError as error:
         raise TextFileError(error.strerror or str(error)) from error
     if len(data) > max_bytes:
-        raise TextFileError(f"it has {size:,} bytes, and {max_bytes:,} are read")
+        raise TextFileError(f"it has {size:,} bytes; at most {max_bytes:,} are allowed")
     if b"\0" in data:
         raise TextFileError(f"it is not text ({size:,} bytes)")
     try:

@@ -62,7 +62,7 @@ def _result_value(result: Result) -> Any:
     size = len(result.structured if result.structured is not None else result.text)
     if size > MAX_CHARACTERS:
         raise ExtractionError(
-            f"the result has {size:,} characters; {MAX_CHARACTERS:,} are looked at"
+            f"the result has {size:,} characters; only {MAX_CHARACTERS:,} are allowed"
         )
     try:
         return result.value
@@ -74,7 +74,9 @@ def _check_custom(extracted: object) -> tuple[Entity, ...]:
     entities = tuple(cast("Iterable[object]", extracted))
     for entity in entities:
         if not isinstance(entity, Entity):
-            raise ExtractionError(f"its extractor gave a {type(entity).__name__}, not an Entity")
+            raise ExtractionError(
+                f"its extractor returned a {type(entity).__name__}, not an Entity"
+            )
     return tuple(_tidy(e) for e in cast("tuple[Entity, ...]", entities) if e.id and e.name)
 
 

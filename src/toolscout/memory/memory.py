@@ -147,7 +147,7 @@ class Memory(Feature):
             return parse_state(section)
         except InvalidMemoryStateError as error:
             # Raising would fail every call of the conversation for data that is only a help.
-            self._warn_once("", f"a stored memory cannot be read and starts anew: {error}")
+            self._warn_once("", f"a stored memory cannot be read and starts empty: {error}")
             return MemoryState()
 
     def _extract(self, tool: Tool | str, result: Result) -> ExtractionResult:

@@ -19,7 +19,7 @@ _HINTS = {
     404: "Check the model's name and the base URL.",
     413: "The request is too large: trim the history or load fewer tools.",
     422: "The request itself was refused; trying again will not help.",
-    429: "Wait, ask less often, or raise the limit of the account.",
+    429: "Wait, send fewer requests, or raise the limit of the account.",
 }
 _MAX_DETAIL_CHARS = 500
 
@@ -71,7 +71,7 @@ def translate_request_errors(service: str) -> Generator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise ModelError(
-            f"The request to {service} cannot be written: {error}.",
+            f"The request to {service} cannot be encoded: {error}.",
             hint="Fix the messages, the tools or the options; trying again will not help.",
         ) from error
 
@@ -86,7 +86,7 @@ def stream_cut_error(service: str) -> ModelError:
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long a service asks us to wait; None if it does not say, or unreadably."""
+    """How long a service asks us to wait; None if it does not say, or the value is invalid."""
     # `retry-after-ms` is not standard, but more precise where a service sends it.
     try:
         if milliseconds := headers.get("retry-after-ms"):

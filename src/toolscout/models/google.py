@@ -120,7 +120,7 @@ class GoogleModel:
 
 
 def _group_declarations(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Bare declarations as one tool; complete tools stay as they are."""
+    """Bare declarations as one tool; complete tools stay unchanged."""
     declarations = [dict(tool) for tool in tools if "name" in tool]
     complete = [dict(tool) for tool in tools if "name" not in tool]
     return [{"function_declarations": declarations}, *complete] if declarations else complete

@@ -112,7 +112,8 @@ class Message:
 
 
 def encode_input(value: object) -> str:
-    """The arguments of a call as JSON text; what cannot be encoded gives text that is not JSON."""
+    """The arguments of a call as JSON text; arguments that cannot be encoded give text that is not
+    JSON."""
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except Exception as error:  # noqa: BLE001 - too deep, cyclic, or an object without a text
@@ -161,7 +162,7 @@ def load_messages(text: str) -> tuple[Message, ...]:
         return _ADAPTER.validate_json(text)
     except ValidationError as error:
         raise StoreError(
-            f"The kept conversation cannot be read: {error.errors()[0]['msg']}.",
+            f"The stored conversation cannot be read: {error.errors()[0]['msg']}.",
             hint="Start a new session, or remove this one from the store.",
         ) from error
 

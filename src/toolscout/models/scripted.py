@@ -85,7 +85,7 @@ class ScriptedModel:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"])
             raise ConfigError(
-                f"The script {path} is wrong at {place or 'the top'}: {first['msg']}.",
+                f"The script {path} is invalid at {place or 'the top'}: {first['msg']}.",
                 hint='Write a list of turns, as ["Hello", {"calls": [{"name": "…"}]}].',
             ) from error
         return cls(turns, name=Path(path).name, count=count)

@@ -84,7 +84,7 @@ def read_sdk_reply(response: object) -> SDKReply:
             message = _read_message(reply_format, response)
             return SDKReply(reply_format, message, _model_name(response))
     raise ToolscoutError(
-        f"A {type(response).__name__} is no reply of a model that can be answered.",
+        f"A {type(response).__name__} is not a model reply that can be answered.",
         hint="Give the whole response of Messages, Responses, Chat Completions or Gemini, awaited, "
         "as the SDK returns it or as its dictionary; of a stream, its final one.",
     )
@@ -106,7 +106,7 @@ def _has_field(response: object, name: str) -> bool:
 
 def _to_dict(response: Any) -> Any:
     """The response as a dictionary, if its SDK can convert it."""
-    # OpenAI and Anthropic can. Google's objects stay as they are: its reader takes attributes.
+    # OpenAI and Anthropic can. Google's objects stay unchanged: its reader takes attributes.
     to_dict: Callable[..., Any] | None = getattr(response, "to_dict", None)
     return to_dict(mode="json", warnings=False) if to_dict else response
 

@@ -41,7 +41,7 @@ def open_model(
     if client is None or not name:
         known = ", ".join(sorted(_CLIENTS))
         raise ConfigError(
-            f"{spec!r} names no model.",
+            f"{spec!r} is not the name of a model.",
             hint=f"Write PROVIDER:NAME with one of {known}, or scripted:FILE.",
         )
     return client(name, api_key=api_key, base_url=base_url)

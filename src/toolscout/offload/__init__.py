@@ -1,1 +1,1 @@
-"""Large results kept aside, and read back by range, search and jq."""
+"""Large results, stored and replaced by previews, and read back by range, search and jq."""

@@ -25,7 +25,7 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 class NoSuchFileError(ValueError):
-    """The name of no stored result of this session; the text says why."""
+    """A name that is not a stored result of this session; the text says why."""
 
 
 class ResultTooLargeError(OSError):
@@ -74,7 +74,9 @@ class ResultFolder:
         try:
             descriptor = os.open(path, os.O_RDONLY | _NOFOLLOW | getattr(os, "O_BINARY", 0))
         except OSError as error:
-            raise NoSuchFileError(f"{filename!r} is no kept result of this session.") from error
+            raise NoSuchFileError(
+                f"{filename!r} is not a stored result of this session."
+            ) from error
         # Checked on the open file: another process could replace the path between check and use.
         stream = os.fdopen(descriptor, "rb")
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -95,7 +97,7 @@ class ResultFolder:
         """Delete the oldest results until this size fits; ResultTooLargeError if it never will."""
         limits = self._limits
         if size > min(limits.max_session_bytes, limits.max_total_bytes):
-            raise ResultTooLargeError(f"{size:,} bytes are more than may be kept at all")
+            raise ResultTooLargeError(f"{size:,} bytes are more than the storage limit")
         own = list(self._files(self._session_folder(session)))
         self._shrink(own, limits.max_session_bytes - size)
         self._shrink(self._all_files(), limits.max_total_bytes - size)
@@ -139,7 +141,7 @@ class ResultFolder:
         moment = datetime.fromtimestamp(now, UTC)
         nanoseconds = int(now % 1 * 1_000_000_000)
         safe = _UNSAFE.sub("_", tool)[:_MAX_TOOL_NAME] or "result"
-        # The counter goes on until a name is free: two processes may share the folder.
+        # The counter continues until a name is free: two processes may share the folder.
         for count in self._counter:
             stamp = f"{moment:%Y%m%d_%H%M%S}_{nanoseconds:09d}_{count}"
             path = home / f"{_PREFIX}{stamp}_{safe}{extension}"
@@ -158,18 +160,20 @@ class ResultFolder:
         else:
             path = home / requested
         if not path.name.startswith(_PREFIX):
-            raise NoSuchFileError(f"Kept results have names that begin with {_PREFIX!r}.")
+            raise NoSuchFileError(f"Stored results have names that begin with {_PREFIX!r}.")
         # The real path must be directly in the session's folder: neither `..` nor a symbolic link
         # may lead to another session's results or out of the folder.
         try:
             real = path.resolve(strict=True)
             is_own = real.parent == home.resolve(strict=True) and not path.is_symlink()
         except (OSError, RuntimeError) as error:
-            raise NoSuchFileError(f"{filename!r} is no kept result of this session.") from error
+            raise NoSuchFileError(
+                f"{filename!r} is not a stored result of this session."
+            ) from error
         if not is_own:
             # The same message as for a missing file, so that it does not confirm names of other
             # sessions.
-            raise NoSuchFileError(f"{filename!r} is no kept result of this session.")
+            raise NoSuchFileError(f"{filename!r} is not a stored result of this session.")
         return real
 
     def _session_folders(self) -> Iterator[Path]:

@@ -78,7 +78,7 @@ def _check_program(program: str) -> None:
         raise JqError("The query is empty. Write a jq program, such as '.' or '.items[]'.")
     if len(program) > MAX_PROGRAM_CHARS:
         raise JqError(f"The query has more than {MAX_PROGRAM_CHARS:,} characters.")
-    # The worker can open no file, so this would fail anyway; here it gets a clear message.
+    # The worker cannot open files, so this would fail anyway; here it gets a clear message.
     if _MODULE.match(program):
         raise JqError("A query cannot load modules or files.")
 

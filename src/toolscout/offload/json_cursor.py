@@ -22,7 +22,7 @@ _SEPARATOR = re.compile(r"\S[ \t\r\n]*,[ \t\r\n]*\S")
 _SCALARS = re.compile(r"(?:[-+.\w]++[ \t\r\n]*+,[ \t\r\n]*+)+")
 _DELIMITERS = frozenset(" \t\r\n,]}")
 # What looks like a separator may be inside a string or a nested list. Each failed attempt costs
-# the decoding of a window, so only a few are made before going on member by member.
+# the decoding of a window, so only a few are made before continuing member by member.
 _MAX_SKIP_ATTEMPTS = 3
 _STEPS_AFTER_FAILED_SKIP = 64
 
@@ -135,7 +135,8 @@ class Cursor:
         return count
 
     def _is_complete(self, value: object, end: int) -> bool:
-        """Whether a value ends here: a number may go on in the next window, as `1` of `1.5e3`."""
+        """Whether a value ends here: a number may continue in the next window, as `1` of
+        `1.5e3`."""
         return not isinstance(value, int | float) or self._text[end : end + 1] in _DELIMITERS
 
     def _fill(self, reach: int) -> bool:

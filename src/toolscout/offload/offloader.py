@@ -46,7 +46,7 @@ def render_text_notice(
 ) -> str:
     """The notice for text: its name, shape and beginning, and how to read the rest."""
     size = f"{estimate}, {len(text):,} characters"
-    parts = [f"The result of {tool} is large ({size}); it was kept aside as {reference.filename}."]
+    parts = [f"The result of {tool} is large ({size}); it was saved as {reference.filename}."]
     if shape is not None:
         parts.append(f"Its shape:\n{render_shape(shape)}")
     if end := min(preview, len(text)):
@@ -58,7 +58,7 @@ def render_text_notice(
 def render_data_notice(tool: str, reference: FileReference, *, mime: str, size: int) -> str:
     """The notice for an image or other binary data: its type and size, and how to see it."""
     return (
-        f"{tool} returned {mime or 'binary data'} of {size:,} bytes; it was kept aside as "
+        f"{tool} returned {mime or 'binary data'} of {size:,} bytes; it was saved as "
         f"{reference.filename}. To see it, call {LARGE_OUTPUT_TOOL} with this filename and "
         "operation 'read', start 1, end 1."
     )
@@ -70,7 +70,7 @@ def render_overflow_notice(
     """The notice for a result above the cap that was not stored: both its ends, and advice."""
     # A large result is not an error: a model that believes a delivery failed delivers twice
     # (docs/decisions/large-results.md).
-    outcome = "failed" if is_error else "was carried out"
+    outcome = "failed" if is_error else "succeeded"
     head, tail = text[:_END_CHARACTERS], text[_END_CHARACTERS:][-_END_CHARACTERS:]
     parts = [
         f"The result of {tool} is too large to show: {estimate}; the limit is {cap:,}{why}.",
@@ -84,9 +84,9 @@ def render_overflow_notice(
 def _usage_help(reference: FileReference, *, is_json: bool) -> str:
     names = f"{reference.filename!r} (or {reference.relative_path!r})"
     lines = [
-        f"To read on, call {LARGE_OUTPUT_TOOL} with filename {names} and an operation:",
+        f"To read more, call {LARGE_OUTPUT_TOOL} with filename {names} and an operation:",
         "- read, with start and end: characters counted from 1, both included",
-        "- search, with pattern: a regular expression; gives line numbers and the lines around",
+        "- search, with pattern: a regular expression; returns numbered lines with context",
     ]
     if is_json:
         lines.append("- query, with query: a jq program over the paths above")
@@ -209,7 +209,7 @@ class Offloader:
             path = folder.write(job.session, job.tool, pieces(), extension=extension, now=now)
         except OSError as error:
             reason = error.strerror or str(error)
-            job.failure = f"; it could not be kept aside ({reason})"
+            job.failure = f"; it could not be saved ({reason})"
             job.record_event(LargeOutputFailureEvent(tool=job.tool, error=reason))
             return None
         job.record_event(LargeOutputKeptEvent(tool=job.tool, filename=path.name, bytes=size))

@@ -54,7 +54,10 @@ class QueryOperation(BaseModel):
     raw: bool = False
 
 
-_FILENAME = {"type": "string", "description": "The name given where the result was kept aside."}
+_FILENAME = {
+    "type": "string",
+    "description": "The filename from the notice about the saved result.",
+}
 _READ = {
     "start": {"type": "integer", "description": "read: the first character, counted from 1."},
     "end": {"type": "integer", "description": "read: the last character, included."},
@@ -80,8 +83,8 @@ def output_tool_definitions(*, with_aliases: bool = False) -> tuple[Tool, ...]:
     """The tool as models get it, and on request the two older names."""
     unified = _build_tool(
         LARGE_OUTPUT_TOOL,
-        "Read on in a result that was too large and was kept aside: read a range of characters, "
-        "search it by regular expression, or query JSON with jq.",
+        "Read more of a large result that was saved to a file: read a range of characters, search "
+        "it by regular expression, or query JSON with jq.",
         {"filename": _FILENAME, "operation": _OPERATION, **_READ, **_SEARCH, **_QUERY},
         required=("filename", "operation"),
     )
@@ -89,13 +92,13 @@ def output_tool_definitions(*, with_aliases: bool = False) -> tuple[Tool, ...]:
         return (unified,)
     read = _build_tool(
         "read_large_output",
-        "Read a range of characters from a result that was kept aside.",
+        "Read a range of characters from a saved result.",
         {"filename": _FILENAME, **_READ},
         required=("filename", "start", "end"),
     )
     query = _build_tool(
         "query_large_output",
-        "Query a JSON result that was kept aside with a jq program.",
+        "Query a saved JSON result with a jq program.",
         {"filename": _FILENAME, **_QUERY},
         required=("filename", "query"),
     )
@@ -112,7 +115,7 @@ def parse_operation(
         operation = ALIASES[name]
     else:
         known = ", ".join((LARGE_OUTPUT_TOOL, *ALIASES))
-        raise OutputArgumentsError(f"There is no output tool {name!r}. There are: {known}.")
+        raise OutputArgumentsError(f"There is no output tool {name!r}. Use one of: {known}.")
     match operation:
         case "read":
             return _validate_arguments(ReadOperation, arguments)

@@ -63,8 +63,8 @@ class ResultReader:
     def _not_found_hint(self, session: str) -> str:
         days = self._limits.max_age_seconds / 86_400
         names = self._folder.names(session)[:_MAX_NAMES]
-        stored = f"Kept now: {', '.join(names)}." if names else "Nothing is kept at the moment."
-        return f"Results are kept for {days:g} days at most, less when room is short. {stored}"
+        stored = f"Saved now: {', '.join(names)}." if names else "No result is saved now."
+        return f"Results are deleted after {days:g} days, or when the folder is full. {stored}"
 
     def _read_text(self, session: str, request: ReadOperation) -> Result:
         # Longer text would be cut to the budget below, so there is no need to read it.
@@ -77,9 +77,9 @@ class ResultReader:
         )
         last = found.start + len(text) - 1
         if last < min(request.end, found.total):
-            status = f"read on with start {last + 1}"
+            status = f"continue with start {last + 1}"
         elif request.end > found.total:
-            status = "that is the end"
+            status = "this is the end"
         else:
             return Result((Content(text=text),))
         note = f"[Characters {found.start:,} to {last:,} of {found.total:,}; {status}.]"
@@ -109,7 +109,7 @@ class ResultReader:
         if not found.matches and not found.stopped:
             return Result.of(f"No line of {request.filename} matches {request.pattern!r}.")
         return self._truncate(
-            "\n".join(_render_matches(found)), "Name fewer results or a closer pattern."
+            "\n".join(_render_matches(found)), "Use fewer results or a narrower pattern."
         )
 
     async def _query(self, session: str, request: QueryOperation) -> Result:
@@ -119,7 +119,7 @@ class ResultReader:
             with stream:
                 answer = await run_jq(stream, query, limits=self._limits)
         if not answer.outputs:
-            return Result.of("The query gave nothing." + _bracket_note(answer.stopped))
+            return Result.of("The query returned nothing." + _bracket_note(answer.stopped))
         return self._truncate(answer.text, "Select less.", ending=_bracket_note(answer.stopped))
 
     def _truncate(self, text: str, advice: str, *, ending: str = "") -> Result:

@@ -28,7 +28,7 @@ from .result_reader import ResultReader
 class ResultStore(Feature):
     """Stores large results outside the context; without a folder it only enforces the cap.
 
-    Nothing here raises into a call: a result that cannot be stored stays as it is or, above the
+    Nothing here raises into a call: a result that cannot be stored stays unchanged or, above the
     cap, is cut to its beginning and end with a note.
     """
 
@@ -81,7 +81,7 @@ class ResultStore(Feature):
     ) -> Result:
         """Run one of the tools; failures become error results."""
         if self._reader is None:
-            return Result.error("No results are kept aside here.")
+            return Result.error("No results are saved here.")
         try:
             request = parse_operation(tool.name, arguments)
         except OutputArgumentsError as error:
@@ -136,7 +136,7 @@ class ResultStore(Feature):
 
     async def _offload(self, result: Result, job: OffloadJob) -> Result:
         threshold = self._limits.cap_tokens if job.threshold is None else job.threshold
-        # An answer of the reading tools has its own limit; storing it would lead in a circle.
+        # An answer of the reading tools has its own limit; storing it would never end.
         if job.tool in OUTPUT_TOOLS or not may_be_large(result, threshold):
             return result
         try:

@@ -1,1 +1,1 @@
-"""Which tools fit a query, and how sure that is."""
+"""Search: which tools fit a query, and with what confidence."""

@@ -41,7 +41,7 @@ MARKS = (
 )
 _WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
-# Contractions: the m of `I'm` and the s of `the user's` are no words and would count as unknown.
+# Contractions: the m of `I'm` and the s of `the user's` are not words and would count as unknown.
 _CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
 # The boundaries in `getHTTPStatus`; `URLs` and `PRs` are single words.
 _CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?![a-z]))")
@@ -67,7 +67,7 @@ _ACCENTS = re.compile(
     "\u064b-\u0652\u0670]"
 )
 _CACHE_SIZE = 200_000
-# Longer runs (tokens, hashes, Base64) never come again, so caching them would waste memory.
+# Longer runs (tokens, hashes, Base64) do not repeat, so caching them would waste memory.
 _MAX_CACHED_CHARS = 64
 
 

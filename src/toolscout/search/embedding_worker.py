@@ -29,7 +29,7 @@ POLL_SECONDS = 0.1
 """How often the progress of the background is read by a thread that waits for it."""
 
 SLOW_SECONDS = 1.0
-"""Listeners hear of a fill that takes longer than this while it runs."""
+"""Listeners are notified of a fill that takes longer than this while it runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,8 @@ class EmbeddingWorker:
         if not self._embedders:
             return
         reporter = _Reporter(progress)
-        # With a timeout, so that the waiting thread can report, and hears Ctrl-C on Windows too.
+        # With a timeout, so that the waiting thread can report, and reacts to Ctrl-C on Windows
+        # too.
         while not self._fill_lock.acquire(timeout=POLL_SECONDS):
             reporter.report(self._fill)
         try:
@@ -292,7 +293,7 @@ class _Fill:
 class _Reporter:
     """Passes progress on where it changes, and never backwards."""
 
-    # The background may be followed by a fill of what was added meanwhile, which counts anew.
+    # The background may be followed by a fill of what was added meanwhile, which counts from zero.
 
     def __init__(self, callback: ProgressCallback | None) -> None:
         self._callback = callback

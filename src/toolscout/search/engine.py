@@ -211,7 +211,7 @@ class Engine:
     ) -> Results:
         """Find the best tools for a query, or for several queries at once.
 
-        `arms` restricts the search to words or to vectors; a name, a pattern or a filter in the
+        `arms` restricts the search to keywords or to vectors; a name, a pattern or a filter in the
         query works in either.
         """
         started = perf_counter()
@@ -298,9 +298,9 @@ class Engine:
         if not missing:
             return ()
         if problem := self._worker.problem:
-            rest = "by words only" if not index.vectors else "without some vectors"
+            rest = "with keywords only" if not index.vectors else "without some vectors"
             return (f"Searched {rest}: {problem}",)
-        return (f"Vectors are still being made for {missing} of {int(mask.sum())} tools.",)
+        return (f"Vectors are still being computed for {missing} of {int(mask.sum())} tools.",)
 
 
 def _find_word_checker(embedders: Sequence[Embedder]) -> Callable[[str], bool]:

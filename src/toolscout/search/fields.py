@@ -118,7 +118,7 @@ def embedding_input(tool: Tool) -> str:
     return "\2".join(parts)
 
 
-# Each text stresses another part of a tool, and the cuts keep a long description from drowning the
+# Each text stresses another part of a tool, and the cuts keep a long description from hiding the
 # name. docs/decisions/ranking.md has the effect of leaving out each of the four.
 def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
     """The texts that are encoded for a tool, with the share of each in its single vector."""

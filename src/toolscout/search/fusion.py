@@ -27,7 +27,7 @@ DIVERSITY_SHARE = 0.5
 """The part of a tool's lost fit that is taken off its score during diversification."""
 
 SERVED_PENALTY = 3.0
-"""What a clause loses, in standard deviations, once it has a tool."""
+"""The loss of a clause, in standard deviations, once it has a tool."""
 
 SINGLE_NEED_CLAUSES = 2
 """Of this few clauses, one is usually a remark on the other; only further ones are new needs."""

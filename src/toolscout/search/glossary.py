@@ -63,7 +63,7 @@ class Glossary:
         return cls(tuple(words), tuple(words.values()), vectors, hubness, size)
 
     def is_outgrown(self, size: int) -> bool:
-        """Whether the vocabulary has grown so much that a new glossary pays."""
+        """Whether the vocabulary has grown so much that a new glossary is worth its cost."""
         return size > _REBUILD_GROWTH * self.size
 
     def translations(self, vectors: Floats, *, min_similarity: float) -> list[Translations]:

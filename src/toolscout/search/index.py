@@ -62,7 +62,7 @@ class Index:
 
     @property
     def needs_compaction(self) -> bool:
-        """Whether so many slots are dead that compacting pays."""
+        """Whether so many slots are dead that compacting is worth its cost."""
         return self.size - len(self) > max(_MAX_DEAD_SLOTS, len(self) // 3)
 
     def tool(self, slot: int) -> Tool:

@@ -86,7 +86,7 @@ def strip_operators(text: str, tokens: Iterable[QueryToken]) -> str:
 
 def restore_plus_signs(words: str, required: Iterable[str]) -> str:
     """Put a plus before the required terms of a text, in their order."""
-    # One iterator for all terms: each search goes on where the last one stopped.
+    # One iterator for all terms: each search continues where the last one stopped.
     tokens = iter(tokenize_query(words))
     positions = [
         next((token.start for token in tokens if _term_of(words, token) == term), -1)

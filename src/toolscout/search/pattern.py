@@ -29,12 +29,12 @@ _TOKEN = re.compile(
     r"""\\Q.*?(?:\\E|\Z) | \\. | \[\^?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\] | \(\?[A-Za-z-]+[:)] | .""",
     re.DOTALL | re.VERBOSE,
 )
-# These two messages quote the whole pattern, which says nothing.
+# These two messages quote the whole pattern, which does not help.
 _WITH_WHOLE_PATTERN = re.compile(r"^(missing \)|unexpected \)): .*", re.DOTALL)
 _ANCHORS = {r"\A": "^", r"\z": "$", r"\Z": "$"}
 
 _HINTS = (
-    ("repetition operator", r"Put a backslash before a sign that stands for itself, as in \+."),
+    ("repetition operator", r"Put a backslash before a literal character, as in \+."),
     ("repetition size", "Use a smaller count, or * for any number."),
     ("invalid perl operator: (?=", "Look-around is not available: give the words that must occur."),
     ("invalid perl operator: (?!", "Look-around is not available: exclude words with -word."),
@@ -46,9 +46,10 @@ _HINTS = (
     ("trailing \\", r"Write \\ for a backslash."),
     ("too large", "Use smaller counts and fewer Unicode classes."),
 )
-_ADVICE = "Fix the pattern, or ask in plain words."
+_ADVICE = "Fix the pattern, or search with plain words."
 
-# What nobody types by accident in a single word: wildcards, alternatives, an anchor before a word,
+# Signs that are never typed by accident in a single word: wildcards, alternatives, an anchor before
+# a word,
 # a class with a repetition, a group of flags.
 _PATTERN_SIGNS = re.compile(
     r"""\.[*+] | [\w)\]*+?]\|[\w(\[^.\\] | ^\^\w | \\[wdsWDS][*+?{] | ^\\b\w | \][*+?{]""",
@@ -82,9 +83,10 @@ class Pattern:
             raise QueryError("The pattern is empty", hint="Write what to look for, as in /mail/.")
         if len(source) > MAX_PATTERN_CHARS:
             raise QueryError(
-                f"The pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are read",
+                f"The pattern has {len(source)} characters; at most {MAX_PATTERN_CHARS} are "
+                f"allowed",
                 position=MAX_PATTERN_CHARS,
-                hint="Shorten it, or ask in plain words.",
+                hint="Shorten it, or search with plain words.",
             )
         if (cause := _compile_error(source)) is not None:
             raise QueryError(
@@ -176,7 +178,7 @@ def _encode_line(text: str) -> bytes:
 
 
 def _search_block(regex: _Re2Regex, block: _TextBlock) -> Iterator[int]:
-    # After a match the search goes on at the next tool: one match per tool is enough.
+    # After a match the search continues at the next tool: one match per tool is enough.
     position, end = 0, block.starts[-1]
     while position < end:
         match = regex.search(block.text, position)

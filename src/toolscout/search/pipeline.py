@@ -77,8 +77,8 @@ def run_query(
 def _search_words(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
 ) -> QueryHits:
-    """Search by the words of a query, after preprocessing and typo correction."""
-    # A single word may be the name of a tool and stays as it is. In a script without spaces a
+    """Search for the words of a query, after preprocessing and typo correction."""
+    # A single word may be the name of a tool and stays unchanged. In a script without spaces a
     # single word may also be a whole sentence.
     if not query.name or needs_bigrams(query.name):
         words = pipeline.prepare(query.words, partial(_is_visible_term, index, mask))
@@ -96,7 +96,10 @@ def _search_words(
             clauses = [corrected if c == query.words else read.apply_to(c) for c in clauses]
             query = query._replace(words=corrected)
     if query.is_cut:
-        notes = (*notes, "The query was cut: describe the tool needed in a sentence.")
+        notes = (
+            *notes,
+            "The query was too long and was cut: describe the tool you need in one sentence.",
+        )
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
     request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
     return _rank_and_fuse(pipeline, request, notes=notes)

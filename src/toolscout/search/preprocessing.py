@@ -230,7 +230,7 @@ def drop_values(text: str, *, is_kept: Callable[[str], bool] = lambda _: False) 
         return f" {value} " if is_kept(value) else " "
 
     left = " ".join(_VALUES.sub(replacement, text).split()).strip(" ,.;:")
-    # A request that is nearly nothing but values stays as it is.
+    # A request that consists almost only of values stays unchanged.
     return left if len(left.split()) > 1 or (len(left) > 3 and not left.isascii()) else text
 
 

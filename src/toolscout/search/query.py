@@ -6,8 +6,8 @@
     regex   = "/" pattern "/" flags | "re:" pattern | a lone word that looks like a pattern
     words   = (filter | "+" term | "-" term | '"' phrase '"' | word)*
 
-Whatever is not certainly an operator is a word, so that no sentence is misread because of a sign
-in it.
+Everything that is not certainly an operator is a word, so that no sentence is misread because of a
+sign in it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .pattern import MAX_PATTERN_CHARS, Pattern, looks_like_pattern
 
 Mode = Literal["auto", "words", "regex"]
 
-# Limits on what a client can make the server do with one request. What is beyond is ignored, and
-# the results say so.
+# Limits on what a client can make the server do with one request. Anything beyond them is ignored,
+# and the results say so.
 MAX_QUERY_CHARS = 8_000
 """The longest text of a query in characters."""
 
@@ -82,7 +82,7 @@ class Query(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the query asks for nothing."""
+        """Whether the query is empty."""
         return (
             not (self.words or self.select or self.required or self.servers or self.categories)
             and self.pattern is None

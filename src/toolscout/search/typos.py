@@ -58,7 +58,7 @@ def correct_typos(
     """Look up the terms of a query's clauses, and correct words that look like typos.
 
     Only words of visible tools are candidates, so a correction reveals nothing about hidden tools.
-    Quoted text is a value and stays, and so does what the embedder knows as a word. Without
+    Quoted text is a value and stays, and so do words that the embedder knows. Without
     `spellings` nothing is corrected.
     """
     words = list(map(tokenize, clauses))
@@ -147,7 +147,7 @@ def _find_correction(
     their stems, since the word may be a form that no tool writes.
     """
     found = spellings.near_words(index.shared.vocabulary, word)
-    # Words with the same term are no correction: this term is known to be invisible.
+    # Words with the same term are not a correction: this term is known to be invisible.
     near = [candidate for candidate in found if candidate[2] != term]
     for other, known in _order_candidates(index, word, near, allowed):
         if _occurs_in_tools(index, known, other, allowed):

@@ -2,7 +2,7 @@
 
 Tools have short names (`list_repos`, `get_db_info`) and people ask with full words, or the other
 way round. Queries and tools are normalised alike, so it only matters that both variants become the
-same word. Abbreviations that are words of other languages (`dir`, `vol`, `lang`) stay as they are.
+same word. Abbreviations that are words of other languages (`dir`, `vol`, `lang`) stay unchanged.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FULL = {
     short: full.replace("-", " ")
     for short, full in (pair.split("=") for pair in _ABBREVIATED.split())
 }
-# Embedders know `docs` and `app`, and product names contain them, so only what nobody would
-# pronounce is written out for them.
+# Embedders know `docs` and `app`, and product names contain them, so only abbreviations that cannot
+# be pronounced are written out for them.
 ABBREVIATIONS = {
     short: full for short, full in _FULL.items() if " " in full or set("aeiou").isdisjoint(short)
 }

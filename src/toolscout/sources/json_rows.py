@@ -174,7 +174,7 @@ class _JSONScanner:
                 return None
             if token[0][0] == '"':
                 if self._text[token.end() : token.end() + 1] not in _AFTER_STRING:
-                    return None  # quotes do not pair up, so what is a string is unknown
+                    return None  # quotes do not pair up, so the ends of strings are unknown
                 continue
             depth += 1 if token[0] in "{[" else -1
             if depth <= 0:

@@ -25,7 +25,7 @@ from .persistence import StoredSession
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvals:
-    """Asks for approvals that can wait, and uses or refuses each at most once."""
+    """Asks for approvals that are given later, and uses or refuses each at most once."""
 
     stored: StoredSession
     principal: str
@@ -34,7 +34,7 @@ class Approvals:
     emit: Callable[[Event], None]
 
     def pending(self) -> tuple[PendingApproval, ...]:
-        """The calls that wait for an approval of this principal."""
+        """The calls held for an approval of this principal."""
         session = self.stored.session
         section = session.sections.get(APPROVALS)
         return pending_approvals(section, session.id, principal=self.principal, now=self.clock())
@@ -46,13 +46,13 @@ class Approvals:
         session = self.stored.session
         section = session.sections.get(APPROVALS)
         found = find_approval(section, key, session.id, principal=self.principal)
-        # One that is not there is returned too, so that one place words the refusal.
+        # A missing one is returned too, so that one place words the refusal.
         return found or PendingApproval(id=key, tool="", arguments={}, why="", session=session.id)
 
     async def ask_later(
         self, tool: Tool, arguments: Mapping[str, Any], why: str
     ) -> PendingApproval:
-        """Store a call that waits for approval."""
+        """Store a call that is held for approval."""
         now = self.clock()
         approval = PendingApproval(
             id=token_hex(8),

@@ -18,7 +18,7 @@ def check_messages(messages: object) -> None:
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise ToolscoutError(
             f"A {kind} is not a list of messages.",
-            hint="Give the messages of the conversation, as they were sent, in a list.",
+            hint="Give a list of the messages of the conversation, unchanged.",
         )
 
 
@@ -33,7 +33,7 @@ def check_search(query: object, limit: object, mode: object) -> None:
             )
     if not isinstance(limit, int) or limit < 0:
         raise ToolscoutError(
-            f"A search cannot find {limit!r} tools at most.", hint="Give a limit of 0 or more."
+            f"{limit!r} is not a valid limit of a search.", hint="Give a limit of 0 or more."
         )
     if mode not in get_args(Mode):
         raise ToolscoutError(
@@ -48,8 +48,7 @@ def check_store(store: object) -> None:
     if store is not None and not isinstance(store, str | Path) and not is_store:
         raise ConfigError(
             f"A {type(store).__name__} is not a store.",
-            hint="Give 'sqlite', 'memory', the path of a file, or an object that keeps the Store "
-            "contract.",
+            hint="Give 'sqlite', 'memory', the path of a file, or an object that implements Store.",
         )
 
 

@@ -62,7 +62,7 @@ def read_arguments(tool: Tool, raw: object) -> Mapping[str, Any]:
 
 
 def encode_arguments(arguments: object) -> str:
-    """The arguments of a call as JSON text; text is taken for JSON and stays as it is."""
+    """The arguments of a call as JSON text; text is taken for JSON and stays unchanged."""
     return arguments if isinstance(arguments, str) else encode_input(arguments or {})
 
 
@@ -86,7 +86,7 @@ def _make_encodable(value: object) -> object:
 
 
 def fit_arguments(arguments: Mapping[str, Any], schema: Schema) -> dict[str, Any]:
-    """The arguments as the schema wants them; raises an error that says what is wrong where.
+    """The arguments as the schema requires; raises an error that names each problem and its place.
 
     Only repairs that lose nothing are made: `"5"` to 5, `"true"` to true, a number to text, JSON
     in a string to its value, one value to a list of it, and null to a missing parameter.

@@ -20,7 +20,7 @@ from .permissions import ApprovalGate
 from .persistence import Move, StoredSession, T
 
 MissingToolExplainer = Callable[[str, Allow | None], ToolscoutError | None]
-"""Says why a name is no tool now, to a caller with this allow rule; None if it does not know."""
+"""Says why a name is not a tool now, to a caller with this allow rule; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class CallContext:
 
     def emit(self, event: Event) -> None:
         """Send an event of this conversation to the sink, with its envelope filled in."""
-        if self.sink is not ignore:  # where nobody listens, nothing is spent
+        if self.sink is not ignore:  # without a listener nothing is computed
             self.sink(self.stamp(event))
 
     def stamp(self, event: E) -> E:
@@ -98,7 +98,7 @@ class CallContext:
         )
 
     def emit_failures(self, failures: Iterable[FeatureFailure], *, tool: str = "") -> None:
-        """Report features that failed, perhaps during a call of a tool; the call goes on."""
+        """Report features that failed, perhaps during a call of a tool; the call continues."""
         for feature, error in failures:
             self.emit(FeatureFailureEvent(feature=feature, tool=tool, why=repr(error)))
 

@@ -1,4 +1,4 @@
-"""One call: how it is made, and the record of what it did, whichever way it came."""
+"""One call: how it is made, and the record of what it did."""
 
 from __future__ import annotations
 
@@ -41,9 +41,11 @@ class CallRecord:
 
     `call` is what the model called; `tool` is the tool that this led to, for example the one named
     in `call_tool`, and is empty if there is none. `result` is for the model; `full` is the value
-    before large output is put aside. `enabled` are the tools that the call made callable. `needs`
-    is what is missing: an approval before the tool can run, or an answer before it can go on, which
-    `session.approve` and `session.reply` give. `is_run` says that the tool started, `is_repeat`
+    before large output is replaced by a preview. `enabled` are the tools that the call made
+    callable. `needs`
+    is what is missing: an approval before the tool can run, or an answer before it can continue,
+    which `session.approve` and `session.reply` give. `is_run` says that the tool started,
+    `is_repeat`
     that the call was refused because the steps before it made the same call with the same result.
     `id` is that of the events of the call.
     """
@@ -107,7 +109,7 @@ class CallAttempt:
     queue: CallQueue | None = None
 
     def values(self) -> Mapping[str, Any]:
-        """The arguments as an object; empty if they are none."""
+        """The arguments as an object; empty if they are not an object."""
         given = self.arguments
         if isinstance(given, Mapping):
             return cast("Mapping[str, Any]", given)

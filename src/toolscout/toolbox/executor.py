@@ -73,7 +73,7 @@ class CallExecutor(CallContext):
     async def call(
         self, name: str, arguments: object, *, options: CallOptions = INLINE
     ) -> CallRecord:
-        """Run a call and record what happened; whatever goes wrong becomes an error result."""
+        """Run a call and record what happened; every failure becomes an error result."""
         attempt = CallAttempt(name, arguments, options, id=new_id())
         if not options.defers:
             return await self._record_call(attempt)
@@ -97,7 +97,7 @@ class CallExecutor(CallContext):
         return await self.call(found.tool, found.arguments, options=options)
 
     async def refuse(self, approval: PendingApproval | str, reason: str) -> CallRecord:
-        """Refuse a call that waits for approval, and record that for the model."""
+        """Refuse a call that is held for approval, and record that for the model."""
         attempt = CallAttempt("", {}, INLINE)
         try:
             found = await self.approvals.find(approval)
@@ -168,9 +168,9 @@ class CallExecutor(CallContext):
         if not attempt.name:
             raise unknown_approval(attempt.options.approval)
         tool = self.live.catalog.get(attempt.name)
-        # What the caller may use is checked again: it may have changed since.
+        # The permissions of the caller are checked again: they may have changed since.
         if tool is None or not is_allowed(tool, self.allow):
-            gone = UnknownToolError(f"{attempt.name} is not there any more, so it was not run.")
+            gone = UnknownToolError(f"{attempt.name} no longer exists, so it was not run.")
             raise self.explain(attempt.name) or gone
         return await self._run_catalog_tool(attempt, tool, read_arguments(tool, attempt.arguments))
 
@@ -263,7 +263,7 @@ class CallExecutor(CallContext):
         started = time.perf_counter()
         valid = arguments
         with suppress(InvalidArgumentsError, SchemaError):
-            # Invalid arguments are passed on: the feature words the better error message.
+            # Invalid arguments are passed on: the feature gives the better error message.
             valid = fit_arguments(arguments, tool.parameters)
         self._emit_call_start(tool, valid)
         session = self.feature_session(attempt.options)
@@ -292,7 +292,8 @@ class CallExecutor(CallContext):
     async def _require_approval(
         self, options: CallOptions, tool: Tool, arguments: Mapping[str, Any]
     ) -> PendingApproval | None:
-        """What is missing before the call may run; None if nothing is. Raises if it may not."""
+        """The approval that the call needs before it may run; None if it needs none. Raises if it
+        may not run."""
         verdict = self.approval_gate.approval_policy(tool)
         # The policy comes first: it may have become stricter since the approval was asked for.
         if options.approval and verdict != "refuse":
@@ -381,7 +382,7 @@ def _check_depth(attempt: CallAttempt) -> None:
 
 def _called_too_early(tool: Tool) -> NotLoadedError:
     return NotLoadedError(
-        f"{tool.name} was loaded in this turn, so it has not run.",
+        f"{tool.name} was loaded in this turn, so it did not run.",
         hint="It is callable on the next turn: call it again then, with arguments that fit its"
         " schema.",
     )

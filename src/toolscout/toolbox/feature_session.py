@@ -22,7 +22,7 @@ RunCall = Callable[[str, object], Awaitable[CallRecord]]
 
 @dataclass(slots=True)
 class FeatureSession:
-    """What a feature may do for a caller: nothing that the caller could not do itself.
+    """The session of a feature: it can do nothing that the caller could not do itself.
 
     It ends with the call that it was made for. A feature that keeps it would act for one caller
     with the permissions of another.
@@ -40,8 +40,8 @@ class FeatureSession:
     def _check(self) -> None:
         if self._has_ended:
             raise CallRefusedError(
-                "This session was for a call that is over.",
-                hint="Use the session that the present call was given.",
+                "This session was for a call that has ended.",
+                hint="Use the session that the current call was given.",
             )
 
     @property

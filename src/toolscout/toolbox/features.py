@@ -1,7 +1,7 @@
-"""The features of a toolbox: every method of every feature, called so that a failure costs nothing.
+"""The features of a toolbox; a failure in one never fails a call.
 
-A feature that raises is left out of that step; the error comes back beside what the others gave,
-for the caller to report.
+A feature that raises is left out of that step; the error is returned with the results of the
+others, for the caller to report.
 """
 
 from __future__ import annotations
@@ -172,7 +172,8 @@ class Features:
 
     @property
     def _keepers(self) -> Sequence[tuple[str, Feature]]:
-        # The role `offload` comes last: the others see results before they are put aside.
+        # The role `offload` comes last: the others see results before they are replaced by
+        # previews.
         ordered = sorted(self._named, key=lambda named: named.feature is self.offload)
         return [(name, feature) for name, _, feature in ordered]
 
@@ -266,7 +267,7 @@ def _check_feature(feature: object) -> None:
     kind = feature.__name__ if isinstance(feature, type) else type(feature).__name__
     raise ConfigError(
         f"{kind} is not a feature.",
-        hint="Derive its class from toolscout.Feature, and pass an object of it.",
+        hint="Derive its class from toolscout.Feature, and pass an instance.",
     )
 
 

@@ -38,14 +38,14 @@ def schema_validator(schema: Schema) -> Generator[Validator]:
     except _SCHEMA_ERRORS as error:
         raise SchemaError(
             f"Its schema is not valid JSON Schema: {_describe_flaw(error)}.",
-            hint="The arguments cannot be checked; tell the tool's author, or use another.",
+            hint="Report it to the tool's author, or use another tool.",
         ) from error
 
 
 def _describe_flaw(error: Exception) -> str:
     match error:
         case RecursionError():
-            return "its references lead in a circle, or it nests too deeply"
+            return "its references form a cycle, or it is nested too deeply"
         case Unresolvable():
             return f"it refers to {error.ref!r}, which cannot be followed"
         case _:
@@ -112,7 +112,7 @@ def _pattern_occurs(pattern: str, text: str) -> bool | None:
 @lru_cache(maxsize=512)
 def _compile_pattern(pattern: str) -> Any | None:
     options = _re2.Options()
-    options.log_errors = False  # else it writes to stderr for each pattern that it lacks
+    options.log_errors = False  # it would write to stderr for each unsupported pattern
     try:
         return _re2.compile(pattern, options)
     except _re2.error:

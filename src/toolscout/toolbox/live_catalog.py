@@ -32,7 +32,8 @@ class MergeableSource(Protocol):
 class LiveCatalog:
     """Keeps one catalog and its index current while sources are added, changed and removed.
 
-    When a source cannot be listed, the problem is recorded and the others work on. Its last known
+    When a source cannot be listed, the problem is recorded and the others keep working. Its last
+    known
     tools stay in the catalog, so that they keep their place and a call of one says what is wrong.
     """
 
@@ -58,11 +59,11 @@ class LiveCatalog:
         self._changes: set[asyncio.Task[None]] = set()
 
     def check_open(self) -> None:
-        """Raise if the toolbox was closed: its sources are gone, and nothing may run any more."""
+        """Raise if the toolbox was closed: its sources are closed, and nothing can run."""
         if self._is_closed:
             raise ClosedError(
-                "This toolbox has been closed; it is entered once and used until it is closed.",
-                hint="Make another Toolbox of the same sources.",
+                "This toolbox is closed. A toolbox can be entered only once.",
+                hint="Make a new Toolbox with the same sources.",
             )
 
     @property
@@ -139,7 +140,7 @@ class LiveCatalog:
                 lambda: tuple(self._sources.values()),
                 lambda server: admits_server(server, self.catalog, self._allow()),
             )
-            # Without anything to get, it is not a source that a user should see.
+            # Without prompts and resources it is not a source that a user should see.
             if await content.tools():
                 self._sources[CONTENT] = self._content = content
         if self._content is not None:
@@ -185,7 +186,7 @@ class LiveCatalog:
         source = self._sources.get(name) if name is not None else None
         if source is None:
             raise SourceError(
-                f"{tool.name} has just gone: nothing runs it any more.", hint="Search again."
+                f"{tool.name} was just removed, so it cannot run.", hint="Search again."
             )
         return source
 

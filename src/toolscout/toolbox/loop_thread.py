@@ -15,7 +15,7 @@ from ..errors import ClosedError, ToolscoutError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# At interpreter exit nobody can interrupt a server that is slow to stop.
+# At interpreter exit a user cannot interrupt a server that is slow to stop.
 EXIT_WAIT_SECONDS = 10.0
 
 
@@ -28,7 +28,7 @@ class LoopThread:
     def __init__(self, resource: AbstractAsyncContextManager[object]) -> None:
         self._resource = resource
         # Work that is submitted while the loop stops would never run, and its caller would wait
-        # for ever: the lock puts the two in an order.
+        # forever: the lock puts the two in an order.
         self._lock = threading.Lock()
         self._calls: set[Future[Any]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -76,7 +76,7 @@ class LoopThread:
             self.check_open()
             raise
         finally:
-            # It is done, unless the wait was interrupted: then nobody would hear of its result.
+            # It is done, unless the wait was interrupted: then its result would be lost.
             call.cancel()
             self._calls.discard(call)
 
@@ -103,7 +103,7 @@ class LoopThread:
                 assert self._loop is not None
                 call = asyncio.run_coroutine_threadsafe(work, self._loop)
             except BaseException:
-                work.close()  # or Python warns that nobody awaited it
+                work.close()  # or Python warns that it was never awaited
                 raise
             self._calls.add(call)
             return call
@@ -170,22 +170,22 @@ threading._register_atexit(_stop_running_loops)  # pyright: ignore[reportAttribu
 
 def _not_entered_error() -> ToolscoutError:
     return ToolscoutError(
-        "This toolbox has not been entered, so none of its tools is known.",
-        hint="Write `with Toolbox(...).sync() as box:` and use it in there.",
+        "This toolbox has not been entered, so its tools are not known yet.",
+        hint="Write `with Toolbox(...).sync() as box:` and use it inside.",
     )
 
 
 def _entered_twice_error() -> ToolscoutError:
     return ToolscoutError(
-        "This toolbox was entered before; it is entered once and used until it is closed.",
-        hint="Make another Toolbox of the same sources.",
+        "This toolbox was entered before. A toolbox can be entered only once.",
+        hint="Make a new Toolbox with the same sources.",
     )
 
 
 def _closed_error() -> ClosedError:
     return ClosedError(
-        "This toolbox has been closed; it is entered once and used until it is closed.",
-        hint="Make another Toolbox of the same sources.",
+        "This toolbox is closed. A toolbox can be entered only once.",
+        hint="Make a new Toolbox with the same sources.",
     )
 
 

@@ -24,7 +24,7 @@ ApprovalStatus = Literal["pending", "used", "refused"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingApproval:
-    """A call that waits for a person's decision: exactly what will run, for whom, and why."""
+    """A call that is held for approval: exactly what will run, for whom, and why."""
 
     id: str
     tool: str
@@ -136,7 +136,7 @@ def settle_approval(
     if row.status != "pending":
         word = "given and used" if row.status == "used" else "refused"
         raise CallRefusedError(
-            f"The approval {id!r} was {word} already; each is used once.",
+            f"The approval {id!r} was {word} already; each works only once.",
             hint="Call the tool again to ask for another.",
         )
     if row.expires <= now:
@@ -147,7 +147,7 @@ def settle_approval(
 
 
 def unknown_approval(id: str) -> CallRefusedError:  # noqa: A002 - as the record calls it
-    """The error for an id that is none of the caller's approvals."""
+    """The error for an id that is not an approval of the caller."""
     return CallRefusedError(
         f"There is no approval {id!r} in this session.", hint="Call the tool again to ask for one."
     )
@@ -171,16 +171,16 @@ def check_approval(
         )
     if row.fingerprint != tool.fingerprint:
         raise CallRefusedError(
-            f"The definition of {tool.name} changed after its approval was asked for.",
-            hint="Call the tool again to ask for an approval of what it is now.",
+            f"The definition of {tool.name} changed after approval was requested.",
+            hint="Call the tool again to ask for approval of the new definition.",
         )
 
 
 def pending_result(approval: PendingApproval) -> Result:
-    """What the model reads while its call waits for an approval."""
+    """The text for the model while its call is held for approval."""
     return Result.error(
-        f"{approval.tool} was not run yet: it waits for approval ({approval.why}). Do not call it"
-        " again; tell the user, or go on with something else.",
+        f"{approval.tool} was not run yet: it is held for approval ({approval.why}). Do not call "
+        f"it again; tell the user, or continue with something else.",
         code="approval_needed",
     )
 
@@ -196,7 +196,7 @@ def _read(section: str | None) -> tuple[_StoredApproval, ...]:
 
 
 def _drop_excess(rows: list[_StoredApproval]) -> list[_StoredApproval]:
-    # A decided one is only kept to say so: once it is gone, its id is unknown and runs nothing.
+    # A decided one is stored only to report that; without it, its id is unknown and runs nothing.
     by_need = sorted(range(len(rows)), key=lambda index: (rows[index].status == "pending", index))
     dropped = {*by_need[: max(0, len(rows) - _MAX_STORED)]}
     return [row for index, row in enumerate(rows) if index not in dropped]

@@ -1,4 +1,4 @@
-"""Questions of tools that wait for the user: the call is suspended until the answer comes."""
+"""Questions of tools to the user: the call is suspended until the answer comes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Questions:
         return outcome if isinstance(outcome, CallRecord) else outcome.question
 
     def user_for(self, attempt: CallAttempt, tool: Tool) -> CallUser | None:
-        """The user whom a tool may ask while it runs; None if nobody can be asked."""
+        """The user whom a tool may ask while it runs; None if there is none."""
         if attempt.queue is not None:
             ask = partial(self._ask_later, attempt, tool, attempt.queue)
             return CallUser(ask, owner=self.owner)
@@ -145,16 +145,16 @@ def is_owned_by(session: str) -> Callable[[Hashable], bool]:
 
 
 def waiting_result(question: PendingQuestion) -> Result:
-    """What the model reads while its call waits for an answer."""
+    """The text for the model while its call waits for an answer."""
     return Result.error(
         f"{question.tool} is not done yet: it asks the user {question.message!r} and waits for the"
-        " answer. Do not call it again; tell the user, or go on with something else.",
+        " answer. Do not call it again; tell the user, or continue with something else.",
         code="answer_needed",
     )
 
 
 def _fit_answer(question: PendingQuestion, answer: Answer) -> Answer:
-    """The answer with the content that the question's schema wants; raises if it does not fit."""
+    """The answer with content as the question's schema requires; raises if it does not fit."""
     if answer.action != "accept" or question.url:
         return Answer(action=answer.action)
     try:
@@ -162,7 +162,7 @@ def _fit_answer(question: PendingQuestion, answer: Answer) -> Answer:
     except InvalidArgumentsError as error:
         raise InvalidArgumentsError(
             f"The answer does not fit the question of {question.tool}: {error.message}.",
-            hint="The call still waits: reply again.",
+            hint="The call is still waiting: reply again.",
         ) from error
     except SchemaError:
         # A broken schema is the server's mistake, and it can judge the answer itself.

@@ -29,7 +29,7 @@ def normalize_rule(rule: AllowRule | None) -> Allow | None:
     # A string is a collection too, of its letters, and would silently allow nothing.
     if isinstance(rule, str) or not isinstance(rule, Collection):  # pyright: ignore[reportUnnecessaryIsInstance] - callers may pass anything
         raise ConfigError(
-            f"A {type(rule).__name__} says nothing of which tools are allowed.",
+            f"A {type(rule).__name__} is not an allow rule.",
             hint="Give names as a list or a set, a function of a tool, or a Filter.",
         )
     return rule
@@ -109,9 +109,9 @@ def approval_reason(tool: Tool) -> str:
     """Why a tool needs approval, for the person who decides."""
     if is_destructive(tool):
         source = "its owner" if tool.risk else f"the server {tool.server or 'it comes from'}"
-        return f"{tool.name} is destructive, says {source}"
+        return f"{tool.name} is destructive according to {source}"
     if tool.requires_confirmation:
-        return f"{tool.name} wants confirmation"
+        return f"{tool.name} requires confirmation"
     return f"{tool.name} is not known to be safe"
 
 
@@ -130,7 +130,7 @@ class ApprovalGate:
             return ApprovalDecision(is_approved=False, reason="it is not allowed here")
         if self.approver is None:
             return ApprovalDecision(
-                is_approved=False, reason="it needs approval and nobody is there to give it"
+                is_approved=False, reason="it needs approval, and there is no approver to ask"
             )
         return await _ask_approver(self.approver, approval)
 
@@ -162,13 +162,13 @@ async def _ask_approver(approver: Approver, approval: ApprovalRequest) -> Approv
         "The approver answered with a %s, which is neither a bool nor an ApprovalDecision.", kind
     )
     return ApprovalDecision(
-        is_approved=False, reason="it needs approval, and the answer was not a clear yes"
+        is_approved=False, reason="it needs approval, and the approver's answer was not valid"
     )
 
 
 def approval_refusal(tool: str, answer: ApprovalDecision) -> CallRefusedError:
-    """The error that tells the model that a call was not approved."""
+    """The error for the model that a call was not approved."""
     return CallRefusedError(
-        f"{tool} was not run: {answer.reason or 'the user said no'}.",
-        hint="Do not try it again unless the user asks for it; go on without it, or ask the user.",
+        f"{tool} was not run: {answer.reason or 'the user refused it'}.",
+        hint="Do not try it again unless the user asks for it. Continue without it, or ask them.",
     )

@@ -37,8 +37,8 @@ class _LocalState:
 
     def rebase(self, newest: SessionState | None) -> _LocalState:
         """Apply the unsaved moves to the newest stored state."""
-        # The record was evicted or expired while the conversation went on: the state known here
-        # is the newest then. Version 0 creates the record again.
+        # The record was evicted or expired while the conversation continued: the state known here
+        # is then the newest. Version 0 creates the record again.
         if newest is None:
             # Approvals do not come back with it: another process may have used one of them and
             # deleted the record that said so.
@@ -137,7 +137,7 @@ class StoredSession:
         """
         self.refresh()
         with self._write_lock:
-            # Refreshing gives way to a local change, which would leave older state in place here.
+            # A local change replaces a refresh, which would leave older state in place here.
             self._rebase()
             return self._write_move(move)
 
@@ -205,6 +205,6 @@ def _read_state(store: Store, id: str) -> SessionState | None:  # noqa: A002 - a
 
 def _contention_error(id: str) -> StoreError:  # noqa: A002 - as the session calls it
     return StoreError(
-        f"Session {id!r} is written by too many at once.",
-        hint="Give each conversation an id of its own.",
+        f"Session {id!r} has too many writers at once.",
+        hint="Give each conversation its own id.",
     )

@@ -39,8 +39,8 @@ def repeat_warning(steps: Sequence[StepRecords]) -> str | None:
         if call_signature(before) == call_signature(after) and call_signature(after) in newest:
             return (
                 f"You called {after.name} with the same arguments twice in a row. Calling it again "
-                "gives nothing new: use the result you have, change the arguments, try another "
-                "tool, or tell the user what is in the way."
+                f"gives nothing new: use the result you have, change the arguments, try another "
+                f"tool, or tell the user what the problem is."
             )
     return None
 
@@ -78,8 +78,8 @@ class RepeatTracker:
 
 
 def repeat_refusal(call: Call, count: int) -> str:
-    """What the model is told about a call that is not repeated again."""
+    """The text for the model about a call that is not repeated again."""
     return (
-        f"{call.name} was not run: the last {count} steps made this very call and got the same "
-        "result each time. Do something else, or tell the user what is in the way."
+        f"{call.name} was not run: the last {count} steps made the same call and got the same "
+        f"result. Do something else, or tell the user what the problem is."
     )

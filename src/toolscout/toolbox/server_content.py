@@ -43,7 +43,8 @@ def build_content_source(
 
 
 def admits_server(server: str, catalog: Catalog, allow: Allow | None) -> bool:
-    """Whether a caller may read what a server has: it may use at least one of its tools."""
+    """Whether a caller may read prompts and resources of a server: it may use at least one of its
+    tools."""
     if allow is None:
         return True
     # A rule judges tools. For a server that has none it judges one that it could have.

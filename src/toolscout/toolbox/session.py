@@ -203,11 +203,11 @@ class Session:
     # Approvals that are given later
 
     def approvals(self) -> tuple[PendingApproval, ...]:
-        """The calls of this session that wait for an approval of this principal."""
+        """The calls of this session that are held for an approval of this principal."""
         return self._executor.approvals.pending()
 
     async def approve(self, approval: PendingApproval | str) -> CallRecord:
-        """Run a call that waits for approval, exactly as it was asked for, at most once.
+        """Run a call that is held for approval, exactly as it was made, at most once.
 
         This may be another process than the one that made the call. An approval that was used
         before, has expired, or belongs to another principal gives a result that says so.
@@ -215,7 +215,7 @@ class Session:
         return await self._executor.run_approved(approval)
 
     async def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
-        """Refuse a call that waits for approval; the result tells the model, with the reason."""
+        """Refuse a call that is held for approval; the result is for the model, with the reason."""
         return await self._executor.refuse(approval, reason)
 
     # Questions that tools ask the user
@@ -233,13 +233,13 @@ class Session:
     ) -> CallRecord:
         """Answer the question of a tool, and continue its call until it is done or asks again.
 
-        A call waits only in the process that made it, for `question_ttl_minutes`. If it does not
-        wait any more, or for another principal, the result says so and nothing is run. Content that
+        A call waits only in the process that made it, for `question_ttl_minutes`. If it is not
+        waiting, or waits for another principal, the result says so and nothing is run. Content that
         does not fit the question leaves it open.
         """
         if action not in get_args(AnswerAction):
             raise ToolscoutError(
-                f"{action!r} is no answer to a question.",
+                f"{action!r} is not an answer to a question.",
                 hint=f"Choose from: {', '.join(get_args(AnswerAction))}.",
             )
         answer = Answer(action=action, content=content or {})
@@ -271,7 +271,7 @@ class Session:
     def render_memory(self) -> str:
         """The memory of this conversation as text for the model."""
         executor, state = self._executor, self.state
-        # A caller with a narrower rule may go on with a conversation that has loaded more.
+        # A caller with a narrower rule may continue a conversation that has loaded more.
         discovered = [name for name in state.loaded if not executor.is_forbidden(name)]
         text, failures = executor.features.render(state, discovered=discovered)
         executor.emit_failures(failures)
@@ -308,12 +308,12 @@ class Session:
     def emit(self, event: Event) -> None:
         """Send an event to the sink of the toolbox, as one of this conversation.
 
-        It may be of a class of your own. What is empty in its envelope is filled in.
+        It may be of a class of your own. Empty fields of its envelope are filled in.
         """
         self._executor.emit(event)
 
     def stamp(self, event: E) -> E:
-        """An event as one of this conversation: what is empty in its envelope is filled in."""
+        """An event as one of this conversation: empty fields of its envelope are filled in."""
         return self._executor.stamp(event)
 
     async def update_section(self, section: str, change: Callable[[str | None], str]) -> None:

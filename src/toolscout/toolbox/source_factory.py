@@ -65,7 +65,8 @@ class DefinitionOnlySource:
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:  # noqa: ARG002 - the contract's
         """Raise an error that says why the tool cannot run here."""
         raise SourceError(
-            f"{tool.name} is only described here; nothing that could run it is connected.",
+            f"{tool.name} is only described here; no function or server that can run it is "
+            f"connected.",
             hint="Give the toolbox the function or the server behind it.",
         )
 
@@ -104,7 +105,7 @@ def _ensure_unique_names(sources: list[Source]) -> list[Source]:
     if doubled:
         raise SourceError(
             f"Several sources have the same name: {', '.join(doubled)}.",
-            hint="Give each of them, or each server of the files, a name of its own.",
+            hint="Give each of them, or each server of the files, its own name.",
         )
     return sources
 

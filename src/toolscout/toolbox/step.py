@@ -58,13 +58,13 @@ class StepLimits:
     def __post_init__(self) -> None:
         if self.parallel < 1 or min(self.calls, self.argument_chars, self.repeats) < 0:
             raise ConfigError(
-                f"{self} would let no call through.",
-                hint="At least one call runs at a time, and no limit is negative.",
+                f"{self} would allow no call.",
+                hint="Allow at least one call at a time, and use no negative limit.",
             )
 
 
 class StepHooks:
-    """What a program does around the calls of a step; every method does nothing by default."""
+    """Hooks of a program around the calls of a step; every method does nothing by default."""
 
     async def before_call(self, call: Call) -> Call | Result | None:  # noqa: ARG002 - for overriding
         """A call to make instead, a result that answers the call, or None to leave it."""
@@ -151,7 +151,7 @@ class Step:
 
     @property
     def instructions(self) -> str:
-        """The text for the model about how to find tools, and what there is."""
+        """The text for the model about how to find tools, and which tools exist."""
         return self.view.instructions
 
     async def call(
@@ -213,7 +213,8 @@ class Step:
         return tuple(_record_of(call) for call in self._calls.values())
 
     def records_for(self, calls: Sequence[Call]) -> tuple[CallRecord, ...]:
-        """The records of these calls, also of those that an interruption kept from starting."""
+        """The records of these calls, including those that never started because of an
+        interruption."""
         return tuple(
             _record_of(self._calls[call.id])
             if call.id in self._calls
@@ -381,22 +382,22 @@ def _refused(call: Call, result: Result) -> CallRecord:
 
 def _duplicate_id_error(call: Call) -> str:
     return (
-        f"{call.name} was not run: another call of this step has the id {call.id!r}. Make it again"
-        " with an id of its own."
+        f"{call.name} was not run: another call of this step has the id {call.id!r}. Make it again "
+        f"with its own id."
     )
 
 
 def _call_limit_error(max_calls: int) -> str:
     return (
-        f"Not run: one step may have at most {max_calls} calls. Go on with the results you have, "
-        "and make this call in a later step if it is still needed."
+        f"Not run: one step may have at most {max_calls} calls. Continue with the results you "
+        f"have, and make this call in a later step if it is still needed."
     )
 
 
 def _argument_size_error(name: str, size: int, max_chars: int) -> str:
     return (
         f"{name} was not run: its arguments have {size} characters, and at most {max_chars} are "
-        "taken. Send less, or send it in parts."
+        f"allowed. Send less, or send it in parts."
     )
 
 

@@ -1,6 +1,6 @@
 """Suspended calls: each waits in this process for an answer, and its owner resumes it.
 
-A call runs in a task of its own, so that it can go on waiting when the request that started it has
+A call runs in a task of its own, so that it can keep waiting when the request that started it has
 been answered with the question.
 """
 
@@ -44,7 +44,7 @@ class OpenQuestion(Generic[Q, A]):
         return not self.answer.done()
 
     def settle(self, answer: A) -> None:
-        """Deliver the answer, unless nobody waits for it any more."""
+        """Deliver the answer, unless the call no longer waits for it."""
         if self.is_open:
             self.answer.set_result(answer)
 

@@ -21,8 +21,8 @@ from .pending_approvals import PendingApproval
 from .session import Session, SessionStats
 from .step import NO_HOOKS, Step, StepHooks, StepLimits, StepTool
 
-# What changes something, or reads what another call may be changing, runs in the loop of the
-# toolbox. What reads only frozen values runs right here.
+# Methods that change something, or read state that another call may be changing, run in the loop of
+# the toolbox. Methods that read only frozen values run right here.
 
 
 class SyncStep:
@@ -44,7 +44,7 @@ class SyncStep:
 
     @property
     def instructions(self) -> str:
-        """The text for the model about how to find tools, and what there is."""
+        """The text for the model about how to find tools, and which tools exist."""
         return self._step.instructions
 
     def call(
@@ -76,7 +76,8 @@ class SyncStep:
         return self._loop.run_function(lambda: self._step.records)
 
     def records_for(self, calls: Sequence[Call]) -> tuple[CallRecord, ...]:
-        """The records of these calls, also of those that an interruption kept from starting."""
+        """The records of these calls, including those that never started because of an
+        interruption."""
         return self._loop.run_function(self._step.records_for, calls)
 
     def native_answer(self, record: CallRecord) -> str:
@@ -135,15 +136,15 @@ class SyncSession:
         return SyncStep(self._loop, step)
 
     def approvals(self) -> tuple[PendingApproval, ...]:
-        """The calls of this session that wait for an approval of this principal."""
+        """The calls of this session that are held for an approval of this principal."""
         return self._session.approvals()
 
     def approve(self, approval: PendingApproval | str) -> CallRecord:
-        """Run a call that waits for approval, exactly as it was asked for, at most once."""
+        """Run a call that is held for approval, exactly as it was made, at most once."""
         return self._loop.run(self._session.approve(approval))
 
     def refuse(self, approval: PendingApproval | str, *, reason: str = "") -> CallRecord:
-        """Refuse a call that waits for approval; the result tells the model, with the reason."""
+        """Refuse a call that is held for approval; the result is for the model, with the reason."""
         return self._loop.run(self._session.refuse(approval, reason=reason))
 
     def questions(self) -> tuple[PendingQuestion, ...]:
@@ -157,7 +158,7 @@ class SyncSession:
         *,
         action: AnswerAction = "accept",
     ) -> CallRecord:
-        """Answer a question of a server, and go on with the call that asked it."""
+        """Answer a question of a server, and continue the call that asked it."""
         return self._loop.run(self._session.reply(question, content, action=action))
 
     def why(self, name: str) -> Visibility:
@@ -185,7 +186,7 @@ class SyncSession:
         return self._session.search(query, limit=limit)
 
     def stamp(self, event: E) -> E:
-        """An event as one of this conversation: what is empty in its envelope is filled in."""
+        """An event as one of this conversation: empty fields of its envelope are filled in."""
         return self._session.stamp(event)
 
     def fit(self, *results: tuple[str, Result]) -> tuple[Result, ...]:

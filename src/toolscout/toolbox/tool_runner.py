@@ -23,8 +23,8 @@ async def run_tool(tool: Tool, work: Awaitable[Result], *, timeout_seconds: floa
     except BaseException as error:  # noqa: BLE001 - a tool may raise anything
         if limit.expired() and isinstance(error, TimeoutError):
             return Result.error(
-                f"{tool.name} gave no answer within {timeout_seconds:g} seconds; what it began may"
-                " still take effect. Check before you try again.",
+                f"{tool.name} gave no answer within {timeout_seconds:g} seconds; it may still take "
+                f"effect. Check before you try again.",
                 code="timeout",
             )
         if isinstance(error, ToolscoutError) and not is_passed(error):

@@ -69,7 +69,7 @@ class Toolbox:
 
     `sources` are functions, paths (a catalog file, an `mcp.json`), tools, or Source objects. Use
     it as an async context manager: sources are listed on entering, and a slow source is added
-    when its list arrives. `features` stand beside the calls; `rules`, `memory` and `offload` are
+    when its list arrives. `features` are extensions; `rules`, `memory` and `offload` are
     those with a role, and come from the settings if they are not given.
     """
 
@@ -124,7 +124,7 @@ class Toolbox:
         self._store_option = store
         self._store_lock = Lock()
         self._is_entered = False
-        # Weak, so that a conversation nobody uses any more is not held in memory. One with unsaved
+        # Weak, so that an unused conversation is not held in memory. One with unsaved
         # changes is held by the second set until a write succeeds.
         self._stored_sessions: WeakValueDictionary[str, StoredSession] = WeakValueDictionary()
         self._unsaved_sessions: set[StoredSession] = set()
@@ -133,8 +133,8 @@ class Toolbox:
         self._live.check_open()
         if self._is_entered:
             raise ToolscoutError(
-                "This toolbox is open already; it is entered once and used until it is closed.",
-                hint="Make another Toolbox of the same sources.",
+                "This toolbox is open already. A toolbox can be entered only once.",
+                hint="Make a new Toolbox with the same sources.",
             )
         self._is_entered = True
         self._emit_failures(self._features.tool_failures)
@@ -174,7 +174,7 @@ class Toolbox:
     async def wait_until_ready(self) -> None:
         """Wait for slow sources and for vectors.
 
-        Only measurements need this: everything works before, with what is there.
+        Only measurements need this: everything works before, with the sources that are ready.
         """
         await self._live.wait_for_listings()
         await asyncio.to_thread(self._live.engine.fill)
@@ -196,7 +196,7 @@ class Toolbox:
 
     @property
     def journal(self) -> Journal | None:
-        """What is recorded of searches, calls and approvals; None if nothing is."""
+        """The journal of searches, calls and approvals; None if nothing is recorded."""
         return self._journal
 
     @property
@@ -338,7 +338,8 @@ class Toolbox:
         return admits_server(server, self.catalog, self._allowed_by(self._profile, None))
 
     def _allowed_by(self, profile: Profile, rule: AllowRule | None) -> Allow | None:
-        """What the toolbox, the selection of a profile and a caller's rule all allow."""
+        """The rule that allows what the toolbox, the selection of a profile and a caller's rule all
+        allow."""
         allowed = intersect(self._allow, normalize_rule(rule))
         selection = profile.selection
         return intersect(allowed, selection.allows) if selection.is_active else allowed
@@ -351,8 +352,8 @@ class Toolbox:
         """Fail before the sources are listed, rather than look as if there were no tools."""
         if not self._is_entered and self._initial_sources:
             raise ToolscoutError(
-                "This toolbox has not been entered, so none of its tools is known.",
-                hint="Write `async with Toolbox(...) as box:` and use it in there.",
+                "This toolbox has not been entered, so its tools are not known yet.",
+                hint="Write `async with Toolbox(...) as box:` and use it inside.",
             )
 
     async def _load_session(self, id: str) -> StoredSession:  # noqa: A002 - as users say it
@@ -471,7 +472,7 @@ class SyncToolbox:
 
     @property
     def journal(self) -> Journal | None:
-        """What is recorded of searches, calls and approvals; None if nothing is."""
+        """The journal of searches, calls and approvals; None if nothing is recorded."""
         return self._box.journal
 
     def search(

@@ -74,7 +74,7 @@ CMS = Profile(
     ),
     on_empty="none",
     on_unloaded="reject",
-    # A hit brings the tools that are often used with it, up to the limit and no further.
+    # A hit brings the tools that are often used with it, up to the limit.
     expands_related=True,
     remembers=True,
 )
@@ -95,14 +95,15 @@ def cms_profile(
     """The profile with its options.
 
     `rules` are folders with one Markdown file per category; `memory` remembers entities and used
-    tools across turns. Words with more confidence than `words_only` decide alone, and from
-    `vectors_only` down vectors do; below `min_confidence` nothing is found. `force_search` makes
-    the model search before it answers.
+    tools across turns. Above the confidence `words_only` keyword search decides alone, and at
+    `vectors_only` or below vectors do; below `min_confidence` nothing is found. `force_search`
+    makes the model search before it answers.
     """
     if not vectors_only <= words_only:
         raise ConfigError(
             f"vectors_only ({vectors_only}) is above words_only ({words_only}).",
-            hint="Words decide alone above words_only, and vectors up to vectors_only.",
+            hint="Keywords decide alone above words_only, vectors alone up to vectors_only: "
+            "set vectors_only to at most words_only.",
         )
     return replace(
         CMS,

@@ -55,7 +55,7 @@ def _match_select(text: str, domain: SearchDomain) -> ToolMatches:
 
 
 def _is_never_deferred(name: str, domain: SearchDomain) -> bool:
-    """Whether there is a tool of this name that a search need not load."""
+    """Whether a tool of this name exists that a search does not need to load."""
     exists = name in domain.shown or domain.scope.get(name) is not None
     return exists and all(t.name != name for t in domain.tools)
 

@@ -101,7 +101,7 @@ _SEARCH = metatool(
     "search",
     "tool_search",
     "Search the available tools by keyword and load their parameter schemas. Returns names, "
-    "descriptions and JSON schemas of what matches. Call it before using a tool whose parameters "
+    "descriptions and JSON schemas of the matches. Call it before using a tool whose parameters "
     "you have not seen.",
     object_schema(
         "query",
@@ -112,7 +112,7 @@ _SEARCH = metatool(
             "'run sql' or 'send message'.",
         },
     ),
-    # Below the threshold the search and the prompt are there too: the design adds them always.
+    # Below the threshold the search and the prompt are there too: the design always adds them.
     surfaces=("direct", *ALL_SURFACES),
     title="Tool Search",
 )

@@ -132,9 +132,9 @@ def _tool_row(tool: Tool) -> dict[str, str]:
 
 
 def _message(found: ToolSearchResult) -> str:
-    how = "No tool matched the pattern; these are alike. " if found.is_fuzzy else "Tools found. "
+    how = "No tool matched the pattern; these are similar. " if found.is_fuzzy else "Tools found. "
     shared = _ambiguous_name(found.tools)
-    twice = f"{shared} is on several servers: its full name says which. " if shared else ""
+    twice = f"{shared} is on several servers: use the full name. " if shared else ""
     return f"{how}{twice}Load the ones you need with 'add_tool'."
 
 
@@ -177,8 +177,8 @@ def workflow_prompt(*, categories: tuple[str, ...] = (), is_fuzzy: bool = True) 
 _SEARCH = metatool(
     "search",
     "search_tools",
-    "Search the available tools by name or description. What it returns must be added with "
-    "add_tool before it can be used.",
+    "Search the available tools by name or description. Add the tools it returns with add_tool "
+    "before you use them.",
     object_schema(
         "query",
         query={
@@ -206,8 +206,8 @@ _ADD = metatool(
 _SHOW = metatool(
     "list",
     "show_all_tools",
-    "List the names of all available tools, without descriptions; search_tools with a name tells "
-    "more.",
+    "List the names of all available tools, without descriptions; for details, call search_tools "
+    "with a name.",
     object_schema(),
 )
 
@@ -233,7 +233,7 @@ SPECIAL_CATEGORIES = ("structured_output", "human")
 
 MCPAGENT = Profile(
     name="mcpagent",
-    summary="Patterns find tools, a second call adds them; nothing is shown before.",
+    summary="Patterns find tools and a second call adds them; no tool is shown before.",
     metatools=(_SEARCH, _ADD, _SHOW, _REMOVE),
     policy=Policy(rule="all", pinned=ToolSelector(categories=SPECIAL_CATEGORIES)),
     output_tools="all",

@@ -95,7 +95,7 @@ class EntryReply:
             "description": tool.description,
             "parameters": describe_arguments(tool),
             "usage": tool.usage or usage_example(tool),
-            # A hint to a tool that is not there would only mislead.
+            # A hint to a missing tool would only mislead.
             "relatedSkill": f"Load the skill '{skill}' with {reader} for expert guidance."
             if skill and reader
             else None,
@@ -137,7 +137,7 @@ def catalog_prompt(
         return Prompt(
             f"## Core tools\n{core}\n\n"
             f"## Other tools (find them with {context.search})\n"
-            f"These can be used too; `{context.search}` tells how:\n{others}\n\n"
+            f"You can use these too; `{context.search}` shows how:\n{others}\n\n"
             f"When you need one of them, FIRST use `{context.search}` for its details,{guidance} "
             "and then use the tool."
         )
@@ -226,8 +226,8 @@ _SEARCH = metatool(
     "search",
     "searchTools",
     "Search the other tools by name, category or capability. Returns their descriptions, "
-    "parameters and usage. Use it for what your core tools do not cover, such as browsing the web "
-    "or running code.",
+    "parameters and usage. Use it for tasks that your core tools do not cover, such as browsing "
+    "the web or running code.",
     object_schema(
         "query",
         query={

@@ -50,7 +50,7 @@ BUILT_IN: tuple[Profile, ...] = (
 )
 """The profiles that ship with Toolscout."""
 
-# What pydantic calls a value that is no list, such as a single string.
+# Pydantic's error types for a value that is not a list, such as a single string.
 _LIST_ERRORS = ("tuple_type", "list_type", "sequence_str", "is_instance_of")
 _PROFILES: dict[str, Profile] = {p.name: p for p in BUILT_IN}
 _FACTORIES: Mapping[str, Callable[..., Profile]] = {
@@ -97,7 +97,7 @@ def _build_profile(name: str, options: Mapping[str, Any]) -> Profile:
         is_list = first["type"] in _LIST_ERRORS
         problem = "it takes a list of names" if is_list else first["msg"]
         raise ConfigError(
-            f"The option {place} of the profile {name!r} is wrong: {problem}.",
+            f"The option {place} of the profile {name!r} is invalid: {problem}.",
             hint="See docs/profiles.md for its values.",
         ) from error
 

@@ -30,9 +30,9 @@ _QUERY = {
 _SEARCH = metatool(
     "search",
     "tool_search",
-    "Finds tools by what they do. Every tool that exists can be had through it, so use it before "
-    "you decide that something cannot be done. The best match comes ready to call, others as "
-    "one-line signatures; it says so when nothing fits.",
+    "Finds tools by what they do. It finds every tool that exists, so use it before you decide "
+    "that something cannot be done. The best match is ready to call, others are one-line "
+    "signatures; it says when nothing fits.",
     object_schema(
         "query",
         query=_QUERY,
@@ -44,7 +44,7 @@ _SEARCH = metatool(
 _DESCRIBE = metatool(
     "describe",
     "describe_tools",
-    "Gives the full parameter schemas of tools you know by name.",
+    "Returns the full parameter schemas of tools you know by name.",
     object_schema(
         "names",
         names={"type": "array", "items": {"type": "string"}, "description": "Exact tool names."},
@@ -56,14 +56,14 @@ _DESCRIBE = metatool(
 _UNLOAD = metatool(
     "unload",
     "unload_tools",
-    "Takes tools out of your list that you no longer need.",
+    "Removes tools that you no longer need from your list.",
     object_schema("names", names={"type": "array", "items": {"type": "string"}}),
     surfaces=(),
 )
 
 DEFAULT = Profile(
     name="default",
-    summary="One search tool and a roster of what exists; the best hit comes ready to call.",
+    summary="One search tool and a roster of all tools; the best hit is ready to call.",
     metatools=(_SEARCH, _DESCRIBE, CALL_TOOL, _UNLOAD),
     # A catalog below 15 tools and a tenth of the context window is cheaper to show whole.
     policy=Policy(rule="all", threshold=15, share=0.10),
@@ -84,7 +84,7 @@ DEFAULT = Profile(
 COMPACT = replace(
     DEFAULT,
     name="compact",
-    summary="The default with schemas as outlines: a line an argument instead of JSON.",
+    summary="The default with schemas as outlines: one line per argument instead of JSON.",
     reply=DefaultReply(describe=describe_compact),
     describe=describe_compact,
 )

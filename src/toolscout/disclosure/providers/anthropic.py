@@ -30,7 +30,7 @@ ANTHROPIC = Provider(
         # The API refuses the whole request if one property name does not match.
         keys=re.compile(r"[A-Za-z0-9_.-]{1,64}"),
     ),
-    # From Anthropic's documentation of strict tool use: 20 strict tools a request, no recursion,
+    # From Anthropic's documentation of strict tool use: 20 strict tools per request, no recursion,
     # `minItems` of 0 or 1, and no numeric or length constraints.
     strict=StrictMode(
         all_required=False,

@@ -33,6 +33,6 @@ def _hints(annotations: Annotations) -> dict[str, bool]:
     return {name: value for name, value in hints.items() if value is not None}
 
 
-# The MCP specification recommends names of at most 128 characters. Schemas stay as they are:
-# clients validate them by whatever draft they declare.
+# The MCP specification recommends names of at most 128 characters. Schemas stay unchanged: clients
+# validate them by the draft they declare.
 MCP = Provider(name="mcp", define=_define, name_limit=128, dialect=Dialect(is_modern=False))

@@ -151,7 +151,7 @@ class ViewCache:
         tools = [self._tool_definition(tool) for tool in view.rendered]
         # These are in the instructions too, but not every client passes them to its model, and
         # they are sent only once: a slot that changes reaches the model with the list of tools.
-        roster = f"What there is:\n{session.state.roster}" if session.state.roster else ""
+        roster = f"Available tools:\n{session.state.roster}" if session.state.roster else ""
         for tool in tools:
             if search is not None and tool.name == search.name:
                 texts = (tool.description or "", roster, *(text for _, text in view.slots))

@@ -42,7 +42,7 @@ class VectorCache:
     """A SQLite file of vectors that any number of processes can share, or delete at any time.
 
     A broken file is not used, and neither is one that stays locked: `problem` then says why, and
-    the search goes on without the cache.
+    the search continues without the cache.
     """
 
     def __init__(self, path: str | Path, *, wait_seconds: float = 2.0) -> None:

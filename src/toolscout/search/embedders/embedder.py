@@ -93,8 +93,8 @@ class Prompts:
 def encode_texts(embedder: Embedder, texts: Sequence[str], *, are_queries: bool = False) -> Floats:
     """Encode texts and check the result: one row of finite numbers per text.
 
-    An embedder may be custom code. Whatever it raises becomes an EmbedderError, so that the search
-    can go on without it.
+    An embedder may be custom code. Every exception becomes an EmbedderError, so that the search can
+    continue without it.
     """
     # Lone surrogates cannot be encoded as UTF-8, which tokenizers and HTTP need.
     texts = [t if t.isascii() else t.encode(errors="replace").decode() for t in texts]
@@ -111,14 +111,14 @@ def encode_texts(embedder: Embedder, texts: Sequence[str], *, are_queries: bool 
         raise EmbedderError(f"The embedder {embedder.id} failed: {what}.") from error
     if rows.ndim != 2 or len(rows) != len(texts) or not np.isfinite(rows).all():
         raise EmbedderError(
-            f"The embedder {embedder.id} gave no usable vectors for {len(texts)} texts.",
-            hint="encode() returns an array with one row of finite numbers a text.",
+            f"The embedder {embedder.id} returned no usable vectors for {len(texts)} texts.",
+            hint="encode() must return an array with one row of finite numbers per text.",
         )
     return rows
 
 
 def normalize_rows(rows: Floats) -> Floats:
-    """Scale rows to length one; rows of zeros stay as they are."""
+    """Scale rows to length one; rows of zeros stay unchanged."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 

@@ -36,7 +36,7 @@ _HINTS = {
     401: f"Check the key in {KEY} or {OPENAI_KEY}.",
     403: "The key may not use this model.",
     404: "Check the model's name and the base URL, which usually ends in /v1.",
-    429: "Ask less often, or raise the limit of the account.",
+    429: "Send fewer requests, or raise the limit of the account.",
 }
 
 
@@ -83,7 +83,7 @@ class EmbeddingsEndpoint:
     """A model behind `POST {base_url}/embeddings`; its first answer sets the dimensions.
 
     A service that is down does not slow down searches: after a failed query, further queries fail
-    at once for a while. Requests for the vectors of tools are sent all the same.
+    at once for a while. Requests for the vectors of tools are still sent.
     """
 
     def __init__(
@@ -131,7 +131,8 @@ class EmbeddingsEndpoint:
         """One row per query, or a quick failure."""
         if self._policy.clock() < self._quiet_until:
             raise EmbedderError(
-                f"{self._display_url} failed a moment ago.", hint="It is asked again shortly."
+                f"{self._display_url} failed a moment ago.",
+                hint="Toolscout tries it again shortly.",
             )
         try:
             return self._embed_all([f"{self._query}{t}" for t in texts], self._policy.queries)
@@ -176,7 +177,7 @@ class EmbeddingsEndpoint:
             cause = f"no answer ({type(error).__name__})"
             raise _RetryableError(self._make_error(cause, is_transient=True)) from error
         except self._http.InvalidURL:
-            raise self._make_error("the address is not one") from None
+            raise self._make_error("the address is invalid") from None
         status = int(response.status_code)
         if status < 300:
             return self._parse_vectors(response, len(texts))
@@ -195,9 +196,9 @@ class EmbeddingsEndpoint:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._make_error("the answer is not a list of embeddings") from error
         if rows.ndim != 2 or len(rows) != count or not np.isfinite(rows).all():
-            raise self._make_error(f"the answer has not one vector for each of {count} texts")
+            raise self._make_error(f"the answer does not have one vector for each of {count} texts")
         if not rows.any(axis=1).all():
-            raise self._make_error("the answer has a vector of nothing but zeros")
+            raise self._make_error("the answer has a vector of zeros only")
         self._check_width(rows.shape[1])
         return normalize_rows(rows)
 
@@ -232,7 +233,7 @@ class EmbeddingsEndpoint:
         self, cause: str, *, hint: str = "", is_transient: bool = False
     ) -> EmbedderError:
         return EmbedderError(
-            f"The embeddings {self._model} at {self._display_url} cannot be had: {cause}.",
+            f"The embeddings {self._model} at {self._display_url} are not available: {cause}.",
             hint=hint,
             is_transient=is_transient,
         )

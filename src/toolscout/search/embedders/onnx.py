@@ -140,7 +140,8 @@ class _OnnxModel:
         self.output = self._sentence_output(list(session.get_outputs()))
         if unknown := set(self._inputs) - _TokenBatch.KNOWN:
             raise EmbedderError(
-                f"The model wants {', '.join(sorted(unknown))}, which a text does not have.",
+                f"The model needs the inputs {', '.join(sorted(unknown))}, which a text does not "
+                f"have.",
                 hint="Use an export of a sentence encoder: input_ids and attention_mask go in.",
             )
 

@@ -130,7 +130,7 @@ _FEW_TEXTS = 4
 _MIN_BATCH_TOKENS = 1_000
 _LETTERS = re.compile(r"[^\W\d_]+")
 # Scripts that it knows in which a word has few letters, from Arabic to Korean: there short pieces
-# are no sign of an unknown language.
+# are not a sign of an unknown language.
 _TERSE = re.compile("[\u0600-\u06ff\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Words of known languages have more letters per piece than this; words of other languages fall
 # apart into pieces of a letter or two. Below it, the coverage falls with the cube. Constants chosen

@@ -199,7 +199,7 @@ class OpenAPISource:
         self, operation: Operation, query: list[tuple[str, str]], headers: dict[str, str]
     ) -> None:
         """Apply the first security requirement for which all secrets are configured."""
-        # An empty requirement allows anonymous calls; a configured secret is used all the same.
+        # An empty requirement allows anonymous calls; a configured secret is still used.
         for requirement in filter(None, operation.security):
             if all(scheme in self._api.auth for scheme in requirement):
                 for scheme in requirement:
