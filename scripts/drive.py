@@ -24,26 +24,26 @@ async def use(url: str, mode: str) -> None:
         shown = [t.name for t in (await client.list_tools()).tools]
         assert set(shown) >= SURFACE, shown
 
-        found = await client.call_tool("tool_search", {"query": "find an image of the lake"})
+        found = await client.call_tool("tool_search", {"query": "mail the invoice to Ann"})
         assert not found.is_error, text(found)
-        assert "cms__cms_searchImages" in text(found), text(found)
+        assert "office__send_email" in text(found), text(found)
 
-        asked = {"name": "cms__cms_searchImages", "arguments": {"query": "lake"}}
-        images = await client.call_tool("call_tool", asked)
-        assert not images.is_error, text(images)
-        assert "lake" in text(images), text(images)
+        asked = {"name": "office__weather_forecast", "arguments": {"place": "Oslo"}}
+        forecast = await client.call_tool("call_tool", asked)
+        assert not forecast.is_error, text(forecast)
+        assert "Oslo" in text(forecast), text(forecast)
 
-        wrong = await client.call_tool("call_tool", {"name": "cms__cms_searchImages",
-                                                     "arguments": {"q": "lake"}})  # fmt: skip
+        wrong = await client.call_tool("call_tool", {"name": "office__weather_forecast",
+                                                     "arguments": {"city": "Oslo"}})  # fmt: skip
         assert wrong.is_error
-        assert "query" in text(wrong), text(wrong)
+        assert "place" in text(wrong), text(wrong)
 
-        unknown = await client.call_tool("call_tool", {"name": "cms__searchPictures"})
+        unknown = await client.call_tool("call_tool", {"name": "office__weather_report"})
         assert unknown.is_error
-        assert "cms__" in text(unknown), text(unknown)
+        assert "office__" in text(unknown), text(unknown)
 
-        described = await client.call_tool("describe_tools", {"names": ["cms__cms_listPages"]})
-        assert "cms_listPages" in text(described), text(described)
+        described = await client.call_tool("describe_tools", {"names": ["office__list_pages"]})
+        assert "list_pages" in text(described), text(described)
     print(f"{mode}: searched, described, called")
 
 
