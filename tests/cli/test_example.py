@@ -58,6 +58,8 @@ async def test_the_gateway_s_example_finds_the_tool_of_each_question(home: Path)
             heading, best, *_ = text.splitlines()
             assert heading == "Run with call_tool:"
             assert best.startswith(f"office__{tool}: ")
+        nonsense = await client.call_tool("tool_search", {"query": "xkqz vbnwt"})
+        assert str(nonsense.content[0].text).startswith("No tool fits 'xkqz vbnwt'.")
 
 
 @pytest.mark.parametrize("page", ["README.md", *QUICK_STARTS])
