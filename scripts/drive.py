@@ -1,15 +1,17 @@
 """Use a running gateway as a client would, in both generations of the protocol.
 
 `python scripts/drive.py http://127.0.0.1:8765/mcp` searches, describes and calls, and fails on the
-first answer that is not what the documentation promises.
+first answer that is not what the documentation promises. `--stdio COMMAND ...` starts a gateway in
+front of real servers and calls one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 SURFACE = {"tool_search", "describe_tools", "call_tool"}
@@ -52,5 +54,20 @@ async def main(url: str) -> None:
         await use(url, mode)
 
 
+async def use_servers(command: str, *arguments: str) -> None:
+    """Search and call tools of real servers over stdio."""
+    # A client passes on only what it is given; servers need their usual environment.
+    server = StdioServerParameters(command=command, args=[*arguments], env={**os.environ})
+    async with Client(server) as client:
+        found = await client.call_tool("tool_search", {"query": "echo a message back"})
+        assert "everything__echo" in text(found), text(found)
+        echo = {"name": "everything__echo", "arguments": {"message": "hello"}}
+        assert "hello" in text(await client.call_tool("call_tool", echo))
+    print("stdio: searched and called a real server")
+
+
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if sys.argv[1] == "--stdio":
+        asyncio.run(use_servers(*sys.argv[2:]))
+    else:
+        asyncio.run(main(sys.argv[1]))
