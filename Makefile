@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests tests-quick format docs behaviours mutations bench bench-quick conformance dist deploy-lint wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations bench bench-quick conformance dist deploy-lint wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -47,6 +47,9 @@ docs: setup  ## write what the pages say of the code, and build the site
 	$(BIN)/python scripts/pages.py
 	$(BIN)/python scripts/diagrams.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+recording: setup  ## run the commands of the README in a terminal and draw docs/figures/terminal.svg
+	$(BIN)/python scripts/recording.py
 
 behaviours: setup  ## which tests prove which behaviours
 	@$(BIN)/python -m tests.behaviours $(ARGS)

@@ -9,6 +9,8 @@ from .peers.contestants import DEFAULT, LEXICAL
 from .plots import OURS, OURS_SOFT, THEIRS, Bar, Line, bars, lines
 
 Rows = Sequence[Mapping[str, Any]]
+# As many as can be read at the width of a README; nothing was chosen by looking at them.
+_README_SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
 
 
 def drawn(report: Mapping[str, Any]) -> dict[str, str]:
@@ -16,6 +18,7 @@ def drawn(report: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     if rows := report.get("retrieval"):
         found["recall"] = _recall(rows)
+        found["finding"] = _recall([row for row in rows if row["set"] in _README_SETS])
     if rows := report.get("speed", {}).get("rows"):
         found["latency"] = _latency(rows)
     if curve := report.get("tokens", {}).get("curve"):

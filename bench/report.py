@@ -14,6 +14,7 @@ from .sections.head import targets as targets_section
 from .sections.manipulation import manipulation
 from .sections.retrieval import knowing, retrieval
 from .sections.speed import speed
+from .sections.summary import summary
 from .sections.tokens import tokens
 from .targets import judged
 
@@ -41,6 +42,7 @@ def _parts(report: Report, plots: Iterable[str]) -> list[str]:
     shown = {name: f"![{name}](figures/{name}.svg)" for name in plots}
     return [
         head(report),
+        summary(report),
         targets_section(report["targets"]),
         retrieval(report, shown.get("recall", "")),
         knowing(report),

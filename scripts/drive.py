@@ -1,15 +1,17 @@
 """Use a running gateway as a client would, in both generations of the protocol.
 
 `python scripts/drive.py http://127.0.0.1:8765/mcp` searches, describes and calls, and fails on the
-first answer that is not what the documentation promises.
+first answer that is not what the documentation promises. `--stdio COMMAND ...` starts a gateway in
+front of real servers and calls one of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 SURFACE = {"tool_search", "describe_tools", "call_tool"}
@@ -24,26 +26,26 @@ async def use(url: str, mode: str) -> None:
         shown = [t.name for t in (await client.list_tools()).tools]
         assert set(shown) >= SURFACE, shown
 
-        found = await client.call_tool("tool_search", {"query": "find an image of the lake"})
+        found = await client.call_tool("tool_search", {"query": "mail the invoice to Ann"})
         assert not found.is_error, text(found)
-        assert "cms__cms_searchImages" in text(found), text(found)
+        assert "office__send_email" in text(found), text(found)
 
-        asked = {"name": "cms__cms_searchImages", "arguments": {"query": "lake"}}
-        images = await client.call_tool("call_tool", asked)
-        assert not images.is_error, text(images)
-        assert "lake" in text(images), text(images)
+        asked = {"name": "office__weather_forecast", "arguments": {"place": "Oslo"}}
+        forecast = await client.call_tool("call_tool", asked)
+        assert not forecast.is_error, text(forecast)
+        assert "Oslo" in text(forecast), text(forecast)
 
-        wrong = await client.call_tool("call_tool", {"name": "cms__cms_searchImages",
-                                                     "arguments": {"q": "lake"}})  # fmt: skip
+        wrong = await client.call_tool("call_tool", {"name": "office__weather_forecast",
+                                                     "arguments": {"city": "Oslo"}})  # fmt: skip
         assert wrong.is_error
-        assert "query" in text(wrong), text(wrong)
+        assert "place" in text(wrong), text(wrong)
 
-        unknown = await client.call_tool("call_tool", {"name": "cms__searchPictures"})
+        unknown = await client.call_tool("call_tool", {"name": "office__weather_report"})
         assert unknown.is_error
-        assert "cms__" in text(unknown), text(unknown)
+        assert "office__" in text(unknown), text(unknown)
 
-        described = await client.call_tool("describe_tools", {"names": ["cms__cms_listPages"]})
-        assert "cms_listPages" in text(described), text(described)
+        described = await client.call_tool("describe_tools", {"names": ["office__list_pages"]})
+        assert "list_pages" in text(described), text(described)
     print(f"{mode}: searched, described, called")
 
 
@@ -52,5 +54,20 @@ async def main(url: str) -> None:
         await use(url, mode)
 
 
+async def use_servers(command: str, *arguments: str) -> None:
+    """Search and call tools of real servers over stdio."""
+    # A client passes on only what it is given; servers need their usual environment.
+    server = StdioServerParameters(command=command, args=[*arguments], env={**os.environ})
+    async with Client(server) as client:
+        found = await client.call_tool("tool_search", {"query": "echo a message back"})
+        assert "everything__echo" in text(found), text(found)
+        echo = {"name": "everything__echo", "arguments": {"message": "hello"}}
+        assert "hello" in text(await client.call_tool("call_tool", echo))
+    print("stdio: searched and called a real server")
+
+
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    if sys.argv[1] == "--stdio":
+        asyncio.run(use_servers(*sys.argv[2:]))
+    else:
+        asyncio.run(main(sys.argv[1]))

@@ -115,15 +115,14 @@ async def trace_mcp_call(trace: Trace) -> None:
     from toolscout.gateway.setup import Setup
 
     with tempfile.TemporaryDirectory() as folder:
-        clock = ["-m", "toolscout.cli.example", "clock", folder]
-        entry = {"command": sys.executable, "args": clock}
+        entry = {"command": sys.executable, "args": ["-m", "toolscout.cli.example"]}
         path = Path(folder) / "mcp.json"
-        path.write_text(json.dumps({"mcpServers": {"clock": entry}}), encoding="utf-8")
+        path.write_text(json.dumps({"mcpServers": {"office": entry}}), encoding="utf-8")
         # A call searches nothing; without an encoder, none loads in the background meanwhile.
         setup = Setup.read(path, config=Config.read(embedder="none"))
         async with Client(build_server(Gateway(setup))) as client:
-            await client.call_tool("tool_search", {"query": "what time is it"})
-            call = {"name": "clock__current_time", "arguments": {}}
+            await client.call_tool("tool_search", {"query": "list the tables"})
+            call = {"name": "office__list_tables", "arguments": {}}
             await client.call_tool("call_tool", call)
             with trace.on():
                 result = await client.call_tool("call_tool", call)

@@ -144,7 +144,7 @@ async def test_the_facts_about_a_tool_are_written_in_one_place(tmp_path: Path) -
 def test_the_demo_prints_the_figures_beside_what_the_design_expects(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_command(["demo", "--json"]) == 0
+    assert run_command(["demo", "--profile", "cms", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     figures = {row["kind"]: row for row in report["conversations"]}
     assert {kind: row["expected"] for kind, row in figures.items()} == {
@@ -163,7 +163,7 @@ def test_the_documented_figures_are_about_those_of_the_demo(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Which tools are loaded beside the right ones depends on ranking, so a little may change."""
-    assert run_command(["demo", "--json"]) == 0
+    assert run_command(["demo", "--profile", "cms", "--json"]) == 0
     page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
     for row in json.loads(capsys.readouterr().out)["conversations"]:
         line = next(x for x in page.splitlines() if x.startswith(f"| {row['kind']} | "))
@@ -179,10 +179,10 @@ def test_the_documented_figures_are_about_those_of_the_demo(
 def test_the_demo_and_the_page_show_every_line_of_the_last_request(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run_command(["demo", "--json"]) == 0
+    assert run_command(["demo", "--profile", "cms", "--json"]) == 0
     conversations = json.loads(capsys.readouterr().out)["conversations"]
     columns = [*(row["lines"] for row in conversations), conversations[0]["everything_lines"]]
-    assert run_command(["demo"]) == 0
+    assert run_command(["demo", "--profile", "cms"]) == 0
     printed = capsys.readouterr().out
     page = (Path(__file__).parents[2] / "docs" / "cms.md").read_text(encoding="utf-8")
     for name in columns[0]:
@@ -196,7 +196,7 @@ def test_the_demo_and_the_page_show_every_line_of_the_last_request(
 
 
 def test_the_demo_tells_the_story_step_by_step(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command(["demo"]) == 0
+    assert run_command(["demo", "--profile", "cms"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line[0] for line in lines if line[1:3] == ": "] == ["A", "B", "C"]
     assert any(line.startswith("step 1") and "1 in view: tool_search" in line for line in lines)

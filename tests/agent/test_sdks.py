@@ -43,8 +43,8 @@ def shown(page: str, sdk: str) -> Callable[..., Awaitable[Any]]:
     return names["ask"]
 
 
-async def claude(wire: Wire, session: Session, page: str = "docs/quickstart-library.md") -> Any:
-    ask = shown(page, "AsyncAnthropic")
+async def claude(wire: Wire, session: Session) -> Any:
+    ask = shown("docs/quickstart-library.md", "AsyncAnthropic")
     async with anthropic.AsyncAnthropic(api_key="k", base_url=wire.url) as client:
         return await ask(client, session, [{"role": "user", "content": ASK}])
 
@@ -118,12 +118,11 @@ async def test_a_tool_is_found_and_used_by_a_loop_over_an_sdk(api: str) -> None:
     assert "Let me look." in json.dumps(wire.seen[1].body)
 
 
-@pytest.mark.parametrize("page", ["docs/quickstart-library.md", "README.md"])
-async def test_claude_gets_what_a_search_found_by_reference(page: str) -> None:
+async def test_claude_gets_what_a_search_found_by_reference() -> None:
     office = Office()
     async with Wire() as wire, open_office(office, profile=HIDING) as box:
         wire.then(Say(calls=(SEARCH,)), Say(calls=(MAIL,)), Say("Sent."))
-        await claude(wire, await box.session("s"), page)
+        await claude(wire, await box.session("s"))
     assert office.done == ["mail to ann@example.com: Invoice"]
     sent = wire.seen[1].body
     waiting = [t["name"] for t in sent["tools"] if t.get("defer_loading")]

@@ -7,6 +7,7 @@ from typing import Any
 from bench.plots import Bar, Line, bars, lines
 from bench.report import write
 from bench.sections.markdown import number
+from bench.sections.summary import summary
 from bench.targets import Target, judged
 from hypothesis import given
 from hypothesis import strategies as st
@@ -177,3 +178,17 @@ def test_names_at_the_ends_of_lines_do_not_overlap():
     texts = ET.fromstring(drawn).iter("{http://www.w3.org/2000/svg}text")
     places = sorted(float(t.attrib["y"]) for t in texts if t.text in ("a", "b", "c"))
     assert all(after - before >= 12 for before, after in pairwise(places))
+
+
+def test_one_table_has_everybody_with_recall_and_times(tmp_path: Path):
+    text = written(REPORT, tmp_path)
+    section = text.partition("## At a glance\n")[2].partition("\n## ")[0]
+    assert "azure_mcp, recall@5" in section
+    (row,) = [line for line in section.splitlines() if line.startswith("| **Toolscout** |")]
+    assert f"{SPAN['mean']:.3f}" in row
+
+
+def test_the_page_has_the_table_of_the_figures_beside_it():
+    docs = Path(__file__).parents[2] / "docs"
+    report = json.loads((docs / "figures" / "benchmarks.json").read_text(encoding="utf-8"))
+    assert summary(report) in (docs / "benchmarks.md").read_text(encoding="utf-8")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PLAIN = ("--embedder", "none")
 
 
@@ -38,6 +40,14 @@ def test_commands_show_help_list_and_single_tools(shell) -> None:
     assert "No tool is named 'send_emial'. Near: send_email" in done.out
     assert "\nfetch_page\n" in done.out
     assert "There is no :nonsense" in done.out
+
+
+@pytest.mark.parametrize("word", ["help", "Help", "?", ":help"])
+def test_help_helps_however_it_is_asked_for(shell, word: str) -> None:
+    done = shell("search", "-i", *PLAIN, lines=f"{word}\n")
+
+    assert done.out.startswith("Type what you need")
+    assert "confidence" not in done.out
 
 
 def test_quit_ends_and_a_bad_query_does_not(shell) -> None:

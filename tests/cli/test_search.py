@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -119,16 +120,44 @@ def test_below_the_cut_a_search_is_not_answered_and_says_so(shell, tools: Path) 
 def test_below_a_least_confidence_the_answer_is_advice_on_what_to_ask(shell) -> None:
     done = shell("search", lines="send an email\nwhy did the roman empire fall\n")
 
-    capability, content = done.out.split("# confidence")[1:]
+    capability, content = done.out.split("# confidence")[:2]
     assert "Perhaps nothing fits. Say what the tool should do" in content
     assert "Perhaps" not in capability
+    assert content.index("Perhaps nothing fits") < content.index("\t")
 
 
 def test_nothing_found_is_an_answer_too(shell, tools: Path) -> None:
     done = shell("search", "/zzz/", "--catalog", str(tools), *PLAIN)
 
     assert done.code == 0
-    assert "Nothing found" in done.out
+    assert done.out.startswith("# Nothing fits.")
+
+
+@pytest.mark.parametrize("query", ["xkqz vbnwt", "qwpzx", "blorf gnarfle zzyx"])
+def test_nonsense_gets_nothing_fits_first_and_no_hits(shell, query: str) -> None:
+    done = shell("search", query, "--catalog", "example")
+    found = json.loads(shell("search", query, "--catalog", "example", "--json").out)
+
+    assert done.out.startswith("# Nothing fits.")
+    assert "\t" not in done.out
+    assert found["hits"] == []
+    assert found["near"]
+
+
+@pytest.mark.parametrize("query", ["mail the invoice", "send a report to my boss, then file it"])
+def test_the_parts_of_an_explanation_add_up_to_the_score(shell, query: str) -> None:
+    shown = shell("search", query, "--catalog", "example", "--explain")
+    parts: dict[str, list[float]] = {}
+    for line in shown.out.splitlines():
+        if head := re.fullmatch(r"(\w+)  (-?[\d.]+)", line):
+            name = f"{head[1]} {head[2]}"
+            parts[name] = []
+        elif part := re.fullmatch(r"    .*  ([+-][\d.]+)", line):
+            parts[name].append(float(part[1]))
+    assert len(parts) == 5
+    for name, scores in parts.items():
+        assert sum(scores) == pytest.approx(float(name.split()[1]), abs=5e-4)
+        assert len(scores) >= 2
 
 
 @pytest.mark.parametrize(

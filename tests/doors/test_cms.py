@@ -17,7 +17,7 @@ import pytest
 from tests.doors.harness import DOORS, Received, Transcript, converse
 
 from toolscout.catalog.tool import Tool
-from toolscout.cli.demo import load_example_site
+from toolscout.cli.conversations import load_example_site
 from toolscout.telemetry.metrics import DiscoveryMetrics
 
 Rows = list[dict[str, Any]]

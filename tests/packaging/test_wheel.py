@@ -74,7 +74,10 @@ def test_the_installed_package_searches_counts_and_plays_its_demo(installed: Pat
                            "--json"))  # fmt: skip
     assert found["hits"]
     assert json.loads(run(installed, *command, "tokens", "--json"))["profiles"]["default"]
-    assert len(json.loads(run(installed, *command, "demo", "--json"))["conversations"]) == 3
+    demo = json.loads(run(installed, *command, "demo", "--json"))
+    assert demo["questions"][0]["found"] == "send_email"
+    cms = json.loads(run(installed, *command, "demo", "--profile", "cms", "--json"))
+    assert len(cms["conversations"]) == 3
 
 
 def test_the_wheel_says_what_it_needs(installed: Path):

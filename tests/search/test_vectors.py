@@ -479,9 +479,10 @@ def test_a_closed_engine_still_searches_and_starts_nothing() -> None:
 def test_a_perfect_match_has_a_similarity_of_one() -> None:
     engine = filled([tool("weather"), tool("erase", "erase file")], embedders=[Bag()])
 
-    (reason,) = [r for r in engine.search("weather").hits[0].why if r.arm == "meaning"]
+    evidence = engine.search("weather").evidence
 
-    assert reason.score == pytest.approx(1, abs=1e-2)
+    assert evidence is not None
+    assert evidence.similarity == pytest.approx(1, abs=1e-2)
 
 
 @pytest.mark.behaviour("E41", "E44")

@@ -47,7 +47,7 @@ COMMANDS = {
     "tokens": Command("tokens", "Count the tokens that tools cost under each profile."),
     "catalog": Command("catalog", "List, show and validate the tools of a catalog."),
     "chat": Command("chat", "Chat with a model that finds its tools."),
-    "demo": Command("demo", "Play the conversations of the example site, offline."),
+    "demo": Command("demo", "Ask the example a few questions and count the tokens."),
     "completion": Command("completion", "Print a shell's completion script."),
 }
 """Every command, in the order of `--help`."""

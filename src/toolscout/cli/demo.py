@@ -1,189 +1,99 @@
-"""`toolscout demo`: plays the example conversations offline and counts their tokens."""
+"""`toolscout demo`: asks the example a few questions and compares the tokens."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
-from importlib import import_module, util
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import ModuleType
 from typing import Any
 
 import click
 
-from ..agent.steps import RunStep
-from ..agent.stream_events import CallEndEvent, LoadEvent, RunEndEvent, StepEndEvent, StreamEvent
-from ..errors import ConfigError
-from ..tokens import TokenCounter, default_counter
+from ..catalog.catalog import Catalog
+from ..config import Config
+from ..disclosure.profiles import get_profile
+from ..evals.costs import CostEstimator
+from ..examples import QUESTIONS
+from ..tokens import get_counter
+from .catalog_options import load_catalog, open_engine
+from .conversations import play_conversations
 from .output import json_option, print_json, print_line, print_table
 from .progress import progress
 
-# The folder is called `cms`; under that name it could hide an installed package.
-_PACKAGE = "toolscout_cms"
-_MAX_CHARACTERS = 110
+_PROFILE = "default"
 
 
 @click.command("demo")
+@click.option(
+    "--profile",
+    type=click.Choice([_PROFILE, "cms"]),
+    default=_PROFILE,
+    show_default=True,
+    help="cms plays three conversations with the example site instead.",
+)
 @json_option
-def command(*, is_json: bool) -> None:
-    """Play three conversations with a small content system of 45 tools.
+def command(*, profile: str, is_json: bool) -> None:
+    """Ask the example catalog a few questions, offline, and count the tokens.
 
-    One is answered at once, one needs a search, one needs several. Each step shows what the model
-    saw and what it did; the tables at the end count what tools and rules cost in every request,
-    beside a request that has all 45 definitions and the six workflow prompts, and line by line.
+    Each row is one question of a conversation: the tool that was found, and the tokens that the
+    next request has for tools, instructions, searches and replies, beside a request with every
+    tool loaded.
     """
-    with TemporaryDirectory() as folder, ExitStack() as loading:
-        step = loading.enter_context(progress("Loading the example site"))
-        demo = load_example_site("demo")
-        counter = default_counter()
-        on_event = _ignore_event if is_json else _ConversationPrinter(loading.close).show
-        step("Playing the conversations", 0, 0)
-        costs = asyncio.run(demo.play(Path(folder), by=counter, on_event=on_event))
-    if is_json:
-        print_json(
-            {"counter": counter.name, "conversations": [_cost_row(cost, demo) for cost in costs]}
-        )
-    else:
-        _print_costs(costs, demo, counter)
-
-
-def load_example_site(module: str = "cms") -> ModuleType:
-    """Import a module of the example site, from the installed package or a checkout."""
-    package = Path(__file__).parents[1]
-    for folder in (package / "examples" / "cms", package.parents[1] / "examples" / "cms"):
-        if (folder / "demo.py").is_file():
-            _import_folder(folder)
-            return import_module(f"{_PACKAGE}.{module}")
-    raise ConfigError(
-        "The example site is not installed.", hint="Run this in a checkout of the project."
-    )
-
-
-def _import_folder(folder: Path) -> None:
-    """Import a folder as a package with a fixed name, wherever it is."""
-    if _PACKAGE in sys.modules:
+    if profile != _PROFILE:
+        play_conversations(is_json=is_json)
         return
-    spec = util.spec_from_file_location(
-        _PACKAGE, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    sys.modules[_PACKAGE] = module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    report = _ask_questions(load_catalog(()).catalog)
+    print_json(report) if is_json else _print_report(report)
 
 
-def _ignore_event(_conversation: Any, _event: StreamEvent | None) -> None:
-    """Print nothing: JSON output has only the figures."""
-
-
-class _ConversationPrinter:
-    """Prints each step: what the model saw, then what it did."""
-
-    def __init__(self, end_loading: Callable[[], None]) -> None:
-        self._end_loading = end_loading
-        # Calls end before their step does, but are printed below it.
-        self._lines: list[tuple[str, str]] = []
-
-    def show(self, conversation: Any, event: StreamEvent | None) -> None:
-        self._end_loading()
-        match event:
-            case None:
-                print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")
-                print_line(f"user       {conversation.message}")
-            case CallEndEvent(outcome=outcome):
-                label = "search" if outcome.is_discovery else "call"
-                self._lines.append((f"{label:<8} {outcome.call.name} {outcome.call.arguments}", ""))
-                if not outcome.is_discovery:
-                    self._lines.append((f"{'result':<8} {outcome.result.text}", "dim"))
-            case LoadEvent(names=names):
-                self._lines.append((f"{'loaded':<8} {', '.join(names)}", "green"))
-            case StepEndEvent(step=step):
-                self._print_step(step)
-            case RunEndEvent(run=run):
-                print_line(f"assistant  {run.text}")
-            case _:
-                pass
-
-    def _print_step(self, step: RunStep) -> None:
-        in_view = f"{len(step.active)} in view: {', '.join(step.active)}"
-        print_line(_shorten(f"step {step.number + 1:<5} {in_view}"), style="cyan")
-        for line, style in self._lines:
-            print_line(_shorten(f"  {line}"), style=style)
-        self._lines.clear()
-
-
-def _print_costs(costs: Sequence[Any], demo: ModuleType, counter: TokenCounter) -> None:
-    rows = [_table_cells(cost, demo) for cost in costs]
-    print_line("")
-    print_table(
-        (
-            "",
-            "requests",
-            "searches",
-            "first",
-            "last",
-            "everything",
-            "saved",
-            "over all",
-            "design E",
-        ),
-        rows,
-        title=f"Tokens of tools, instructions and rules in a request ({counter.name})",
-    )
-    print_line(
-        "saved: of the last request; over all: of all requests, where everything-loaded is not "
-        "charged for searching; design E: what its plan expects."
-    )
-    print_line("")
-    print_table(
-        ("", *(cost.kind for cost in costs), "everything"),
-        _line_rows(costs),
-        title="The last request, line by line",
-    )
-
-
-def _line_rows(costs: Sequence[Any]) -> list[tuple[str, ...]]:
-    """A row for each line of a request: its name, and its tokens in every conversation."""
-    columns = [*(asdict(cost.requests[-1]) for cost in costs), asdict(costs[0].baseline)]
-    return [
-        (name.replace("_", " "), *(str(column[name]) for column in columns)) for name in columns[0]
-    ]
-
-
-def _table_cells(cost: Any, demo: ModuleType) -> tuple[str, ...]:
-    row = _cost_row(cost, demo)
-    expected = row["expected"]
-    return (
-        row["kind"],
-        *(str(row[name]) for name in ("requests", "searches", "first", "last", "everything")),
-        f"{row['saved']:.1%}",
-        f"{row['saved_over_all']:.1%}",
-        f"{expected:.0%}" if expected else "–",
-    )
-
-
-def _cost_row(cost: Any, demo: ModuleType) -> dict[str, Any]:
-    totals = [request.total for request in cost.requests]
+def _ask_questions(catalog: Catalog) -> dict[str, Any]:
+    config = Config.read()
+    counter = get_counter(config.counter)
+    profile = get_profile(_PROFILE)
+    with (
+        open_engine(catalog, embedder=config.embedder, no_cache=False) as engine,
+        progress("Asking the questions"),
+    ):
+        estimator = CostEstimator(engine=engine, counter=counter)
+        everything = estimator.full_catalog_tokens()
+        cost = estimator.cost(profile)
+        lookups = estimator.ask(profile, [question for question, _ in QUESTIONS])
     return {
-        "kind": cost.kind,
-        "requests": len(totals),
-        "searches": cost.searches,
-        "first": totals[0],
-        "last": totals[-1],
-        "each": totals,
-        "lines": asdict(cost.requests[-1]),
-        "everything": cost.everything,
-        "everything_lines": asdict(cost.baseline),
-        "saved": round(cost.last, 4),
-        "saved_over_all": round(cost.overall, 4),
-        "expected": demo.EXPECTED.get(cost.kind),
+        "counter": counter.name,
+        "tools": len(catalog),
+        "everything": everything,
+        "start": cost.start,
+        "saved": cost.savings(everything),
+        "questions": [
+            {
+                "question": lookup.question,
+                "found": lookup.names[0] if lookup.names else None,
+                "tokens": lookup.tokens,
+                "saved": round(1 - lookup.tokens / everything, 4),
+            }
+            for lookup in lookups
+        ],
     }
 
 
-def _shorten(text: str) -> str:
-    line = " ".join(text.split("\n"))
-    return line if len(line) <= _MAX_CHARACTERS else f"{line[: _MAX_CHARACTERS - 1]}…"
+def _print_report(report: dict[str, Any]) -> None:
+    everything = f"{report['everything']:,}"
+    start = {"question": "(before the first question)", "found": "", "tokens": report["start"]}
+    rows = [
+        (
+            row["question"],
+            row["found"] if row["found"] is not None else "nothing",
+            f"{row['tokens']:,}",
+            everything,
+            f"{row['saved']:.1%}",
+        )
+        for row in (start | {"saved": report["saved"]}, *report["questions"])
+    ]
+    print_line(f"{report['tools']} tools of an example office. Tokens that a model reads:")
+    print_table(
+        ("question", "tool found", "with Toolscout", "everything loaded", "saved"),
+        rows,
+        has_header=True,
+    )
+    print_line(
+        f"The first request saves {report['saved']:.1%} ({report['counter']}). Found tools stay "
+        "in the conversation, so it grows by what was asked for."
+    )
+    print_line("Try your own question: toolscout search")

@@ -1,4 +1,4 @@
-"""The built-in example of the gateway: a content management system and two small servers."""
+"""The built-in example of the gateway: one MCP server with the tools of the example catalog."""
 
 from __future__ import annotations
 
@@ -7,50 +7,25 @@ import json
 import sys
 from pathlib import Path
 
-import click
-
-from ..examples import clock, text
-from ..sources.functions import FunctionSource
-from .demo import load_example_site
-
-SERVERS = ("cms", "clock", "text")
+from ..examples.office import OfficeSource
 
 
 def write_example_config(folder: Path) -> Path:
     """Write the configuration of the example into a folder and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    module = ["-m", "toolscout.cli.example"]
-    entries = {
-        name: {"command": sys.executable, "args": [*module, name, str(folder / "site")]}
-        for name in SERVERS
-    }
+    entry = {"command": sys.executable, "args": ["-m", "toolscout.cli.example"]}
+    servers = {"mcpServers": {OfficeSource.name: entry}}
     path = folder / "mcp.json"
-    path.write_text(json.dumps({"mcpServers": entries}, indent=2) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(servers, indent=2) + "\n", encoding="utf-8")
     return path
 
 
-@click.command
-@click.argument("server", type=click.Choice(SERVERS))
-@click.argument("folder", type=click.Path(path_type=Path))
-def command(*, server: str, folder: Path) -> None:
-    """Serve one of the example's servers over stdio."""
-    asyncio.run(_serve_example(server, folder))
-
-
-async def _serve_example(server: str, folder: Path) -> None:
-    if server == "cms":
-        async with load_example_site().open_cms(folder) as cms:
-            await _serve_over_stdio(FunctionSource(cms.functions, name=server))
-    else:
-        functions = clock.FUNCTIONS if server == "clock" else text.FUNCTIONS
-        await _serve_over_stdio(FunctionSource(functions, name=server))
-
-
-async def _serve_over_stdio(source: FunctionSource) -> None:
+async def _serve() -> None:
     from ..gateway.serve_source import build_source_server
 
-    await build_source_server(source).run_stdio_async(show_banner=False, log_level="WARNING")
+    server = build_source_server(OfficeSource())
+    await server.run_stdio_async(show_banner=False, log_level="WARNING")
 
 
 if __name__ == "__main__":
-    command()
+    asyncio.run(_serve())

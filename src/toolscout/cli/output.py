@@ -32,9 +32,19 @@ def print_json(value: object, *, is_line: bool = False) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=None if is_line else 2))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print rows as a table on a terminal, else as tab-separated lines."""
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    title: str = "",
+    has_header: bool = False,
+) -> None:
+    """Print rows as a table on a terminal, else as tab-separated lines.
+
+    `has_header` prints the names of the columns in a pipe too.
+    """
     if not is_terminal():
+        rows = [columns, *rows] if has_header else rows
         for row in rows:
             click.echo("\t".join(" ".join(cell.split()) for cell in row))
         return

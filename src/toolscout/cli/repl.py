@@ -10,28 +10,30 @@ from importlib import import_module
 from ..catalog.catalog import Catalog
 from ..catalog.tool_text import describe_tool
 from ..errors import ToolscoutError
+from ..examples import QUESTIONS
 from ..search.hit import Results
 from .catalog_options import nearest_names
 from .output import print_error, print_line
 
 PROMPT = "search> "
-# One of them in German: queries may be in any language.
-DEMO = ("mail the invoice to Ann", "brauche ich morgen einen Regenschirm?", "server:cms +page")
+_MAX_DEMO = 3
+# `help` alone is a question about the program. A tool of that name is found by select:help.
+_HELP_WORDS = ("help", "?", ":help", ":h", ":?")
 HELP = """\
 Type what you need, in any language. Also:
   select:a,b    these tools by name        +word    must occur       -word    must not
   server:name   only of this server        category:name             /regex/  by pattern
-  :show NAME    one tool in full           :list    all names        :help    this
+  :show NAME    one tool in full           :list    all names        :help, ? this
   :quit         leave (as does Ctrl-D)"""
 
 SearchCallback = Callable[[Sequence[str]], Results]
 
 
 def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] = ()) -> None:
-    """Answer lines until the input ends; if it is empty, run a few demo searches."""
+    """Answer lines until the input ends; if it is empty, ask a few example questions."""
     is_interactive = sys.stdin.isatty()
     if is_interactive:
-        print_line(f"{len(catalog)} tools. Say what you need; :help tells more, :quit leaves.")
+        print_line(f"{len(catalog)} tools. Say what you need; help tells more, :quit leaves.")
     count = 0
     for line in _read_lines(first, is_interactive=is_interactive):
         if line in (":quit", ":q", ":exit"):
@@ -40,7 +42,7 @@ def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] =
         _run_line(catalog, search, line)
     # Without any input, as in a container or CI, the command still shows what it does.
     if not count and not is_interactive:
-        for query in DEMO:
+        for query, _ in QUESTIONS[:_MAX_DEMO]:
             print_line(f"{PROMPT}{query}", style="bold")
             _run_line(catalog, search, query)
 
@@ -65,6 +67,9 @@ def _enable_history() -> None:
 
 
 def _run_line(catalog: Catalog, search: SearchCallback, line: str) -> None:
+    if line.casefold() in _HELP_WORDS:
+        print_line(HELP)
+        return
     if not line.startswith(":"):
         try:
             search([line])
@@ -77,8 +82,6 @@ def _run_line(catalog: Catalog, search: SearchCallback, line: str) -> None:
             _print_tool(catalog, rest.strip())
         case ":list":
             print_line("\n".join(catalog.tools))
-        case ":help" | ":h" | ":?":
-            print_line(HELP)
         case _:
             print_line(f"There is no {word}. {HELP}")
 

@@ -11,6 +11,7 @@ import click
 
 from ..catalog.sanitization import first_sentence
 from ..search.hit import Hit, Results
+from ..search.noise import drop_noise
 from ..search.query import Mode, parse_all
 from .catalog_options import (
     catalog_option,
@@ -24,6 +25,7 @@ from .progress import progress
 from .repl import run_repl
 
 EXIT_NOT_ANSWERED = 1
+_ROUNDING = 5e-5
 LOW_CONFIDENCE = 0.2  # below it, the output suggests that no tool may fit
 
 
@@ -111,6 +113,7 @@ def _run_search(options: SearchOptions) -> int:
         def search_and_print(texts: Sequence[str]) -> Results:
             queries = _unwrap_single(texts)
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
+            results = drop_noise(results, engine, allow=allow)
             _print_answer(results, queries, options)
             return results
 
@@ -159,28 +162,41 @@ def print_results(
     """Print the results as a table with notes."""
     for text in read_as:
         print_note(f"read as: {text}")
+    # First, so that nobody takes the tools below for an answer.
+    if doubt := _describe_doubt(results, cut):
+        print_note(doubt)
     if results.hits:
         columns = ("tool", "score", "what it does", "why")
         print_table(columns, [_table_row(hit) for hit in results.hits])
     for hit in results.hits if explain else ():
         print_line(f"{hit.name}  {hit.score:.4f}", style="bold")
-        for reason in hit.why:
-            print_line(f"    {reason}  {reason.score:+.4f}")
-    for line in _verdict(results, cut):
-        print_note(line)
-
-
-def _verdict(results: Results, cut: float) -> list[str]:
-    lines = [f"confidence {results.confidence:.2f} · {results.took_ms:.1f} ms"]
-    if not results.hits:
-        lines.append("Nothing found. Try other words, or fewer filters.")
-    elif not results.is_answered:
-        lines.append(f"Not sure enough: the cut is {cut:.2f}. These are only the nearest tools.")
-    elif results.confidence < LOW_CONFIDENCE:
-        lines.append("Perhaps nothing fits. Say what the tool should do, as in: send an email.")
+        for label, score in _score_parts(hit):
+            print_line(f"    {label}  {score:+.4f}")
+    print_note(f"confidence {results.confidence:.2f} · {results.took_ms:.1f} ms")
     if results.near:
-        lines.append(f"near: {', '.join(results.near)}")
-    return [*lines, *results.notes]
+        print_note(f"near: {', '.join(results.near)}")
+    for note in results.notes:
+        print_note(note)
+
+
+def _describe_doubt(results: Results, cut: float) -> str:
+    """What to say first where the hits are likely wrong, or where there are none."""
+    if not results.hits:
+        return "Nothing fits. Try other words, or fewer filters."
+    if not results.is_answered:
+        return f"Not sure enough: the cut is {cut:.2f}. These are only the nearest tools."
+    if results.confidence < LOW_CONFIDENCE:
+        return "Perhaps nothing fits. Say what the tool should do, as in: send an email."
+    return ""
+
+
+def _score_parts(hit: Hit) -> list[tuple[str, float]]:
+    """The parts of a score, which add up to it."""
+    parts = [(str(reason), reason.score) for reason in hit.why]
+    rest = hit.score - sum(score for _, score in parts)
+    # What its server's other tools add, what words that it lacks take away, and the difference
+    # that it makes when another tool serves the same part of the request.
+    return parts if abs(rest) < _ROUNDING else [*parts, ("server and missing words", rest)]
 
 
 def _table_row(hit: Hit) -> tuple[str, ...]:
@@ -201,5 +217,8 @@ def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
         row["reasons"] = [
             {"arm": r.arm, "field": r.field, "words": list(r.words), "score": r.score}
             for r in hit.why
+        ]
+        row["parts"] = [
+            {"label": label, "score": round(score, 4)} for label, score in _score_parts(hit)
         ]
     return row

@@ -47,9 +47,7 @@ Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
 _LOGIN_HINT = "Clients have to send a token: Authorization: Bearer TOKEN\n"
 _MAX_NAMES = 8
 _TRY = "Ask it for something its tools can do; it will look for the right one."
-_TRY_EXAMPLE = (
-    'Ask it: "Which images of the lake does the site have?" or "What time is it in Tokyo?"'
-)
+_TRY_EXAMPLE = 'Ask it: "Mail the invoice to Ann" or "Will I need an umbrella tomorrow?"'
 
 
 class Address(click.ParamType[tuple[str, int]]):
@@ -215,10 +213,16 @@ def _open_front(launch: _Launch, kept: KeptGreeting | None) -> StdioFront:
 
 def _example() -> tuple[Path, Config]:
     """The configuration of the example, and settings with a separate home."""
+    from importlib.metadata import version
+
+    from ..catalog.tool import digest
     from ..config import Config
+    from ..examples import CATALOG
     from .example import write_example_config
 
-    home = Config.read().state_folder / "example"
+    # By version: after an update the example's tools are new ones, not changed ones to approve.
+    edition = digest(version("toolscout"), CATALOG.read_text(encoding="utf-8"))
+    home = Config.read().state_folder / f"example-{edition}"
     return write_example_config(home), Config.read(home=str(home))
 
 

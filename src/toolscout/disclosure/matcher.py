@@ -11,6 +11,7 @@ from typing import Protocol
 from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
 from ..search.hit import QueryVector, Results
+from ..search.noise import drop_noise, is_noise
 from ..search.query import parse
 from .scope import Scope
 
@@ -103,14 +104,12 @@ class HybridMatcher:
         )
 
     def search(self, query: str, domain: SearchDomain, *, limit: int) -> Results:
-        """The engine's results, from keywords and vectors together."""
-        return domain.engine.search(query, limit=limit, allow=domain.allow)
+        """The engine's results, from keywords and vectors together; none where nothing fits."""
+        allow = domain.allow
+        results = domain.engine.search(query, limit=limit, allow=allow)
+        return drop_noise(results, domain.engine, allow=allow)
 
 
-# Of 512 queries of random letters on four catalogs, all but four are less similar to the best tool.
-_NOISE_SIMILARITY = 0.35
-# For a query with a real word. In sixteen languages, two of 126 right answers are below.
-_MIN_SIMILARITY = 0.1
 # Below this joint confidence, keywords alone do not count.
 _CHANCE = 0.01
 
@@ -154,20 +153,10 @@ class BandedMatcher(HybridMatcher):
         if words.confidence > self.vectors_only or not domain.engine.status.is_complete:
             return replace(both, confidence=confidence)
         vectors = search(arms="vectors")
-        if not words.hits and _is_noise(query, vectors, domain.engine):
+        if not words.hits and is_noise(query, vectors, domain.engine):
             confidence = 0.0
         # An embedder that is down has no hits.
         return replace(vectors if vectors.hits else both, confidence=confidence)
-
-
-def _is_noise(query: str, vectors: Results, engine: Engine) -> bool:
-    """Whether a query without a word of the catalog is as far from it as random letters."""
-    similarity = vectors.evidence.similarity if vectors.evidence else None
-    if similarity is None:
-        return False
-    # The confidence does not help here: an embedder places random letters somewhere too, and words
-    # near that place are taken for their translation.
-    return similarity < (_MIN_SIMILARITY if engine.knows_words(query) else _NOISE_SIMILARITY)
 
 
 def _suggest_names(

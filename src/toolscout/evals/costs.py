@@ -34,6 +34,15 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """A question, the tools found for it, best first, and the tokens of the next request."""
+
+    question: str
+    names: tuple[str, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimator:
     """Counts the tokens of requests over a catalog, for one target."""
 
@@ -56,13 +65,27 @@ class CostEstimator:
             session = current.session
             for name, arguments, outcome in _look_up(profile, session, self.engine, tool):
                 session = outcome.session
-                call = f"{name}{json.dumps(arguments, ensure_ascii=False)}"
-                message_tokens += self.counter.count(call)
-                message_tokens += self.counter.count(outcome.result.text)
+                message_tokens += self._message_tokens(name, arguments, outcome)
             current = self._view(profile, session)
             if number in (1, LOOKUPS):
                 totals.append(self._count_tokens(current) + message_tokens)
         return Cost(start=start, after_1=totals[min(1, len(totals) - 1)], after_5=totals[-1])
+
+    def ask(self, profile: Profile, questions: Sequence[str]) -> list[Lookup]:
+        """Ask one question after another in one conversation, and count each next request."""
+        search = profile.tool_for("search")
+        assert search is not None
+        current = self._view(profile, SessionState("tokens"))
+        message_tokens, lookups = 0, list[Lookup]()
+        for question in questions:
+            query = {"query": question}
+            outcome = _discover(profile, search.name, query, current.session, self.engine)
+            message_tokens += self._message_tokens(search.name, query, outcome)
+            current = self._view(profile, outcome.session)
+            names = tuple(tool.name for tool in outcome.found)
+            tokens = self._count_tokens(current) + message_tokens
+            lookups.append(Lookup(question=question, names=names, tokens=tokens))
+        return lookups
 
     def prompt_tokens(self, profile: Profile) -> tuple[int, int]:
         """The tokens of the instructions, and of instructions that know every tool as core."""
@@ -75,10 +98,28 @@ class CostEstimator:
     def _view(self, profile: Profile, session: SessionState) -> View:
         return view(profile, self.engine.catalog, session, target=self.target)
 
+    def _message_tokens(
+        self, name: str, arguments: Mapping[str, Any], outcome: DiscoveryOutcome
+    ) -> int:
+        call = f"{name}{json.dumps(arguments, ensure_ascii=False)}"
+        return self.counter.count(call) + self.counter.count(outcome.result.text)
+
     def _count_tokens(self, current: View) -> int:
         # The prefix, not the text: deferred definitions are not in the model's context.
         slots = (text for _, text in current.slots)
         return sum(map(self.counter.count, (current.prefix, *slots)))
+
+
+def _discover(
+    profile: Profile,
+    name: str,
+    arguments: Mapping[str, Any],
+    session: SessionState,
+    engine: Engine,
+) -> DiscoveryOutcome:
+    return discover(
+        profile, name, arguments, session=session, engine=engine, catalog=engine.catalog
+    )
 
 
 def _sample_evenly(tools: Sequence[Tool], count: int) -> list[Tool]:
@@ -99,9 +140,7 @@ def _look_up(
     calls: list[tuple[str, Mapping[str, Any], DiscoveryOutcome]] = []
 
     def call(name: str, arguments: Mapping[str, Any]) -> DiscoveryOutcome:
-        outcome = discover(
-            profile, name, arguments, session=session, engine=engine, catalog=engine.catalog
-        )
+        outcome = _discover(profile, name, arguments, session, engine)
         calls.append((name, arguments, outcome))
         return outcome
 

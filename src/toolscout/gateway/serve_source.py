@@ -14,6 +14,7 @@ from ..catalog.result import Result
 from ..catalog.source import Source
 from ..catalog.tool import Annotations, Tool
 from ..errors import ToolscoutError
+from ..sources.mcp.tool_metadata import write_tool_metadata
 from .client.provider import ViewProvider
 
 
@@ -66,6 +67,7 @@ def render_definition(tool: Tool) -> types.Tool:
         input_schema={"type": "object", **tool.parameters.value},
         output_schema=tool.output.value if tool.output else None,
         annotations=_render_annotations(tool),
+        _meta=write_tool_metadata(tool),
     )
 
 

@@ -17,7 +17,10 @@ MAX_NEAR = 8
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a tool was found: by which ranker, in which field, by which words, with what score."""
+    """Why a tool was found: by which ranker, in which field, by which words.
+
+    `score` is what the ranker adds to the score of the hit.
+    """
 
     arm: str
     field: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import EmbedderError
 from .analyzer import needs_bigrams
 from .arrays import Mask
+from .deprecation import demote_deprecated
 from .fusion import confidence, gather_evidence, has_words, is_exact_name
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
@@ -134,6 +135,8 @@ def _rank_and_fuse(
     fused = _drop_forbidden(request, pipeline.fusion(request, rankings))
     if not len(fused.slots):
         return QueryHits(notes=notes)
+    if not is_exact_name(rankings, fused):
+        fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
     evidence = gather_evidence(request, rankings, fused)
     estimate = confidence(evidence) if has_words(request) else 0.0
@@ -188,13 +191,19 @@ def _visible_slot(request: RankingRequest, name: str) -> int | None:
 
 
 def _constant_reason(
-    arm: str, where: str = "", words: tuple[str, ...] = ()
+    arm: str, where: str = "", words: tuple[str, ...] = (), score: float = 0.0
 ) -> Callable[[], tuple[Reason]]:
-    return lambda: (Reason(arm, where, words),)
+    return lambda: (Reason(arm, where, words, score),)
 
 
 def _explain(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
-    return tuple(reason for r in rankings if (reason := r.explain(slot)) is not None)
+    place = np.array([slot], np.int32)
+    return tuple(
+        # As it counts in the sum, so that the reasons add up.
+        replace(reason, score=round(float(r.scores_at(place)[0]) * r.trust, 4))
+        for r in rankings
+        if (reason := r.explain(slot)) is not None
+    )
 
 
 def _next_names(
@@ -223,7 +232,8 @@ def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
         if not tools:
             missing.append(name)
         for tool in tools:
-            hits.setdefault(tool.name, Hit(tool, 1.0, _constant_reason("name", "name", (name,))))
+            reason = _constant_reason("name", "name", (name,), 1.0)
+            hits.setdefault(tool.name, Hit(tool, 1.0, reason))
     notes = (note_missing_names(missing),) if missing else ()
     if query.is_cut and len(query.select) == MAX_NAMES:
         notes = (*notes, f"Only the first {MAX_NAMES:,} names were read.")

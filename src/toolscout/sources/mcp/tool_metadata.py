@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from ...catalog.sanitization import clean_line
-from ...catalog.tool import Extraction
+from ...catalog.tool import Extraction, Tool
 
 META_KEY = "toolscout"
 _MAX_PHRASES = 50
@@ -55,6 +55,28 @@ def read_tool_metadata(item: types.Tool, qualify: Callable[[str], str]) -> dict[
         "related": tuple(qualify(clean_line(name)) for name in row.related),
         "extraction": _extraction(row.extraction),
     }
+
+
+def write_tool_metadata(tool: Tool) -> dict[str, Any] | None:
+    """The `_meta` of a tool from which `read_tool_metadata` reads the same fields."""
+    found = tool.extraction
+    extraction = None
+    if found is not None:
+        extraction = {
+            "path": found.path,
+            "type": found.type,
+            "nameField": found.name_field,
+            "idField": found.id_field,
+            "isArray": found.is_array,
+        }
+    row: dict[str, Any] = {
+        "category": tool.category,
+        "phrases": list(tool.phrases[:_MAX_PHRASES]),
+        "relatedTools": list(tool.related),
+        "extraction": extraction,
+    }
+    own = {key: value for key, value in row.items() if value}
+    return {META_KEY: own} if own else None
 
 
 def _extraction(row: _ExtractionRow | None) -> Extraction | None:

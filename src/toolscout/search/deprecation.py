@@ -1,0 +1,83 @@
+"""Rank deprecated tools below the tools that replace them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from ..catalog.tool import Tool, normalise_name
+from .analyzer import terms
+from .ranking import FusedRanking, RankingRequest
+
+COMPARABLE_SHARE = 0.8
+"""Without a known successor, a tool falls below hits with at least this share of its score."""
+
+(_TERM,) = terms("deprecated")
+# At the start, in capitals, or as a statement: "List deprecated packages" says something else.
+_MARK = re.compile(
+    r"\A\W*deprecated\b(?=\W*(?:$|[.:,;!)\]-]|use\b|see\b|since\b|please\b|in favou?r\b))"
+    r"|(?-i:\bDEPRECATED\b)|\bis (?:now )?deprecated\b",
+    re.IGNORECASE,
+)
+_SUCCESSOR = re.compile(r"\b(?:use|see|by|to|of|prefer|or)\W+([A-Za-z][\w./:-]*\w)", re.IGNORECASE)
+
+
+def demote_deprecated(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
+    """Put each deprecated tool behind its successor, or behind hits that are about as good.
+
+    A request that asks for deprecated tools is left as it is.
+    """
+    # One lookup: most catalogs do not contain the word at all.
+    known = request.find_terms((_TERM,))
+    if not known or _TERM in request.terms:
+        return fused
+    having = set(known[0].posting_list.slots.tolist())
+    order: list[int] = fused.slots.tolist()
+    scores = dict(zip(order, fused.scores.tolist(), strict=True))
+    marked = [s for s in order if s in having and is_deprecated(request.index.tool(s))]
+    if not marked:
+        return fused
+    for slot in reversed(marked):  # the best last, so that it keeps its place before the others
+        _demote(request, slot, order, scores)
+    slots = np.array(order, np.int32)
+    values = np.array([scores[slot] for slot in order], np.float32)
+    # A tool that was moved must not have a higher score than the one before it.
+    return FusedRanking(slots, np.minimum.accumulate(values))
+
+
+def is_deprecated(tool: Tool) -> bool:
+    """Whether the name or the description of a tool says that it is deprecated."""
+    words = normalise_name(tool.local_name).split("_")
+    is_named = len(words) > 1 and "deprecated" in (words[0], words[-1])
+    return is_named or _MARK.search(tool.description) is not None
+
+
+def _demote(request: RankingRequest, slot: int, order: list[int], scores: dict[int, float]) -> None:
+    """Move one tool down; a successor that was not found takes its place."""
+    place = order.index(slot)
+    successors = _successors(request, slot)
+    if not successors:
+        floor = COMPARABLE_SHARE * scores[slot]
+        target = max([place, *(i for i, s in enumerate(order) if scores[s] >= floor > 0)])
+    elif found := [order.index(s) for s in successors if s in scores]:
+        target = max(place, min(found))
+    else:
+        successor = successors[0]
+        scores[successor] = scores[slot]
+        order.insert(place, successor)
+        return
+    order.insert(target, order.pop(place))
+
+
+def _successors(request: RankingRequest, slot: int) -> list[int]:
+    """The visible tools that a description names as replacement, in its order."""
+    index, tool = request.index, request.index.tool(slot)
+    mark = _MARK.search(tool.description)
+    text = tool.description[mark.end() if mark else 0 :]
+    found: list[int] = []
+    for match in _SUCCESSOR.finditer(text.replace('"', " ").replace("`", " ")):
+        same = [s for s in index.slots_by_name(match[1]) if s != slot and request.allowed[s]]
+        same.sort(key=lambda s: (index.tool(s).server != tool.server, index.tool(s).name))
+        found += same[:1]
+    return found

@@ -1,0 +1,68 @@
+"""Deprecated tools rank below the tools that replace them."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.tool import Tool
+from toolscout.search.engine import Engine
+
+OTHERS = [
+    Tool(name="get_weather", description="Tell the weather in a city."),
+    Tool(name="read_file", description="Read a text file."),
+    Tool(name="create_issue", description="Open an issue to report a bug."),
+]
+
+
+def ranked(query: str, *tools: Tool) -> tuple[str, ...]:
+    return Engine(Catalog([*OTHERS, *tools])).search(query).names
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DEPRECATED: use post_mail. Send an email message to people.",
+        "Deprecated, please use postMail instead. Send an email message.",
+        "[DEPRECATED] Send an email message. Use `post_mail`.",
+        "Send an email message. This tool is deprecated in favor of post_mail.",
+    ],
+)
+def test_a_deprecated_tool_comes_after_the_successor_that_it_names(text: str) -> None:
+    old = Tool(name="send_email", description=text)
+    new = Tool(name="post_mail", description="Deliver a letter.")
+
+    names = ranked("send an email message", old, new)
+
+    assert names[:2] == ("post_mail", "send_email")
+
+
+def test_without_a_known_successor_it_falls_below_hits_that_are_about_as_good() -> None:
+    old = Tool(name="send_email_deprecated", description="Send an email message to people.")
+    good = Tool(name="mail_people", description="Send an email message to many people.")
+
+    assert ranked("send an email message to people", old, good)[:2] == (
+        "mail_people",
+        "send_email_deprecated",
+    )
+
+
+def test_it_stays_above_hits_that_fit_less() -> None:
+    old = Tool(name="send_email", description="DEPRECATED: use gone_tool. Send an email message.")
+
+    assert ranked("send an email message", old)[0] == "send_email"
+
+
+@pytest.mark.parametrize("query", ["send_email", "deprecated email tools", "select:send_email"])
+def test_a_request_for_it_finds_it_first(query: str) -> None:
+    old = Tool(name="send_email", description="DEPRECATED: use post_mail. Send an email message.")
+    new = Tool(name="post_mail", description="Send an email message.")
+
+    assert ranked(query, old, new)[0] == "send_email"
+
+
+def test_a_tool_about_deprecated_things_is_not_deprecated() -> None:
+    about = Tool(name="check_packages", description="List deprecated packages of a project.")
+    other = Tool(name="list_packages", description="List packages of a project.")
+
+    assert ranked("check the packages of a project", about, other)[0] == "check_packages"
