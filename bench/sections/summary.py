@@ -37,8 +37,8 @@ def summary(report: Report) -> str:
         for label in labels
     ]
     note = (
-        "Times are medians of single searches on one thread: queries of any length by words, of one"
-        " clause with vectors. docker_catalog, bfcl_turns and agentdojo were looked at while part"
+        "Times are medians of single searches on one thread: queries of any length for keyword"
+        " search, of one clause with vectors. docker_catalog, bfcl_turns and agentdojo were looked at while part"
         " of the ranking was made ([which](decisions/ranking.md#on-requests-of-agents-users)), so"
         " they are not unseen."
     )

@@ -169,7 +169,7 @@ def test_a_missing_server_is_reported_and_the_rest_works(
     (place / "mcp.json").write_text(json.dumps({"mcpServers": {"gone": server}}))
     (place / "script.json").write_text('["Hello."]')
     code, output = typed("Hi\n", "--config", "mcp.json")
-    assert "error: source gone: " in output
+    assert "error: gone: " in output
     assert "assistant: Hello." in output
     assert code == 0
 

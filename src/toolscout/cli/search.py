@@ -76,7 +76,7 @@ class SearchOptions:
     type=click.Choice(["auto", "words", "regex"]),
     default="auto",
     show_default=True,
-    help="auto reads operators, words takes the text as it is, regex is one pattern.",
+    help="auto reads operators, words takes plain text, regex is one pattern.",
 )
 @click.option("--server", "servers", multiple=True, help="Only tools of this server.")
 @click.option(

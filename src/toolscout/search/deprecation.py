@@ -26,7 +26,7 @@ _SUCCESSOR = re.compile(r"\b(?:use|see|by|to|of|prefer|or)\W+([A-Za-z][\w./:-]*\
 def demote_deprecated(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
     """Put each deprecated tool behind its successor, or behind hits that are about as good.
 
-    A request that asks for deprecated tools is left as it is.
+    Nothing changes for a request that asks for deprecated tools.
     """
     # One lookup: most catalogs do not contain the word at all.
     known = request.find_terms((_TERM,))

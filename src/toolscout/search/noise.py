@@ -18,12 +18,12 @@ _MIN_CONFIDENCE = 0.03
 
 
 def is_noise(query: str, results: Results, engine: Engine) -> bool:
-    """Whether a query without a word of the catalog is no closer to it than random letters."""
+    """Whether a query without a word of the catalog is as far from it as random letters."""
     similarity = results.evidence.similarity if results.evidence else None
     if similarity is None:
         return False
-    # The confidence is no help here: an embedder places random letters somewhere too, and what is
-    # near is taken for their translation.
+    # The confidence does not help here: an embedder places random letters somewhere too, and words
+    # near that place are taken for their translation.
     return similarity < (_MIN_SIMILARITY if engine.knows_words(query) else _NOISE_SIMILARITY)
 
 

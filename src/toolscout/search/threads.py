@@ -61,8 +61,10 @@ def one_thread() -> Generator[None]:
 
 def available_threads() -> int:
     """The cores that this process may use; `OMP_NUM_THREADS` lowers it."""
-    has_affinity = hasattr(os, "sched_getaffinity")  # Linux only
-    cores = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+    try:
+        cores = len(os.sched_getaffinity(0))
+    except AttributeError:  # Linux only
+        cores = os.cpu_count() or 1
     asked = os.environ.get("OMP_NUM_THREADS", "")
     limit = int(asked) if asked.isdecimal() and int(asked) > 0 else cores
     return max(1, min(cores, limit, MAX_THREADS))

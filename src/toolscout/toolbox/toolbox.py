@@ -548,6 +548,10 @@ class SyncToolbox:
         """Close a source and remove its tools; sessions keep their names in case it returns."""
         self._loop.run(self._box.remove(name))
 
+    def admits_server(self, server: str) -> bool:
+        """Whether prompts and resources of a server may be used here: at least one tool may be."""
+        return self._loop.run_function(self._box.admits_server, server)
+
     def health(self) -> Health:
         """The status of the catalog, the sources, the store and the features."""
         return self._loop.run(self._box.health())
