@@ -223,9 +223,15 @@ def test_over_stdio_pending_output_is_sent_after_ctrl_c(tmp_path: Path) -> None:
         ) as process:
             assert process.stdin is not None
             assert process.stdout is not None
-            message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
-            process.stdin.write(json.dumps(message) + "\n")
+            for message in (
+                {"id": 1, "method": "initialize", "params": hello},
+                {"method": "notifications/initialized"},
+                # The first answer comes before the gateway is loaded, this one from the gateway.
+                {"id": 2, "method": "tools/list"},
+            ):
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
             process.stdin.flush()
+            assert '"result"' in process.stdout.readline()
             assert '"result"' in process.stdout.readline()
             process.send_signal(signal.SIGINT)
             assert process.wait(timeout=20) == 0
