@@ -102,7 +102,7 @@ OPTIONS = {
     "skills": {"agent-browser": BROWSERS, "browserbase": ["browseWeb"]},
 }
 CATALOG = """## Other tools (find them with searchTools)
-These can be used too; `searchTools` tells how:
+You can use these too; `searchTools` shows how:
 - **Browser Automation**: agentBrowserNavigate, agentBrowserInteract, agentBrowserExtract, \
 agentBrowserClose
 - **Web Content**: browseWeb

@@ -34,6 +34,8 @@ async def test_no_hidden_character_of_a_definition_reaches_a_client(
 ) -> None:
     (tmp_path / "tool.json").write_text(json.dumps(SNEAKY))
     server = {**small("told", str(tmp_path)), "pinned": pinned}
+    # Output schemas are listed where large results are not stored.
+    options = {**options, "large_outputs": False}
     async with serve({"one": server}, gateway=options) as running, running.client() as client:
         tools = {t.name: t for t in (await client.list_tools()).tools}
     shown = tools["one__echo"].model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -145,7 +145,8 @@ def _upstreams_report(
 def _server_report(state: ServerState, held: int) -> dict[str, Any]:
     # Empty fields are left out, except those that a reader expects in every entry.
     row = {k: v for k, v in asdict(state).items() if k != "server" and v not in ("", 0, 0.0, ())}
-    if row.pop("failing_seconds", None):
+    row.pop("failing_seconds", None)
+    if state.failures:
         since = datetime.now(UTC) - timedelta(seconds=state.failing_seconds)
         row["since"] = since.isoformat(timespec="seconds")
     return {**row, "status": state.status, "tools": state.tools, "held": held}
