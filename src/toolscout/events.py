@@ -524,6 +524,13 @@ class UpstreamConfiguredEvent(UpstreamEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamStartingEvent(UpstreamEvent):
+    """A server takes more than a second to start, for example because it is downloaded."""
+
+    kind: ClassVar[str] = "upstream_starting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamReadyEvent(UpstreamEvent):
     """A server is connected."""
 
@@ -718,6 +725,7 @@ RUN_EVENTS: tuple[type[Event], ...] = (
 )
 SERVER_EVENTS: tuple[type[Event], ...] = (
     UpstreamConfiguredEvent,
+    UpstreamStartingEvent,
     UpstreamReadyEvent,
     UpstreamFailedEvent,
     UpstreamLostEvent,

@@ -28,6 +28,7 @@ from ..events import (
     UpstreamLostEvent,
     UpstreamReadyEvent,
     UpstreamRemovedEvent,
+    UpstreamStartingEvent,
     VectorsLoadingEvent,
     VectorsReadyEvent,
 )
@@ -71,6 +72,8 @@ class EventLines:
 
     def _is_news(self, event: Event) -> bool:
         match event:
+            case UpstreamStartingEvent():  # not for every retry of a server that fails
+                return event.server not in self._failing
             case UpstreamFailedEvent():
                 is_news = event.server not in self._failing
                 self._failing.add(event.server)
@@ -157,6 +160,8 @@ def _render_upstream(event: UpstreamEvent) -> str:
             text = "configuration changed"
         case UpstreamRemovedEvent():
             text = "removed"
+        case UpstreamStartingEvent():
+            text = "still starting"
         case UpstreamReadyEvent():
             text = "ready"
         case UpstreamAsleepEvent():

@@ -19,6 +19,7 @@ from ...events import (
     UpstreamFailedEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
+    UpstreamStartingEvent,
     combine_sinks,
     stamp_sink,
 )
@@ -33,6 +34,8 @@ from .servers import Protocol, Server
 from .streams import wait_for_first
 
 log = logging.getLogger(__name__)
+SLOW_START_SECONDS = 1.0
+"""A start that takes longer is an event, so that an operator sees what is waited for."""
 ConnectionStatus = Literal[
     "disabled", "broken", "asleep", "starting", "ready", "failing", "needs_login", "closed"
 ]
@@ -229,6 +232,8 @@ class ConnectionSupervisor:
             auth=OAuthTokenAuth(self._grants, self._server.url) if self._grants else None,
             log_output=self._log_output,
         )
+        event = UpstreamStartingEvent(server=self._server.name)
+        slow = asyncio.get_running_loop().call_later(SLOW_START_SECONDS, self._sink, event)
         try:
             await connection.wait_until_open(self._server.limits.connect_timeout_seconds)
             await self._on_listing_due(connection)
@@ -239,6 +244,8 @@ class ConnectionSupervisor:
             failure = explain_failure(error, connection, self._server)
             self._close_in_background(connection)
             raise _ConnectError(failure, error) from error
+        finally:
+            slow.cancel()
         return connection
 
     def _current_grant(self) -> Grant | None:
