@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import Event, Lock, Thread
@@ -53,7 +54,7 @@ def _choose_display(label: str) -> _Display | None:
     return None if options.get("is_json") else _Lines(label)
 
 
-class _Display:
+class _Display(ABC):
     """Shows the last report, from its own thread: the work may be stuck in one long step."""
 
     def __init__(self, label: str, *, after_seconds: float, every_seconds: float) -> None:
@@ -85,11 +86,11 @@ class _Display:
             wait = self._every_seconds
         self._finish()
 
-    def _show(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _show(self) -> None: ...
 
-    def _finish(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _finish(self) -> None: ...
 
     @property
     def _seconds(self) -> float:
