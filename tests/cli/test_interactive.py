@@ -50,6 +50,17 @@ def test_help_helps_however_it_is_asked_for(shell, word: str) -> None:
     assert "confidence" not in done.out
 
 
+@pytest.mark.parametrize("word", ["quit", "Exit", ":q", ":quit"])
+def test_quit_leaves_however_it_is_written(shell, word: str) -> None:
+    done = shell("search", "-i", *PLAIN, lines=f"{word}\nweather forecast\n")
+
+    assert (done.code, done.out) == (0, "")
+
+
+def test_help_says_how_to_leave(shell) -> None:
+    assert "quit, exit" in shell("search", "-i", *PLAIN, lines="help\n").out
+
+
 def test_quit_ends_and_a_bad_query_does_not(shell) -> None:
     done = shell("search", *PLAIN, lines="/(/\nget_menu\n:quit\nget_page\n")
 

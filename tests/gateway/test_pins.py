@@ -95,7 +95,10 @@ async def test_a_search_that_finds_nothing_because_tools_are_held_says_so(
         running.client() as client,
     ):
         said = await found(client, "show history")
-        assert said.startswith("1 tool is held for approval")
+        assert said == (
+            "Held for approval, so not listed: git__one. The operator of the gateway can approve:"
+            " toolscout pins approve git one"
+        )
         for answer in (
             await run(client, "git__one"),
             await client.call_tool("git__one", {}),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rapidfuzz import fuzz, process
@@ -25,6 +25,9 @@ from ..search.engine import Engine
 from ..sources.files import read_tools
 from .output import Decorated, warn
 from .progress import progress
+
+if TYPE_CHECKING:
+    from ..gateway.upstream.held_tools import HeldTools
 
 VECTORS = "vectors.db"
 _MAX_WARNINGS = 10
@@ -97,21 +100,26 @@ def load_catalog(paths: Sequence[Path]) -> LoadedCatalog:
 
 def load_and_warn(paths: Sequence[Path]) -> Catalog:
     """Read files, or else the tools of the user's servers, and print problems to stderr."""
+    return load_with_held(paths)[0]
+
+
+def load_with_held(paths: Sequence[Path]) -> tuple[Catalog, HeldTools | None]:
+    """The tools to search, and those of the user's servers that are held for approval."""
     with progress("Reading tools"):
         if not paths and (own := load_server_tools()):
             return own
         loaded = load_catalog(paths)
     warn_about(loaded.problems)
-    return loaded.catalog
+    return loaded.catalog, None
 
 
-def load_server_tools() -> Catalog | None:
+def load_server_tools() -> tuple[Catalog, HeldTools] | None:
     """The tools of the user's own servers as they were last listed; None if none are known."""
     file = user_servers_file()
     if not file.is_file():
         return None
     try:
-        from ..gateway.operations.known_servers import read_known_servers
+        from ..gateway.operations.known_servers import collect_held_tools, read_known_servers
         from ..gateway.setup import Setup
     except MissingExtraError:  # without MCP there are no servers to search
         return None
@@ -120,10 +128,12 @@ def load_server_tools() -> Catalog | None:
     tools = [tool for server in servers for tool in server.available]
     if unlisted := [s.name for s in servers if s.tools is None]:
         warn(f"Not listed yet: {', '.join(unlisted)}. Run toolscout check first.")
-    if not tools:
+    held = collect_held_tools(servers)
+    if not tools and not held.catalog:
         return None
-    warn(f"Using the {len(tools)} tools of {file}; --catalog example uses the example.")
-    return Catalog(tools)
+    count = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
+    warn(f"Using the {count} of {file}; --catalog example uses the example.")
+    return Catalog(tools), held
 
 
 def warn_about(problems: Sequence[Problem]) -> None:

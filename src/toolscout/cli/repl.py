@@ -1,4 +1,4 @@
-"""Interactive search: one query per line, until `:quit` or the end of input."""
+"""Interactive search: one query per line, until `quit` or the end of input."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from .output import print_error, print_line
 
 PROMPT = "search> "
 _MAX_DEMO = 3
-# `help` alone is a question about the program. A tool of that name is found by select:help.
+# Alone, these words are for the program. A tool of that name is found by select:help.
 _HELP_WORDS = ("help", "?", ":help", ":h", ":?")
+_QUIT_WORDS = ("quit", "exit", ":quit", ":q", ":exit", ":q!", "quit()", "exit()")
 HELP = """\
 Type what you need, in any language. Also:
   select:a,b    these tools by name        +word    must occur       -word    must not
   server:name   only of this server        category:name             /regex/  by pattern
-  :show NAME    one tool in full           :list    all names        :help, ? this
-  :quit         leave (as does Ctrl-D)"""
+  :show NAME    one tool in full           :list    all names        help, ?  this
+  quit, exit    leave (as do :q and Ctrl-D)"""
 
 SearchCallback = Callable[[Sequence[str]], Results]
 
@@ -33,10 +34,10 @@ def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] =
     """Answer lines until the input ends; if it is empty, ask a few example questions."""
     is_interactive = sys.stdin.isatty()
     if is_interactive:
-        print_line(f"{len(catalog)} tools. Say what you need; help tells more, :quit leaves.")
+        print_line(f"{len(catalog)} tools. Say what you need; help tells more, quit leaves.")
     count = 0
     for line in _read_lines(first, is_interactive=is_interactive):
-        if line in (":quit", ":q", ":exit"):
+        if line.casefold() in _QUIT_WORDS:
             return
         count += 1
         _run_line(catalog, search, line)

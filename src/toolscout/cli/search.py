@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..catalog.sanitization import first_sentence
+from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.noise import drop_noise
 from ..search.query import Mode, parse_all
 from .catalog_options import (
     catalog_option,
     embedder_options,
-    load_and_warn,
+    load_with_held,
     open_engine,
     tool_filter,
 )
 from .output import json_option, print_json, print_line, print_note, print_table
 from .progress import progress
 from .repl import run_repl
+
+if TYPE_CHECKING:
+    from ..gateway.upstream.held_tools import HeldTools
 
 EXIT_NOT_ANSWERED = 1
 _ROUNDING = 5e-5
@@ -104,7 +109,7 @@ def command(**options: Any) -> int:
 def _run_search(options: SearchOptions) -> int:
     # Parsed first, so that a mistake in the query is reported before the catalog is loaded.
     parsed = parse_all(_unwrap_single(options.queries), mode=options.mode)
-    catalog = load_and_warn(options.paths)
+    catalog, held = load_with_held(options.paths)
     allow = tool_filter(catalog, options.servers, options.tools)
     with open_engine(
         catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut
@@ -114,7 +119,8 @@ def _run_search(options: SearchOptions) -> int:
             queries = _unwrap_single(texts)
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
             results = drop_noise(results, engine, allow=allow)
-            _print_answer(results, queries, options)
+            notice = _describe_held(results, texts, held, engine, allow) if held else ""
+            _print_answer(results, queries, options, held=notice)
             return results
 
         has_vectors = engine.embedders and not engine.status.problem
@@ -127,19 +133,37 @@ def _run_search(options: SearchOptions) -> int:
         return 0 if search_and_print(options.queries).is_answered else EXIT_NOT_ANSWERED
 
 
+def _describe_held(
+    results: Results,
+    queries: Sequence[str],
+    held: HeldTools,
+    engine: Engine,
+    allow: Allow | None,
+) -> str:
+    """A line about held tools that the search would have found; empty if there are none."""
+    from ..gateway.upstream.held_ranking import HeldRanker
+
+    with closing(HeldRanker(engine)) as ranker:
+        found = [hit.tool for hit in results.hits]
+        return held.notice(queries, allow, reply="", found=found, ranker=ranker).text
+
+
 def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:
     return texts[0] if len(texts) == 1 else texts
 
 
-def _print_answer(results: Results, queries: str | Sequence[str], options: SearchOptions) -> None:
+def _print_answer(
+    results: Results, queries: str | Sequence[str], options: SearchOptions, *, held: str
+) -> None:
     read_as: list[str] = []
     if options.explain:
         read_as = [query.render() for query in parse_all(queries, mode=options.mode)]
     if options.is_json:
+        results = replace(results, notes=(held, *results.notes)) if held else results
         row = results_to_dict(results, explain=options.explain, read_as=read_as)
         print_json(row, is_line=options.reads_lines)
     else:
-        print_results(results, explain=options.explain, read_as=read_as, cut=options.cut)
+        print_results(results, explain=options.explain, read_as=read_as, cut=options.cut, held=held)
 
 
 def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) -> dict[str, Any]:
@@ -157,13 +181,18 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
 
 
 def print_results(
-    results: Results, *, explain: bool, read_as: Sequence[str], cut: float = 0.0
+    results: Results,
+    *,
+    explain: bool,
+    read_as: Sequence[str],
+    cut: float = 0.0,
+    held: str = "",
 ) -> None:
-    """Print the results as a table with notes."""
+    """Print the results as a table with notes; `held` is about tools that are held for approval."""
     for text in read_as:
         print_note(f"read as: {text}")
     # First, so that nobody takes the tools below for an answer.
-    if doubt := _describe_doubt(results, cut):
+    if doubt := held or _describe_doubt(results, cut):
         print_note(doubt)
     if results.hits:
         columns = ("tool", "score", "what it does", "why")

@@ -104,6 +104,7 @@ class Gateway:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.clients.close()
         await self.box.close()
+        self.upstream.close()
         await close_engine(self._engine)
         self.operations.close()
 

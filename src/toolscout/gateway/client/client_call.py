@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 
 from ...catalog.result import Content, Result
 from ...disclosure.profile import Profile
+from ...disclosure.reply import WEAK_HEADING
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
 from ...errors import SourceError, ToolscoutError
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ..setup import AccessRule
+from ..upstream.held_tools import HeldNotice
 from ..upstream.upstream_side import UpstreamSide
 from .sessions import Principal
 
 # Marks the `request_state` of an upstream's question, so that the answer is sent back to it.
 UPSTREAM_PREFIX = "upstream:"
 TOOL_META = "toolscout/tool"
+_OTHERS_HEADING = "Available, but they fit less well:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,15 @@ class ClientCall:
         inner = self.arguments.get("name") if self.uses_dispatcher(profile) else None
         return str(inner or self.name)
 
+    def unwrap(self, profile: Profile) -> ClientCall:
+        """The call inside a `call_tool`, or this call itself."""
+        arguments = self.arguments.get("arguments")
+        if not self.uses_dispatcher(profile) or not isinstance(arguments, Mapping):
+            return self
+        return ClientCall(
+            self.request, self.inner_tool(profile), cast("Mapping[str, Any]", arguments)
+        )
+
     def target_tools(self, profile: Profile) -> tuple[str, ...]:
         """The tools that the call names, to run, describe, load or select them."""
         tool = next((m for m in profile.metatools if m.name == self.name), None)
@@ -71,7 +83,7 @@ class ClientCall:
     def search_queries(self, profile: Profile) -> tuple[str, ...]:
         """The queries of a search; none if its arguments are wrong."""
         tool = profile.tool_for("search")
-        if tool is None or tool.name != self.name:
+        if tool is None:
             return ()
         with suppress(ToolscoutError):
             return tuple(read_search_arguments(profile, tool, self.arguments).queries)
@@ -110,13 +122,19 @@ def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
-def append_held_notice(result: Result, note: str, *, is_empty: bool) -> Result:
-    """Add to a search result which tools are held for approval."""
-    if not note:
+def add_held_notice(result: Result, notice: HeldNotice, *, is_alone: bool) -> Result:
+    """Add to a search result which tools are held for approval; `is_alone` if it found nothing."""
+    if not notice.text:
         return result
-    # With an empty catalog there is nothing else to say: "no tool found" would mislead.
-    content = () if is_empty else result.content
-    return replace(result, content=(*content, Content(text=note)), raw=None)
+    # If nothing else was found there is nothing else to say: "no tool fits" would mislead. Neither
+    # may weak hits be called the best that there is.
+    content = () if is_alone else result.content
+    if notice.names_tools:
+        content = [replace(c, text=c.text.replace(WEAK_HEADING, _OTHERS_HEADING)) for c in content]
+    note = Content(text=notice.text)
+    # Before hits that may fit less well; but a program reads JSON from the first block.
+    parts = (*content, note) if result.structured else (note, *content)
+    return replace(result, content=parts, raw=None)
 
 
 def explain_absent_tool(

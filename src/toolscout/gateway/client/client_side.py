@@ -12,6 +12,7 @@ import mcp_types as types
 from fastmcp.server.context import Context
 
 from ...catalog.result import Result
+from ...disclosure.discovery import role_of
 from ...disclosure.profile import Profile
 from ...disclosure.scope import is_small_catalog
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
@@ -25,8 +26,8 @@ from ..upstream.upstream_side import UpstreamSide
 from .client_call import (
     ClientCall,
     ClientRequest,
+    add_held_notice,
     append_absent_notice,
-    append_held_notice,
     ask_user,
     explain_absent_tool,
     strip_upstream_prefix,
@@ -171,8 +172,8 @@ class ClientSide:
         self, call: ClientCall, session: Session, client: DownstreamClient
     ) -> Result:
         profile, rule = self._box.profile, call.request.rule
-        search = profile.tool_for("search")
-        is_search = search is not None and call.name == search.name
+        inner = call.unwrap(profile)  # models also search through `call_tool`
+        is_search = role_of(profile, inner.name, self._box.catalog) == "search"
         # Finding the names in a search means parsing the query a second time. That is needed only
         # while a server is missing, to wait for it if the query selects one of its tools.
         is_complete = self._upstream.is_complete
@@ -191,7 +192,7 @@ class ClientSide:
         self._count_call(record, result)
         if is_search:
             result = self._memory.add_to_result(result, session)
-            return await self._add_notices(result, record, call)
+            return await self._add_notices(result, record, inner)
         is_inner = record.is_run and call.uses_dispatcher(profile)
         return tag_result(result, tool=record.tool if is_inner else "")
 
@@ -218,10 +219,16 @@ class ClientSide:
         if held.catalog:
             queries = call.search_queries(self._box.profile)
             # In a thread: the first search indexes the held tools, which may be thousands.
-            note = await asyncio.to_thread(
-                held.notice, queries, rule, reply=result.text, found_nothing=not record.found
+            notice = await asyncio.to_thread(
+                held.notice,
+                queries,
+                rule,
+                reply=result.text,
+                found=[tool for name in record.found if (tool := self._box.catalog.get(name))],
+                ranker=self._upstream.held_ranker,
             )
-            result = append_held_notice(result, note, is_empty=not self._box.catalog)
+            is_alone = not self._box.catalog or (notice.names_tools and not record.found)
+            result = add_held_notice(result, notice, is_alone=is_alone)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
 
     async def _notify_if_changed(self, session: Session) -> None:

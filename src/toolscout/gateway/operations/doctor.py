@@ -316,13 +316,17 @@ def _compare_with_pins(
     definitions = source.definitions
     if check.status != "ready":
         return check, ()
+    identity, trusts_first = ServerIdentity.of(source.server), not setup.options.require_approval
+    offers = tuple(build_offers(definitions, find_shadows(source, sources, setup.own_tool_names)))
     try:
-        ledger = pins.ledger_for(ServerIdentity.of(source.server))
+        ledger = pins.ledger_for(identity)
+        compared = ledger.record_offers(offers, trusts_first=trusts_first)
+        # Saved, so that `toolscout pins approve` knows the tools that are reported as held. But
+        # saving must not approve anything, as it would on first contact with a trusted server.
+        if compared != ledger and (ledger.is_known or not trusts_first):
+            _, compared = pins.record_offers(identity, offers, trusts_first=trusts_first)
     except StoreError as error:
         return replace(check, problems=(*check.problems, str(error)), held={}), ()
-    # The new ledger is only read. Saving it would approve a server on first contact.
-    offers = build_offers(definitions, find_shadows(source, sources, setup.own_tool_names))
-    compared = ledger.record_offers(offers, trusts_first=not setup.options.require_approval)
     held = {p.tool: p.note or p.standing for p in compared.pins_on_hold if p.tool in definitions}
     available = [d.tool for d in definitions.values() if d.local not in held]
     return replace(check, held=held, label=pins.shortest_label(ledger)), available

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -15,12 +15,16 @@ from ...journal.reading import row_data
 from ...sources.mcp.listing import ServerTools
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.servers import Server
+from ...sources.mcp.wire import MCPToolDefinition
 from ...store.factory import log_path
 from ...store.log_contract import LogFilter
 from ...store.sqlite_log import SqliteLog
 from ...tokens import default_counter
 from ..setup import Setup
+from ..upstream.held_tools import HeldTools, approved_tool
 from ..upstream.pin_store import PinStore, ServerIdentity
+from ..upstream.pinned_source import build_offers
+from ..upstream.pins import Pin, PinLedger
 from .doctor import view_tokens
 from .savings import catalog_tokens
 
@@ -47,10 +51,15 @@ class KnownServer:
     state_time: str = ""
     available: tuple[Tool, ...] = field(default=(), repr=False)
     """The tools that are not held for approval."""
+    held_tools: tuple[Tool, ...] = field(default=(), repr=False)
+    """The tools that are held for approval, by their approved definitions."""
+    label: str = ""
+    """The server as `toolscout pins` calls it."""
 
     def row(self) -> dict[str, Any]:
         """The server as JSON data, without its tools."""
-        return {key: value for key, value in asdict(self).items() if key != "available"}
+        hidden = ("available", "held_tools", "label")
+        return {key: value for key, value in asdict(self).items() if key not in hidden}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,15 @@ def read_known_servers(setup: Setup) -> tuple[KnownServer, ...]:
     return (*servers, *apis)
 
 
+def collect_held_tools(servers: Iterable[KnownServer]) -> HeldTools:
+    """The held tools of all servers, for a search to report."""
+    holding = [server for server in servers if server.held_tools]
+    return HeldTools(
+        {server.name: server.held_tools for server in holding},
+        {server.name: server.label for server in holding},
+    )
+
+
 def count_costs(tools: Iterable[Tool], setup: Setup) -> TokenCosts:
     """Count what a set of tools costs under the profile of a configuration."""
     catalog, counter = Catalog(tools), default_counter()
@@ -98,10 +116,12 @@ class _Reader:
         listing = self._listings.load(server.name, server.listing_key(forwards_requests=True))
         tools = ServerTools.of(server, listing).definitions
         problem = server.problem
-        held: set[str] = set()
+        pins: Mapping[str, Pin] = {}
+        label = server.name
         try:
-            ledger = self._pins.ledger_for(ServerIdentity.of(server))
-            held = {pin.tool for pin in ledger.pins_on_hold if pin.tool in tools}
+            ledger = self._compare(self._pins.ledger_for(ServerIdentity.of(server)), tools)
+            pins = {pin.tool: pin for pin in ledger.pins_on_hold if pin.tool in tools}
+            label = self._pins.shortest_label(ledger)
         except StoreError as error:
             problem = problem or str(error)
         state = self._last_state(server.name)
@@ -113,13 +133,22 @@ class _Reader:
             file=str(self._setup.path),
             project=server.project,
             tools=None if listing is None else len(tools),
-            held=len(held),
+            held=len(pins),
             problem=problem,
             state=state[0],
             state_reason=state[1],
             state_time=state[2],
-            available=tuple(d.tool for d in tools.values() if d.local not in held),
+            available=tuple(d.tool for d in tools.values() if d.local not in pins),
+            held_tools=tuple(
+                approved_tool(server, pin, tools[name].tool) for name, pin in pins.items()
+            ),
+            label=label,
         )
+
+    def _compare(self, ledger: PinLedger, tools: Mapping[str, MCPToolDefinition]) -> PinLedger:
+        """The pins as a gateway would have them after the last listing."""
+        trusts_first = not self._setup.options.require_approval
+        return ledger.record_offers(build_offers(tools, {}), trusts_first=trusts_first)
 
     def _last_state(self, name: str) -> Sequence[str]:
         """The state, its reason and its time, from the journal of the last gateway."""

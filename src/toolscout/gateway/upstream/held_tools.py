@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
+
+import mcp_types as types
+from pydantic import ValidationError
 
 from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool
@@ -14,14 +18,16 @@ from ...disclosure.scope import is_allowed
 from ...errors import CallRefusedError, ToolscoutError
 from ...search.engine import Allow, Engine
 from ...sources.mcp import wire
+from ...sources.mcp.servers import Server
+from .held_ranking import HeldRanker
+from .pins import Pin
 
 # The command reaches a model and perhaps a shell, so it quotes only names that are plain. Another
 # name could carry instructions or options.
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./][\w./-]{0,127}", re.ASCII)
-# A search that found something mentions a held tool only if that one is likely to be meant. By
-# this estimate one common word, such as "get", is not enough.
-_MIN_CONFIDENCE = 0.3
 _MAX_MENTIONS = 3
+# Of more held tools than this, those that share the most words with a query are ranked.
+_MAX_CANDIDATES = 20
 
 
 def pins_command(action: str, server: str, tool: str = "") -> str:
@@ -30,6 +36,16 @@ def pins_command(action: str, server: str, tool: str = "") -> str:
         return f"toolscout pins diff {shlex.quote(server)}"
     parts = ("toolscout", "pins", action, server, *((tool,) if tool else ()))
     return shlex.join(parts)
+
+
+def approved_tool(server: Server, pin: Pin | None, offered: Tool) -> Tool:
+    """A held tool by its approved definition; as offered if no definition was approved."""
+    # The new text is what nobody has read yet. It must not decide which searches mention the tool.
+    if pin is not None and pin.definition:
+        with suppress(ValidationError, ToolscoutError):
+            item = types.Tool.model_validate(pin.definition)
+            return replace(wire.define_tool(server, item).tool, name=offered.name)
+    return offered
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,14 @@ class HeldTool:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class HeldNotice:
+    """What a search result says about held tools; `names_tools` if it says which ones fit."""
+
+    text: str = ""
+    names_tools: bool = False
+
+
 class HeldTools:
     """The held tools of all servers; `labels` are the servers as `toolscout pins` calls them."""
 
@@ -61,10 +85,6 @@ class HeldTools:
         self.catalog = Catalog()
         for server, held in tools.items():
             self.catalog = self.catalog.with_source(server, held)
-
-    def count(self, allow: Allow | None) -> int:
-        """How many of the held tools the caller may know of."""
-        return sum(is_allowed(tool, allow) for tool in self.catalog)
 
     def find(self, name: str, allow: Allow | None) -> tuple[HeldTool, ...]:
         """The tools that a name may mean: with or without the server, in any case style."""
@@ -84,38 +104,56 @@ class HeldTools:
         )
 
     def search(
-        self, queries: Sequence[str], allow: Allow | None, *, is_last_resort: bool
+        self,
+        queries: Sequence[str],
+        allow: Allow | None,
+        *,
+        found: Sequence[Tool],
+        ranker: HeldRanker,
     ) -> tuple[HeldTool, ...]:
-        """The tools that a search would have found; as a last resort, any that match a word."""
-        found: dict[str, HeldTool] = {}
+        """The tools that a search would have found beside, or instead of, the found ones."""
+        held: dict[str, HeldTool] = {}
         for query in queries:
-            try:
-                results = self._engine.search(query, limit=_MAX_MENTIONS, allow=allow)
-            except ToolscoutError:  # a malformed query; the search itself reports it
-                continue
-            if results.hits and (is_last_resort or results.confidence >= _MIN_CONFIDENCE):
-                least = results.hits[0].score / 2
-                hits = (hit for hit in results.hits if hit.score >= least)
-                found |= {hit.name: self._held(hit.tool) for hit in hits}
-        return tuple(found.values())
+            if candidates := self._candidates(query, allow):
+                chosen = ranker.select(query, candidates, found)
+                held |= {tool.name: self._held(tool) for tool in chosen}
+        return tuple(held.values())
 
     def notice(
-        self, queries: Sequence[str], allow: Allow | None, *, reply: str, found_nothing: bool
-    ) -> str:
+        self,
+        queries: Sequence[str],
+        allow: Allow | None,
+        *,
+        reply: str,
+        found: Sequence[Tool],
+        ranker: HeldRanker,
+    ) -> HeldNotice:
         """One line about the held tools that a search would have found; empty if there are none."""
-        found = self.search(queries, allow, is_last_resort=found_nothing)
+        chosen = self.search(queries, allow, found=found, ranker=ranker)
         # The reply to `select:NAME` has explained the tool already.
-        held = [each for each in found if each.approve_command not in reply]
+        held = [each for each in chosen if each.approve_command not in reply]
         if held:
-            return _mention(held)
-        count = self.count(allow) if found_nothing and not found else 0
-        if not count:
-            return ""
-        tools = "1 tool is" if count == 1 else f"{count} tools are"
-        return (
-            f"{tools} held for approval. The operator of the gateway can see them:"
-            " toolscout pins list --held"
-        )
+            return HeldNotice(_mention(held), names_tools=True)
+        return HeldNotice("" if found or chosen else self._count_line(allow))
+
+    def _count_line(self, allow: Allow | None) -> str:
+        """For a search that found nothing at all: a few tools by name, or how many there are."""
+        held = [self._held(tool) for tool in self.catalog if is_allowed(tool, allow)]
+        if len(held) > _MAX_MENTIONS:
+            return (
+                f"{len(held)} tools are held for approval. The operator of the gateway can see"
+                " them: toolscout pins list --held"
+            )
+        return _mention(held) if held else ""
+
+    def _candidates(self, query: str, allow: Allow | None) -> list[Tool]:
+        allowed = [tool for tool in self.catalog if is_allowed(tool, allow)]
+        if len(allowed) <= _MAX_CANDIDATES:
+            return allowed
+        with suppress(ToolscoutError):  # a malformed query; the search itself reports it
+            hits = self._engine.search(query, limit=_MAX_CANDIDATES, allow=allow).hits
+            return [hit.tool for hit in hits]
+        return []
 
     @cached_property
     def _engine(self) -> Engine:

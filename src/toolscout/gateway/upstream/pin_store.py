@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, cast
 from ...errors import ConfigError, StoreError
 from ...sources.mcp.servers import Server
 from ...store.file_lock import hold_file_lock
-from .pins import Pin, PinLedger
+from .pins import Pin, PinLedger, ToolOffer
 
 # The version of the file format; another one is an error rather than a guess.
 _FORMAT = 1
@@ -116,6 +116,18 @@ class PinStore:
             with contextlib.suppress(OSError, StoreError), self.write_lock(identity.server):
                 if not path.exists():
                     before.rename(path)
+
+    def record_offers(
+        self, identity: ServerIdentity, offers: Sequence[ToolOffer], *, trusts_first: bool
+    ) -> tuple[PinLedger, PinLedger]:
+        """Save what a server offers; returns its pins before and after."""
+        with self.write_lock(identity.server):
+            # Read under the lock: somebody may have approved or revoked a moment ago, and saving an
+            # older ledger would undo that.
+            before = self.ledger_for(identity)
+            after = before.record_offers(offers, trusts_first=trusts_first)
+            self.save(after)
+        return before, after
 
     def save(self, ledger: PinLedger) -> None:
         """Write a ledger atomically."""

@@ -14,8 +14,8 @@ from ...catalog.result import Result
 from ...catalog.tool import Tool, normalise_name
 from ...events import Sink, ToolHeldEvent
 from ...sources.mcp import wire
-from ...sources.mcp.mcp_source import MCPSource
-from .held_tools import HeldTool, pins_command
+from ...sources.mcp.mcp_source import MCPSource, ToolChangedError
+from .held_tools import HeldTool, approved_tool, pins_command
 from .pin_store import PinStore, ServerIdentity, Stamp
 from .pins import PinLedger, ToolOffer
 
@@ -39,6 +39,10 @@ class SiblingServers(Protocol):
 
     def find_shadows(self, source: MCPSource) -> Mapping[str, str]:
         """The tools of a server that use another's name, each with whose name it is."""
+        ...
+
+    async def refresh_catalog(self, server: str) -> None:
+        """Update the catalog with the tools that a server offers now."""
         ...
 
 
@@ -123,7 +127,15 @@ class PinnedSource:
         name, _ = wire.tool_origin(tool)
         if not self._is_open(name):
             raise HeldTool(tool, self.label).refusal()
-        return await self.inner.call(tool, arguments)
+        try:
+            return await self.inner.call(tool, arguments)
+        except ToolChangedError:
+            # The call started the server, which lists other tools than at its last start. Searches
+            # must not offer the old ones any longer.
+            await self._siblings.refresh_catalog(self.name)
+            if name in self._comparison.definitions and not self._is_open(name):
+                raise HeldTool(tool, self.label).refusal() from None
+            raise
 
     def is_covered_by(self, sources: Container[str]) -> bool:
         """Whether a catalog with these sources has everything that the server offers."""
@@ -135,9 +147,14 @@ class PinnedSource:
         return is_compared and not any(map(self._is_open, offered))
 
     def tools_on_hold(self) -> Iterator[Tool]:
-        """The tools that were compared and are held."""
+        """The tools that were compared and are held, by their approved definitions."""
+        server, pins = self.inner.server, self.ledger.pins
         definitions = self._comparison.definitions.values()
-        return (d.tool for d in definitions if not self._is_open(d.local))
+        return (
+            approved_tool(server, pins.get(d.local), d.tool)
+            for d in definitions
+            if not self._is_open(d.local)
+        )
 
     def drain_on_close(self) -> None:
         """Let running calls finish when the server is closed."""
@@ -198,13 +215,10 @@ class PinnedSource:
         # gateways that see different definitions would rewrite each other's file without end.
         is_new_offer = not last.is_current_for(definitions, shadows, last.stamp)
         if ledger != before and (is_new_offer or not before.is_known):
-            with self._pins.write_lock(self.name):
-                # Somebody may have approved or revoked since the first read. Saving a ledger that
-                # was read without the lock would undo that.
-                before = self._pins.ledger_for(self._identity)
-                ledger = before.record_offers(offers, trusts_first=trusts_first)
-                self._pins.save(ledger)
-                stamp = self._pins.stamp(self._identity)
+            before, ledger = self._pins.record_offers(
+                self._identity, offers, trusts_first=trusts_first
+            )
+            stamp = self._pins.stamp(self._identity)
         return before, PinComparison(ledger, definitions, shadows, stamp)
 
     def _warn_on_hold(self, last: PinComparison, now: PinComparison) -> None:

@@ -13,6 +13,7 @@ from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...toolbox.toolbox import Toolbox
 from ..setup import AccessRule, Setup
 from ..startup import BackgroundStartup
+from .held_ranking import HeldRanker
 from .pin_store import PinStore
 from .upstreams import Upstreams
 
@@ -31,6 +32,7 @@ class UpstreamSide:
             reserved=setup.own_tool_names,
             trusts_first=not options.require_approval,
         )
+        self.held_ranker = HeldRanker(engine, vectors=config.cache_folder / "vectors.db")
         self._startup = BackgroundStartup(self.upstreams, engine, quiet_seconds=quiet_seconds)
         self._wait_seconds = options.start_wait_seconds
 
@@ -45,6 +47,10 @@ class UpstreamSide:
     def mark_answered(self) -> None:
         """Note that a client has its answer, so that servers may start now."""
         self._startup.mark_answered()
+
+    def close(self) -> None:
+        """Release what searches of held tools use."""
+        self.held_ranker.close()
 
     def apply_rules(self, setup: Setup) -> None:
         """Use the waiting time and the trust of an edited configuration."""

@@ -158,17 +158,19 @@ class Upstreams:
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()  # asyncio itself holds tasks weakly
 
-        async def refresh_catalog(name: str) -> None:
-            await box.refresh(name, self.content.name)
-            # A new name on one server may shadow, or stop shadowing, a tool of another.
-            await self.refresh_stale_sources(box)
-
         def on_change(name: str) -> None:
-            task = loop.create_task(refresh_catalog(name))
+            task = loop.create_task(self.refresh_catalog(name))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
 
         self._notify_changed = on_change
+
+    async def refresh_catalog(self, server: str) -> None:
+        """Update the catalog with the tools that a server offers now."""
+        if self._box is not None:
+            await self._box.refresh(server, self.content.name)
+            # A new name on one server may shadow, or stop shadowing, a tool of another.
+            await self.refresh_stale_sources(self._box)
 
     def update_trust_rules(self, *, reserved: Iterable[str], trusts_first: bool) -> None:
         """Change how tools are approved; a real change makes every comparison with pins stale."""

@@ -35,6 +35,10 @@ _Reply = TypeVar("_Reply", bound=types.Result)
 _UNKNOWN_EFFECT_HINT = "It may or may not have taken effect: check before calling again."
 
 
+class ToolChangedError(SourceError):
+    """The server changed or removed a tool after the caller has read its definition."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerState:
     """The current state of a server, for people and for health checks."""
@@ -281,7 +285,9 @@ class MCPSource:
         current = self.definitions.get(name)
         if current is None or current.digest != digest:
             change = "changed" if current else "removed"
-            raise SourceError(f"Server {self.name!r} has {change} {name!r}.", hint="Search again.")
+            raise ToolChangedError(
+                f"Server {self.name!r} has {change} {name!r}.", hint="Search again."
+            )
 
     @asynccontextmanager
     async def _acquire_connection(self) -> AsyncGenerator[Connection]:

@@ -1,0 +1,76 @@
+"""Rank held tools together with what a search found, to see which of them it would have found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
+
+from ...catalog.catalog import Catalog
+from ...catalog.tool import Tool
+from ...errors import ToolscoutError
+from ...search.embedders.cache import VectorCache
+from ...search.engine import Engine
+from ...search.hit import Results
+from ...search.noise import drop_noise
+from ...search.rankers.bm25f import BM25F
+from ...search.rankers.dense import Dense
+from ...search.rankers.exact import Exact
+
+# A held tool is mentioned if it is the best, or at least this much as good as the best.
+_MIN_SHARE = 0.5
+_MAX_FOUND = 10
+
+
+class HeldRanker:
+    """Ranks a few tools for a query; vectors are used if the gateway's own search has them."""
+
+    # The confidence of a search over held tools alone says little: among one or two tools every
+    # score is about average. Beside the tools that were found it is clear which fits better.
+
+    def __init__(self, engine: Engine, *, vectors: Path | None = None) -> None:
+        self._main = engine
+        self._vectors = vectors
+        self._engine: Engine | None = None
+        self._lock = Lock()
+
+    def select(self, query: str, held: Sequence[Tool], found: Sequence[Tool]) -> tuple[Tool, ...]:
+        """The held tools that fit a query about as well as the best of all these tools."""
+        names = {tool.name for tool in held}
+        others = [tool for tool in found if tool.name not in names][:_MAX_FOUND]
+        catalog = Catalog(others, source="found").with_source("held", held)
+        try:
+            results = self._search(query, catalog)
+        except ToolscoutError:  # a malformed query; the search itself reports it
+            return ()
+        least = max((hit.score for hit in results.hits), default=0.0) * _MIN_SHARE
+        return tuple(
+            hit.tool
+            for place, hit in enumerate(results.hits)
+            if hit.name in names and (not place or hit.score >= least > 0)
+        )
+
+    def close(self) -> None:
+        """Release the vectors."""
+        with self._lock:
+            if self._engine is not None:
+                self._engine.close()
+
+    def _search(self, query: str, catalog: Catalog) -> Results:
+        if not self._main.status.is_complete:
+            with closing(Engine(catalog)) as engine:
+                return engine.search(query, limit=len(catalog))
+        with self._lock:
+            engine = self._engine = self._engine or self._build_engine()
+            engine.update(catalog)
+            engine.fill()
+            results = engine.search(query, limit=len(catalog))
+        return drop_noise(results, engine)
+
+    def _build_engine(self) -> Engine:
+        embedders = self._main.embedders
+        # Vectors of these tools are in the cache: they were computed when each was searchable.
+        cache = VectorCache(self._vectors) if self._vectors else None
+        rankers = (Exact(), BM25F(), *map(Dense, embedders))
+        return Engine(embedders=embedders, cache=cache, rankers=rankers)
