@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,21 @@ from fastmcp import Client
 from tests.gateway.conftest import Serve, small
 
 from toolscout.cli.serve_log import TerminalFormatter, is_coloured
+from toolscout.errors import ToolscoutError
 from toolscout.events import (
     DiscoveryResultEvent,
+    Event,
+    ToolCallEvent,
+    ToolHeldEvent,
+    ToolNotFoundEvent,
+    ToolRefusedEvent,
     UpstreamFailedEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
 )
 from toolscout.sources.mcp.server_log import MAX_LOG_BYTES, ServerLogs
 from toolscout.sources.mcp.servers import Server
-from toolscout.telemetry.lines import EventLines, render_event
+from toolscout.telemetry.lines import REASONS, EventLines, render_event
 
 SECRET = "hush-hush-value"
 QUERY = "say it back"
@@ -60,7 +66,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(folder: Path, servers: dict[str, Any], *options: str) -> AsyncIterator[Stderr]:
+async def serving(folder: Path, servers: dict[str, Any], *options: str) -> AsyncGenerator[Stderr]:
     """A gateway over HTTP in a process of its own."""
     (folder / "mcp.json").write_text(json.dumps({"mcpServers": servers}))
     process = await asyncio.create_subprocess_exec(
@@ -108,7 +114,7 @@ async def test_serve_prints_a_line_per_search_call_and_server_change(tmp_path: P
             assert re.fullmatch(r"\d\d:\d\d:\d\d call one__echo: ok \(\d+ ms\)\n", line)
             bad = {"name": "one__echo", "arguments": {"text": [SECRET]}}
             await client.call_tool("call_tool", bad, raise_on_error=False)
-            await stderr.line("call one__echo: refused, invalid_arguments")
+            await stderr.line("call one__echo: refused: the arguments do not fit")
             await client.call_tool("tool_search", {"query": QUERY})
             line = await stderr.line("search")
             hits = r'search "say it back": one__echo \(confidence [01]\.\d\d, \d+ ms\)\n'
@@ -242,6 +248,59 @@ def test_a_long_query_is_shortened_and_its_control_characters_are_escaped() -> N
     assert len(line) < 160
     hidden = render_event(event, shows_queries=False)
     assert hidden == "search: a, b, c and 1 more (confidence 0.00, 0 ms)"
+
+
+OUTCOMES: list[tuple[Event, str]] = [
+    (ToolCallEvent(tool="t", is_error=False), "call t: ok (0 ms)"),
+    (
+        ToolCallEvent(tool="t", is_error=True, code="call"),
+        "call t: failed: the tool reported an error (0 ms)",
+    ),
+    (
+        ToolCallEvent(tool="t", is_error=True, code="timeout"),
+        "call t: failed: no answer in time (0 ms)",
+    ),
+    (
+        ToolCallEvent(tool="t", is_error=True, code="code_of_a_plugin"),
+        "call t: failed: see the reply (0 ms)",
+    ),
+    (ToolRefusedEvent(tool="t"), "call t: refused: the tool is not available here"),
+    (
+        ToolRefusedEvent(tool="t", code="refused", why="t is held for approval."),
+        "call t: refused: held for approval",
+    ),
+    (
+        ToolRefusedEvent(tool="t", code="invalid_arguments", why="held for approval"),
+        "call t: refused: the arguments do not fit",
+    ),
+    (ToolNotFoundEvent(tool="t"), "call t: refused: there is no such tool"),
+    (
+        DiscoveryResultEvent(tool="tool_search", queries=("/(/",), is_error=True),
+        'search "/(/": failed: see the reply (0 ms)',
+    ),
+    (
+        ToolHeldEvent(server="s", tool="t", standing="shadow"),
+        "s: t is held for approval (it uses the name of another tool)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("event", "line"), OUTCOMES, ids=[line for _, line in OUTCOMES])
+def test_a_line_says_in_words_how_a_call_or_a_search_ended(event: Event, line: str) -> None:
+    assert render_event(event) == line
+
+
+def test_every_error_has_words_for_its_line() -> None:
+    pending, codes = [ToolscoutError], set[str]()
+    while pending:
+        error = pending.pop()
+        codes.add(error.code)
+        pending += error.__subclasses__()
+    page = (Path(__file__).parents[2] / "docs" / "errors.md").read_text()
+    page = page.partition("only on results of calls")[2].partition("On the command line")[0]
+    codes |= set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+    assert sorted(codes - REASONS.keys()) == []
+    assert not [words for words in REASONS.values() if "_" in words]
 
 
 def test_a_server_that_recovers_and_fails_again_is_reported_again(

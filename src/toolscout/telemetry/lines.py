@@ -44,6 +44,40 @@ _MAX_NAMES = 3
 _SOURCE_LABELS = {"": "catalog", "mcp content": "prompts and resources"}
 
 
+_NO_ANSWER = "failed: see the reply"
+_UNKNOWN_REASON = "see the reply"
+REASONS = {
+    "": "the tool is not available here",
+    "answer_needed": "it asks the user a question",
+    "approval_needed": "held for approval",
+    "call": "the tool reported an error",
+    "cancelled": "cancelled",
+    "catalog": "its definition cannot be used",
+    "closed": "the gateway is stopping",
+    "config": "the configuration is wrong",
+    "embedder": "the embedder failed",
+    "expired": "the answer came too late",
+    "interrupted": "interrupted",
+    "invalid_arguments": "the arguments do not fit",
+    "invalid_catalog": "its definition cannot be used",
+    "missing_extra": "an optional part is not installed",
+    "model": "a model service failed",
+    "not_loaded": "the tool is not loaded yet",
+    "query": "the query cannot be read",
+    "refused": "not approved, or not allowed",
+    "repeated": "the same call as before",
+    "schema": "its schema is invalid",
+    "source": "its server failed",
+    "store": "stored data cannot be read or written",
+    "timeout": "no answer in time",
+    "toolscout": "an error inside Toolscout",
+    "unknown_tool": "there is no such tool",
+}
+"""What each code of an outcome means, in words for a person."""
+_HELD = "held for approval"
+_STANDINGS = {"shadow": "it uses the name of another tool"}
+
+
 class EventLines:
     """A sink that logs one line for each event that is worth one.
 
@@ -113,12 +147,12 @@ def _render(event: Event, *, shows_queries: bool) -> str:
 
 def _render_search(event: DiscoveryResultEvent, *, shows_queries: bool) -> str:
     if not event.queries:
-        outcome = "refused" if event.is_error else _join(event.names) or "nothing found"
+        outcome = _NO_ANSWER if event.is_error else _join(event.names) or "nothing found"
         return f"{event.tool}: {outcome} ({event.took_ms:.0f} ms)"
     texts = ", ".join(f'"{_shorten(q)}"' for q in event.queries[:_MAX_NAMES])
     query = f" {texts}" if shows_queries else ""
     if event.is_error:
-        return f"search{query}: refused ({event.took_ms:.0f} ms)"
+        return f"search{query}: {_NO_ANSWER} ({event.took_ms:.0f} ms)"
     if not event.names:
         return f"search{query}: nothing found ({event.took_ms:.0f} ms)"
     facts = f"confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
@@ -136,16 +170,22 @@ def _join(names: Sequence[str]) -> str:
 
 
 def _render_call(event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent) -> str:
-    # The reason of a refusal may quote arguments, so only its code is shown.
     tool = _shorten(event.tool)
     match event:
         case ToolCallEvent():
-            outcome = f"failed, {event.code or 'error'}" if event.is_error else "ok"
+            outcome = f"failed: {_reason(event.code or 'call')}" if event.is_error else "ok"
             return f"call {tool}: {outcome} ({event.took_ms:.0f} ms)"
         case ToolRefusedEvent():
-            return f"call {tool}: refused, {event.code or 'not_in_view'}"
+            # The reason of a refusal may quote arguments, so it is not shown itself.
+            is_held = event.code == "refused" and _HELD in event.why
+            reason = _HELD if is_held else _reason(event.code)
+            return f"call {tool}: refused: {reason}"
         case ToolNotFoundEvent():
-            return f"call {tool}: refused, unknown_tool"
+            return f"call {tool}: refused: {_reason('unknown_tool')}"
+
+
+def _reason(code: str) -> str:
+    return REASONS.get(code, _UNKNOWN_REASON)
 
 
 def _render_approval(event: ApprovalEvent | ApprovalNeededEvent) -> str:
@@ -196,7 +236,8 @@ def _render_other(event: Event) -> str:
         case OffloadEvent():
             return f"result of {_shorten(event.tool)} stored: {event.before:,} characters"
         case ToolHeldEvent():
-            return f"{event.server}: {_shorten(event.tool)} is held for approval ({event.standing})"
+            why = _STANDINGS.get(event.standing, event.standing)
+            return f"{event.server}: {_shorten(event.tool)} is held for approval ({why})"
         case ConfigAppliedEvent():
             waiting = ", ".join(event.waiting)
             return "configuration: reloaded" + (f"; after a restart: {waiting}" if waiting else "")

@@ -21,6 +21,7 @@ from .pins import PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
+_STANDING_WORDS = {"shadow": "with the name of another tool"}
 _IDENTITY_CHANGED = (
     "Server %r differs from the one pinned under that name: its command, arguments, folder or"
     " address changed. It is treated as a new server; see: toolscout pins list %s"
@@ -225,7 +226,7 @@ class PinnedSource:
         """Log one line when tools are held, at the start and whenever others are."""
         if now.names_on_hold and now.names_on_hold != last.names_on_hold:
             counts = Counter(now.ledger.pins[tool].standing for tool in now.names_on_hold)
-            text = ", ".join(f"{count} {standing}" for standing, count in counts.items())
+            text = ", ".join(f"{n} {_STANDING_WORDS.get(s, s)}" for s, n in counts.items())
             diff, approve = (pins_command(action, self.label) for action in ("diff", "approve"))
             # Without a tool's name the command approves only new and changed tools.
             target = "" if counts.keys() <= {"new", "changed"} else " TOOL"
