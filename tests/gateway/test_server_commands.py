@@ -261,6 +261,30 @@ def test_without_servers_commands_say_what_to_do(capsys: pytest.CaptureFixture[s
         assert "toolscout add" in capsys.readouterr().err
 
 
+def test_list_shows_where_a_server_is_whose_variable_is_not_set(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    servers = {
+        "local": {"command": "uvx", "args": ["x"], "env": {"KEY": "${NOT_SET_A}"}},
+        "remote": {"url": "https://me:pw@host.test/mcp?key=1", "headers": {"K": "${NOT_SET_B}"}},
+        "variable": {"url": "https://${NOT_SET_C}/mcp"},
+        "off": {"command": "npx", "args": ["${NOT_SET_D}"], "disabled": True},
+    }
+    put(user_servers_file(), {"mcpServers": servers})
+    rows = {row["name"]: row for row in answer(capsys, "list")["servers"]}
+    assert {name: (row["transport"], row["place"]) for name, row in rows.items()} == {
+        "local": ("stdio", "uvx"),
+        "remote": ("http", "https://host.test/mcp"),
+        "variable": ("http", "https://${NOT_SET_C}/mcp"),
+        "off": ("stdio", "npx"),
+    }
+    assert run(["list"]) == 0
+    out = capsys.readouterr().out
+    for name in ("NOT_SET_A", "NOT_SET_B", "NOT_SET_C"):
+        assert f"needs the environment variable {name}, which is not set" in out
+    assert "pw" not in out
+
+
 def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,7 +99,7 @@ def test_an_unset_variable_fails_its_server_by_name_and_no_other(
         **variables,
     ).servers
     assert "'broken' needs the environment variable TOKEN" in broken.problem
-    assert broken.command == ""
+    assert (broken.command, broken.env) == ("x", {}), "as written, for people; it is not started"
     assert not fine.problem
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -49,6 +50,8 @@ _POSITIVE_LIMITS = {
     "connect_timeout_seconds": "a positive number",
     "concurrency": "a positive number without a fraction",
 }
+# A variable that has no value, in a URL that is valid otherwise.
+_UNSET = re.compile(r"\$\{[^}]*\}")
 # The spellings of all clients, in lower case, without dashes and underscores.
 _TRANSPORT_ALIASES: dict[str, Transport] = {
     "stdio": "stdio",
@@ -77,9 +80,10 @@ def build_server(
     # A disabled server needs no valid entry: its variables may well be unset.
     project = str(entry.get("project") or "")
     is_elsewhere = not reader.is_in(project)
+    server = reader.build_unusable()
     if entry.get("disabled") is True or entry.get("enabled") is False or is_elsewhere:
-        return Server(name=name, is_disabled=True, project=project if is_elsewhere else "")
-    return Server(name=name, problem=problem)
+        return replace(server, is_disabled=True, project=project if is_elsewhere else "")
+    return replace(server, problem=problem)
 
 
 class _ServerEntry:
@@ -134,6 +138,22 @@ class _ServerEntry:
             allows_private=self.flag("allow_private"),
             limits=self.limits(),
             secrets=self.secret_values(),
+        )
+
+    def build_unusable(self) -> Server:
+        """A server that cannot be started: its command or address as written, for people."""
+
+        def raw(*keys: str) -> str:
+            return next((v for k in keys if isinstance(v := self.entry.get(k), str)), "")
+
+        url = raw("url", "serverUrl", "httpUrl")
+        url = url if is_http_url(_UNSET.sub("variable", url)) else ""
+        return Server(
+            name=self.name,
+            transport="http" if url else "stdio",
+            command=raw("command"),
+            url=url,
+            secrets=tuple(secret_detection.secrets_in_url(url)),
         )
 
     def is_in(self, project: str) -> bool:
