@@ -29,7 +29,7 @@ def command(*arguments: str | Path, home: Path, **more: str) -> tuple[int, dict[
     done = subprocess.run(
         [TOOLSCOUT, *map(str, arguments), "--json"],
         capture_output=True, text=True, check=False,
-        env={**os.environ, "TOOLSCOUT_HOME": str(home), **more},
+        env={**os.environ, "TOOLSCOUT_HOME": str(home), "XDG_CONFIG_HOME": str(home), **more},
     )  # fmt: skip
     return done.returncode, json.loads(done.stdout or done.stderr)
 
@@ -204,7 +204,7 @@ def break_database(manifest: dict[str, Any], files: dict[str, bytes]) -> None:
 
 
 def newer_format(manifest: dict[str, Any], files: dict[str, bytes]) -> None:
-    manifest |= {"format": 2, "toolscout": "9.0.0"}
+    manifest |= {"format": 3, "toolscout": "9.0.0"}
 
 
 def newer_schema(manifest: dict[str, Any], files: dict[str, bytes]) -> None:
@@ -319,3 +319,70 @@ def test_info_says_where_the_state_is_and_what_it_holds_and_makes_nothing(
     none = tmp_path / "none"
     assert command("state", "info", home=none)[1]["bytes"] == 0
     assert not none.exists()
+
+
+# The user's own files
+
+
+@pytest.fixture
+def servers(home: Path) -> Path:
+    """The user's own list of servers, with a secret."""
+    file = home / "toolscout" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"a": {"command": "x", "env": {"KEY": "hush"}}}}')
+    file.with_name("config.toml").write_text('embedder = "none"\n')
+    return file
+
+
+def test_a_backup_has_the_list_of_servers_and_the_settings(
+    home: Path, servers: Path, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "b.zip", tmp_path / "other"
+    assert command("state", "backup", file, home=home)[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert command("state", "restore", file, home=other)[0] == 0
+    for name in ("mcp.json", "config.toml"):
+        restored = other / "toolscout" / name
+        assert restored.read_text() == servers.with_name(name).read_text()
+        assert stat.S_IMODE(restored.stat().st_mode) == 0o600
+
+
+def test_a_list_of_servers_that_differs_is_not_replaced_silently(
+    home: Path, servers: Path, tmp_path: Path
+) -> None:
+    file, other = tmp_path / "b.zip", tmp_path / "other"
+    command("state", "backup", file, home=home)
+    mine = other / "toolscout" / "mcp.json"
+    mine.parent.mkdir(parents=True)
+    mine.write_text('{"mcpServers": {}}')
+    code, said = command("state", "restore", file, home=other)
+    assert code == 2
+    assert str(mine) in said["error"]["message"]
+    assert "--force" in said["error"]["hint"]
+    assert mine.read_text() == '{"mcpServers": {}}'
+    assert not (other / "state").exists()
+    code, said = command("state", "restore", file, "--force", home=other)
+    assert code == 0
+    (kept,) = map(Path, said["kept"])
+    assert kept.read_text() == '{"mcpServers": {}}'
+    assert mine.read_text() == servers.read_text()
+
+
+def test_the_same_list_of_servers_is_left_alone(home: Path, servers: Path, tmp_path: Path) -> None:
+    file = tmp_path / "b.zip"
+    command("state", "backup", file, home=home)
+    shutil.rmtree(home / "state")
+    code, said = command("state", "restore", file, home=home)
+    assert (code, said["kept"]) == (0, [])
+    assert servers.is_file()
+
+
+def test_a_named_configuration_leaves_out_the_users_own_files(
+    home: Path, servers: Path, tmp_path: Path
+) -> None:
+    assert servers.is_file()
+    config = tmp_path / "gateway.toml"
+    config.write_text(f'[settings]\nhome = "{home}"\n')
+    assert command("state", "backup", tmp_path / "b.zip", "--config", config, home=home)[0] == 0
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert not [name for name in archive.namelist() if name.startswith("config/")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..config import Config
+from ..folders import config_folder
 from .output import json_option, print_json, print_line, print_note, print_table
 from .pins import config_option
 from .progress import progress
@@ -20,12 +21,17 @@ _KILO = 1_000
 
 @click.group(name="state")
 def command() -> None:
-    """Show, back up and restore sessions, pins, logins, large results and the journal."""
+    """Show, back up and restore your servers, sessions, pins, logins, results and the journal."""
 
 
 def _read_config(path: Path | None) -> Config:
     # Only TOML has a [settings] table, and so a `home`.
     return Config.read(path if path is not None and path.suffix == ".toml" else None)
+
+
+def _user_folder(path: Path | None) -> Path | None:
+    """The folder of your own configuration; none for a gateway with a configuration of its own."""
+    return config_folder() if path is None else None
 
 
 def _format_size(size: float) -> str:
@@ -100,8 +106,9 @@ def _info_as_json(info: StateInfo) -> dict[str, object]:
 def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
     """Write the whole state into one archive, also while a gateway runs.
 
-    Only you can read the file. It holds the tokens of logins, so keep it private. Caches are left
-    out: they are rebuilt.
+    Your list of servers and your settings are included, unless you name a configuration. Only you
+    can read the file. It holds tokens of logins and secrets of servers, so keep it private. Caches
+    are left out: they are rebuilt.
     """
     from ..store.backup import back_up
 
@@ -109,6 +116,7 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
         manifest = back_up(
             _read_config(path),
             file,
+            user_folder=_user_folder(path),
             is_forced=is_forced,
             progress=lambda done, total: step("files", done, total),
         )
@@ -118,7 +126,7 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
         print_json({"file": str(file), **content})
         return
     print_line(f"Written: {file} ({len(manifest.files)} files, {_format_size(size)}).")
-    print_note("It holds login tokens and conversations: keep it private.")
+    print_note("It holds your servers, login tokens and conversations: keep it private.")
 
 
 @command.command(name="restore")
@@ -129,8 +137,9 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
 @config_option
 @json_option
 def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
-    """Verify a backup and restore its state.
+    """Verify a backup and restore its state, your list of servers and your settings.
 
+    A file of yours that differs is replaced only with --force, and then kept under another name.
     Stop gateways first. Backups of older versions are accepted, those of newer ones refused.
     """
     from ..store.restore import restore
@@ -139,6 +148,7 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
         restored = restore(
             _read_config(path),
             file,
+            user_folder=_user_folder(path),
             is_forced=is_forced,
             progress=lambda done, total: step("files", done, total),
         )
@@ -159,4 +169,4 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
         f" {manifest.created} (toolscout {manifest.toolscout})."
     )
     for kept in restored.kept:
-        print_note(f"The previous state: {kept}")
+        print_note(f"Kept from before: {kept}")

@@ -18,9 +18,10 @@ from pydantic import BaseModel, ConfigDict
 from ..config import Config
 from ..errors import StoreError
 from .sqlite import translate_errors
-from .state_files import SCHEMAS, is_database, list_state_files, read_schema
+from .state_files import SCHEMAS, is_database, list_state_files, list_user_files, read_schema
 
-FORMAT = 1
+# 2 has the user's configuration as well.
+FORMAT = 2
 MANIFEST_NAME = "manifest.json"
 _CHUNK_BYTES = 1 << 20
 
@@ -56,11 +57,19 @@ class Manifest(BaseModel):
 
 
 def back_up(
-    config: Config, file: Path, *, is_forced: bool = False, progress: FileProgress | None = None
+    config: Config,
+    file: Path,
+    *,
+    user_folder: Path | None = None,
+    is_forced: bool = False,
+    progress: FileProgress | None = None,
 ) -> Manifest:
-    """Write the state into an archive that only its owner can read."""
+    """Write the state into an archive that only its owner can read.
+
+    `user_folder` is the user's folder for configuration; its files are written too.
+    """
     _check_target(config, file, is_forced=is_forced)
-    files = list(list_state_files(config))
+    files = [*list_state_files(config), *list_user_files(user_folder)]
     if not files:
         raise StoreError(
             f"There is no state in {config.state_folder}.",

@@ -21,6 +21,8 @@ from .backup import FORMAT, MANIFEST_NAME, FileProgress, Manifest
 from .state_files import (
     SCHEMAS,
     STATE_PREFIX,
+    USER_FILES,
+    USER_PREFIX,
     database_paths,
     describe_users,
     list_state_files,
@@ -42,9 +44,17 @@ class RestoredState:
 
 
 def restore(
-    config: Config, file: Path, *, is_forced: bool = False, progress: FileProgress | None = None
+    config: Config,
+    file: Path,
+    *,
+    user_folder: Path | None = None,
+    is_forced: bool = False,
+    progress: FileProgress | None = None,
 ) -> RestoredState:
-    """Verify an archive and restore its state; the old state is renamed and kept."""
+    """Verify an archive and restore its state; the old state is renamed and kept.
+
+    `user_folder` is the user's folder for configuration; without one, its files are left out.
+    """
     _check_target(config, is_forced=is_forced)
     parent = config.state_folder.parent
     try:
@@ -53,7 +63,8 @@ def restore(
         with tempfile.TemporaryDirectory(prefix=".toolscout-restore-", dir=parent) as name:
             staging = Path(name)
             manifest = _unpack(file, staging, progress)
-            kept = _replace_state(config, staging)
+            users = _files_to_replace(staging, user_folder, is_forced=is_forced)
+            kept = _replace_state(config, staging, users)
     except OSError as error:
         raise StoreError(
             f"The state cannot be restored: {error.strerror or error}.",
@@ -73,6 +84,28 @@ def _check_target(config: Config, *, is_forced: bool) -> None:
             f"There is state in {config.state_folder} already.",
             hint="Restore with --force to replace it; the old state is renamed and kept.",
         )
+
+
+def _files_to_replace(
+    staging: Path, user_folder: Path | None, *, is_forced: bool
+) -> list[tuple[Path, Path]]:
+    """The user's files that the archive has and that differ here, each with its destination."""
+    if user_folder is None:
+        return []
+    pairs = [(staging / USER_PREFIX / name, user_folder / name) for name in USER_FILES]
+    pairs = [(new, old) for new, old in pairs if new.is_file() and not _is_same(new, old)]
+    present = ", ".join(str(old) for _, old in pairs if old.exists())
+    if present and not is_forced:
+        raise StoreError(
+            f"The backup has another version of {present}.",
+            hint="Restore with --force to replace it; the old file is renamed and kept."
+            f" {_UNCHANGED}",
+        )
+    return pairs
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    return other.is_file() and one.read_bytes() == other.read_bytes()
 
 
 def _unpack(file: Path, staging: Path, progress: FileProgress | None) -> Manifest:
@@ -142,7 +175,8 @@ def _is_safe(name: str) -> bool:
     parts = name.split("/")
     # A backslash or a colon would be a folder or a drive on Windows.
     is_plain = not any(part in ("", ".", "..") or set(part) & set("\\:\0") for part in parts)
-    return is_plain and len(parts) > 1 and parts[0] == STATE_PREFIX
+    is_user_file = parts[0] == USER_PREFIX and "/".join(parts[1:]) in USER_FILES
+    return is_plain and len(parts) > 1 and (parts[0] == STATE_PREFIX or is_user_file)
 
 
 def _extract(archive: zipfile.ZipFile, name: str, staging: Path, *, size: int, sha256: str) -> None:
@@ -179,7 +213,9 @@ def _check_database(path: Path, name: str) -> None:
         raise _newer(f"{name} in the backup has schema {version}, which is newer")
 
 
-def _replace_state(config: Config, staging: Path) -> tuple[Path, ...]:
+def _replace_state(
+    config: Config, staging: Path, users: list[tuple[Path, Path]]
+) -> tuple[Path, ...]:
     """Rename the old state and move the new one in; if that fails, the old one is put back."""
     state = staging / STATE_PREFIX
     state.mkdir(exist_ok=True, mode=0o700)
@@ -191,7 +227,8 @@ def _replace_state(config: Config, staging: Path) -> tuple[Path, ...]:
     # First those into the staged folder, then the folder as a whole.
     moves.sort(key=lambda move: move[1].parent != state)
     moves.append((state, config.state_folder))
-    aside = _move_aside(config)
+    moves += users
+    aside = _move_aside(config, [target for _, target in users])
     try:
         for source, target in moves:
             target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -202,9 +239,9 @@ def _replace_state(config: Config, staging: Path) -> tuple[Path, ...]:
     return tuple(kept for _, kept in aside)
 
 
-def _move_aside(config: Config) -> list[tuple[Path, Path]]:
+def _move_aside(config: Config, users: list[Path]) -> list[tuple[Path, Path]]:
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    paths = [config.state_folder]
+    paths = [config.state_folder, *users]
     for path in database_paths(config).values():
         if not path.is_relative_to(config.state_folder):
             paths += [path.with_name(f"{path.name}{end}") for end in ("", "-wal", "-shm")]

@@ -18,6 +18,9 @@ from .sqlite_log import MIGRATIONS as LOG_MIGRATIONS
 STORE_NAME = "store.db"
 JOURNAL_NAME = "journal.db"
 STATE_PREFIX = "state"
+USER_PREFIX = "config"
+USER_FILES = ("mcp.json", "config.toml")
+"""The user's own list of servers, and the user's settings."""
 # Records of running processes, and the caches of the embedded example: neither is backed up.
 _SKIPPED_FOLDERS = (RUNNING_FOLDER, "cache")
 # Parts of an open database, and locks.
@@ -56,6 +59,14 @@ def list_state_files(config: Config) -> Iterator[tuple[str, Path]]:
         if path in databases.values() or not _is_kept(path, folder):
             continue
         yield str(PurePosixPath(STATE_PREFIX, *path.relative_to(folder).parts)), path
+
+
+def list_user_files(folder: Path | None) -> Iterator[tuple[str, Path]]:
+    """The files in the user's folder for configuration, as `list_state_files` lists the state."""
+    for name in USER_FILES if folder is not None else ():
+        path = Path(folder or "", name)
+        if path.is_file():
+            yield f"{USER_PREFIX}/{name}", path
 
 
 def _is_kept(path: Path, folder: Path) -> bool:
