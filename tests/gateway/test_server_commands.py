@@ -22,6 +22,7 @@ from toolscout.cli.app import run
 from toolscout.config import Config
 from toolscout.folders import user_servers_file
 from toolscout.gateway.config_file.json_edit import remove_json_value, set_json_value
+from toolscout.gateway.config_file.server_file import lock_config_file
 from toolscout.gateway.upstream.pin_store import PinStore, ServerIdentity
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
 from toolscout.sources.mcp.config import strip_json_comments
@@ -515,3 +516,41 @@ def test_the_newer_table_of_opencode_is_known(
     answer(capsys, "import", "opencode", "--apply", "--point")
     assert entries()["a"]["disabled"] is True
     assert list(json.loads(path.read_text())["mcp"]["servers"]) == ["toolscout"]
+
+
+# Waiting
+
+
+def run_apart(user: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A command in a process of its own, with its streams in pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "toolscout.cli", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HOME": str(user)},
+    )
+
+
+def test_an_import_that_waits_for_another_command_says_so(user: Path) -> None:
+    put(user / ".cursor" / "mcp.json", {"mcpServers": {"one": small()}})
+    with lock_config_file(user_servers_file()):
+        process = run_apart(user, "import", "cursor", "--apply")
+        assert process.stderr is not None
+        assert any(line.startswith("Writing files (another command") for line in process.stderr)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "one" in entries()
+
+
+def test_adding_a_server_that_starts_slowly_says_what_it_waits_for(
+    user: Path, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    script = f"cat {tmp_path / 'gate'}; exec {' '.join(SMALL)}"
+    process = run_apart(user, "add", "slow", "--", "sh", "-c", script)
+    assert process.stderr is not None
+    assert "Starting slow to check that it works" in process.stderr.readline()
+    (tmp_path / "gate").write_text("")
+    process.communicate(timeout=60)
+    assert process.returncode == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from ..errors import ConfigError
 from ..folders import user_servers_file
 from .config_options import servers_option
 from .output import json_option, print_json, print_line, warn
+from .progress import progress
 from .servers import print_reload_note, settings_of
 
 if TYPE_CHECKING:
@@ -104,9 +104,8 @@ def _check(
     setup = _read_setup(path)
     server = build_server(name, entry, os.environ)
     alone = _setup_of(setup, server)
-    if sys.stderr.isatty():  # a first start may download the server, which takes a while
-        click.echo(f"Starting {name} to check that it works …", err=True)
-    (check,) = asyncio.run(check_servers(alone)).servers
+    with progress(f"Starting {name} to check that it works (a first start may download it)"):
+        (check,) = asyncio.run(check_servers(alone)).servers
     if check.status != "ready":
         hint = "Fix that and try again, or add it without a check: --no-check."
         if "login" in check.reason:

@@ -10,6 +10,7 @@ import click
 from ..config import Config
 from ..folders import user_servers_file
 from .output import json_option, print_json, print_line, print_note, print_table, warn
+from .progress import progress
 
 if TYPE_CHECKING:
     from ..gateway.imports.importer import ImportPlan
@@ -73,18 +74,20 @@ def command(
             )
         _undo(is_forced=force, is_json=is_json)
         return
-    from ..gateway.imports.clients import CLIENTS, find_client
-    from ..gateway.imports.importer import plan_import, render_target
-    from ..gateway.imports.undo import write_files
-
     target = target or user_servers_file()
-    chosen = [find_client(name) for name in clients] or list(CLIENTS)
-    plan = plan_import(chosen, target, home=Path.home(), folder=Path.cwd())
-    # Rendered before anything is written: a file that cannot be changed is reported while nothing
-    # has been changed.
-    pointed = _render_clients(plan, target) if is_pointed else {}
-    texts = {target: render_target(plan), **pointed} if plan.additions else pointed
-    written = write_files(texts, _records_folder()) if is_applied else []
+    with progress("Reading the files of your clients") as step:
+        from ..gateway.imports.clients import CLIENTS, find_client
+        from ..gateway.imports.importer import plan_import, render_target
+        from ..gateway.imports.undo import write_files
+
+        chosen = [find_client(name) for name in clients] or list(CLIENTS)
+        plan = plan_import(chosen, target, home=Path.home(), folder=Path.cwd())
+        # Rendered before anything is written: a file that cannot be changed is reported while
+        # nothing has been changed.
+        pointed = _render_clients(plan, target) if is_pointed else {}
+        texts = {target: render_target(plan), **pointed} if plan.additions else pointed
+        step("Writing files (another command may be changing them)", 0, 0)
+        written = write_files(texts, _records_folder()) if is_applied else []
     if is_json:
         row = _plan_to_dict(plan, written, is_applied=is_applied)
         print_json({**row, "pointed": [str(path) for path in pointed]})
@@ -123,7 +126,8 @@ def _render_clients(plan: ImportPlan, target: Path) -> dict[Path, str]:
 def _undo(*, is_forced: bool, is_json: bool) -> None:
     from ..gateway.imports.undo import undo_last
 
-    restored = undo_last(_records_folder(), is_forced=is_forced)
+    with progress("Restoring files (another command may be changing them)"):
+        restored = undo_last(_records_folder(), is_forced=is_forced)
     if is_json:
         print_json(
             {
