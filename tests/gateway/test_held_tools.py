@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,14 @@ from tests.gateway.conftest import Running, Serve, small, text
 from tests.upstreams.processes import free_port
 from tests.upstreams.processes import running as running_process
 
+from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
+from toolscout.gateway.upstream.held_ranking import HeldRanker
 from toolscout.gateway.upstream.held_tools import HeldTools, pins_command
 from toolscout.gateway.upstream.pin_store import PinStore
+from toolscout.search.embedders import load_embedders
+from toolscout.search.engine import Engine
 from toolscout.toolbox.toolbox import Toolbox
 
 CAPABLE = Path(__file__).parent.parent / "upstreams" / "capable.py"
@@ -385,3 +389,20 @@ def test_a_bare_name_of_several_held_tools_names_them_all() -> None:
     said = str(held.explain("push", None))
     assert "a__push, b__push" in said
     assert "pins approve a push; toolscout pins approve b push" in said
+
+
+def test_a_held_tool_is_found_by_meaning_beside_a_tool_that_fits_in_words() -> None:
+    convert = Tool(
+        name="time__convert_time",
+        description="Convert time between timezones, such as Asia/Tokyo and Europe/London.",
+        server="time",
+    )
+    now = Tool(
+        name="time__get_current_time", description="Get current time in a timezone.", server="time"
+    )
+    with closing(Engine(Catalog([convert]), embedders=load_embedders("use"))) as engine:
+        engine.fill()
+        with closing(HeldRanker(engine)) as ranker:
+            for query in ("what time is it in tokyo", "what does the clock say right now"):
+                assert ranker.select(query, [now], [convert]) == (now,), query
+            assert ranker.select("convert 3pm from berlin to tokyo", [now], [convert]) == ()

@@ -151,9 +151,10 @@ def _report_row(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> dict[
 
 
 def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> None:
-    extras = f", {check.prompts} prompts, {check.resources} resources"
+    counts = (("tool", check.tools), ("prompt", check.prompts), ("resource", check.resources))
+    offers = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts if n or word == "tool"]
     print_line(
-        f"It works: {check.tools} tools{extras if check.prompts or check.resources else ''}."
+        f"It works: {', '.join(offers)}."
         f" Loaded into a client, its tools cost {own.loaded:,} tokens."
     )
     print_line(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from threading import Lock
 
@@ -12,7 +11,6 @@ from ...catalog.tool import Tool
 from ...errors import ToolscoutError
 from ...search.embedders.cache import VectorCache
 from ...search.engine import Engine
-from ...search.hit import Results
 from ...search.noise import drop_noise
 from ...search.rankers.bm25f import BM25F
 from ...search.rankers.dense import Dense
@@ -21,6 +19,7 @@ from ...search.rankers.exact import Exact
 # A held tool is mentioned if it is the best, or at least this much as good as the best.
 _MIN_SHARE = 0.5
 _MAX_FOUND = 10
+_MAX_COMPARED = 5
 
 
 class HeldRanker:
@@ -41,15 +40,25 @@ class HeldRanker:
         others = [tool for tool in found if tool.name not in names][:_MAX_FOUND]
         catalog = Catalog(others, source="found").with_source("held", held)
         try:
-            results = self._search(query, catalog)
+            with self._lock:
+                return self._select(query, catalog, names)
         except ToolscoutError:  # a malformed query; the search itself reports it
             return ()
-        least = max((hit.score for hit in results.hits), default=0.0) * _MIN_SHARE
-        return tuple(
-            hit.tool
-            for place, hit in enumerate(results.hits)
-            if hit.name in names and (not place or hit.score >= least > 0)
-        )
+
+    def _select(self, query: str, catalog: Catalog, held: Collection[str]) -> tuple[Tool, ...]:
+        engine = self._engine_for(catalog)
+        hits = drop_noise(engine.search(query, limit=len(catalog)), engine).hits
+        least = max((hit.score for hit in hits), default=0.0) * _MIN_SHARE
+        chosen = {h.name for i, h in enumerate(hits) if not i or h.score >= least > 0}
+        candidates = [hit for hit in hits if hit.name in held]
+        # Between a few tools a score only says which is better. A similarity also says how near.
+        best = _similarity(engine, query, [name for name in catalog.tools if name not in held])
+        chosen |= {
+            hit.name
+            for hit in candidates[:_MAX_COMPARED]
+            if hit.name not in chosen and _similarity(engine, query, [hit.name]) >= best > 0
+        }
+        return tuple(hit.tool for hit in candidates if hit.name in chosen)
 
     def close(self) -> None:
         """Release the vectors."""
@@ -57,16 +66,13 @@ class HeldRanker:
             if self._engine is not None:
                 self._engine.close()
 
-    def _search(self, query: str, catalog: Catalog) -> Results:
+    def _engine_for(self, catalog: Catalog) -> Engine:
         if not self._main.status.is_complete:
-            with closing(Engine(catalog)) as engine:
-                return engine.search(query, limit=len(catalog))
-        with self._lock:
-            engine = self._engine = self._engine or self._build_engine()
-            engine.update(catalog)
-            engine.fill()
-            results = engine.search(query, limit=len(catalog))
-        return drop_noise(results, engine)
+            return Engine(catalog)
+        engine = self._engine = self._engine or self._build_engine()
+        engine.update(catalog)
+        engine.fill()
+        return engine
 
     def _build_engine(self) -> Engine:
         embedders = self._main.embedders
@@ -74,3 +80,9 @@ class HeldRanker:
         cache = VectorCache(self._vectors) if self._vectors else None
         rankers = (Exact(), BM25F(), *map(Dense, embedders))
         return Engine(embedders=embedders, cache=cache, rankers=rankers)
+
+
+def _similarity(engine: Engine, query: str, names: Sequence[str]) -> float:
+    """How near in meaning the best of some tools is to a query; 0 without vectors."""
+    evidence = engine.search(query, limit=1, allow=frozenset(names), arms="vectors").evidence
+    return (evidence.similarity or 0.0) if evidence else 0.0
