@@ -139,7 +139,7 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
 def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
     """Verify a backup and restore its state, your list of servers and your settings.
 
-    A file of yours that differs is replaced only with --force, and then kept under another name.
+    A file of your own that differs is replaced only with --force, and kept under another name.
     Stop gateways first. Backups of older versions are accepted, those of newer ones refused.
     """
     from ..store.restore import restore
