@@ -37,6 +37,23 @@ def test_a_deprecated_tool_comes_after_the_successor_that_it_names(text: str) ->
     assert names[:2] == ("post_mail", "send_email")
 
 
+@pytest.mark.parametrize("query", ["get weather old", "Get Weather Old", "get weather old please"])
+def test_the_old_name_in_words_finds_the_successor_first(query: str) -> None:
+    old = Tool(name="get_weather_old", description="DEPRECATED: use get_weather. Tell the weather.")
+
+    assert ranked(query, old)[:2] == ("get_weather", "get_weather_old")
+
+
+def test_a_successor_that_fits_the_words_less_takes_the_place_of_the_old_tool() -> None:
+    old = Tool(name="send_email", description="DEPRECATED: use post_letter. Send an email.")
+    new = Tool(name="post_letter", description="Deliver a message.")
+    between = Tool(name="send_email_later", description="Send an email tomorrow.")
+
+    names = ranked("send email", old, new, between)
+
+    assert names[:3] == ("post_letter", "send_email", "send_email_later")
+
+
 def test_without_a_known_successor_it_falls_below_hits_that_are_about_as_good() -> None:
     old = Tool(name="send_email_deprecated", description="Send an email message to people.")
     good = Tool(name="mail_people", description="Send an email message to many people.")
@@ -53,7 +70,9 @@ def test_it_stays_above_hits_that_fit_less() -> None:
     assert ranked("send an email message", old)[0] == "send_email"
 
 
-@pytest.mark.parametrize("query", ["send_email", "deprecated email tools", "select:send_email"])
+@pytest.mark.parametrize(
+    "query", ["send_email", "sendEmail", "deprecated email tools", "select:send_email"]
+)
 def test_a_request_for_it_finds_it_first(query: str) -> None:
     old = Tool(name="send_email", description="DEPRECATED: use post_mail. Send an email message.")
     new = Tool(name="post_mail", description="Send an email message.")

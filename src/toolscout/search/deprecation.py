@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 
 import numpy as np
 
@@ -54,20 +55,22 @@ def is_deprecated(tool: Tool) -> bool:
 
 
 def _demote(request: RankingRequest, slot: int, order: list[int], scores: dict[int, float]) -> None:
-    """Move one tool down; a successor that was not found takes its place."""
+    """Move one tool down, or the successor that fits best up to its place."""
     place = order.index(slot)
     successors = _successors(request, slot)
     if not successors:
         floor = COMPARABLE_SHARE * scores[slot]
         target = max([place, *(i for i, s in enumerate(order) if scores[s] >= floor > 0)])
-    elif found := [order.index(s) for s in successors if s in scores]:
-        target = max(place, min(found))
-    else:
-        successor = successors[0]
-        scores[successor] = scores[slot]
-        order.insert(place, successor)
+        order.insert(target, order.pop(place))
         return
-    order.insert(target, order.pop(place))
+    best = max(successors, key=lambda s: scores.get(s, -inf))
+    if best in order[:place]:
+        return
+    # It does what the deprecated tool did, so it fits as well, in whatever words it says so.
+    if best in scores:
+        order.remove(best)
+    order.insert(place, best)
+    scores[best] = scores[slot]
 
 
 def _successors(request: RankingRequest, slot: int) -> list[int]:

@@ -135,7 +135,8 @@ def _rank_and_fuse(
     fused = _drop_forbidden(request, pipeline.fusion(request, rankings))
     if not len(fused.slots):
         return QueryHits(notes=notes)
-    if not is_exact_name(rankings, fused):
+    # A name in words, as in "get weather old", may be a request; an identifier is that tool.
+    if not (request.query.name and is_exact_name(rankings, fused)):
         fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
     evidence = gather_evidence(request, rankings, fused)
