@@ -144,6 +144,20 @@ def test_nonsense_gets_nothing_fits_first_and_no_hits(shell, query: str) -> None
     assert found["near"]
 
 
+@pytest.mark.parametrize(
+    "query", ["fly me to mars", "hello", "velvet thunder biscuit", "wash my car", "who made you?"]
+)
+def test_a_request_about_something_else_gets_doubt_before_the_hits(shell, query: str) -> None:
+    done = shell("search", query, "--catalog", "example")
+
+    assert done.out.startswith(("# Perhaps nothing fits.", "# Nothing fits."))
+
+
+@pytest.mark.parametrize("query", ["mail the invoice to Ann", "wann haben alle Zeit?", "refund"])
+def test_a_real_request_gets_no_doubt(shell, query: str) -> None:
+    assert "othing fits" not in shell("search", query, "--catalog", "example").out
+
+
 @pytest.mark.parametrize("query", ["mail the invoice", "send a report to my boss, then file it"])
 def test_the_parts_of_an_explanation_add_up_to_the_score(shell, query: str) -> None:
     shown = shell("search", query, "--catalog", "example", "--explain")

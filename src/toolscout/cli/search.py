@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..catalog.sanitization import first_sentence
+from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, is_unsure
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.noise import drop_noise
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 EXIT_NOT_ANSWERED = 1
 _ROUNDING = 5e-5
-LOW_CONFIDENCE = 0.2  # below it, the output suggests that no tool may fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,8 @@ def _run_search(options: SearchOptions) -> int:
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
             results = drop_noise(results, engine, allow=allow)
             notice = _describe_held(results, texts, held, engine, allow) if held else ""
-            _print_answer(results, queries, options, held=notice)
+            doubt = _describe_doubt(results, engine)
+            _print_answer(results, queries, options, held=notice, doubt=doubt)
             return results
 
         has_vectors = engine.embedders and not engine.status.problem
@@ -153,7 +154,12 @@ def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:
 
 
 def _print_answer(
-    results: Results, queries: str | Sequence[str], options: SearchOptions, *, held: str
+    results: Results,
+    queries: str | Sequence[str],
+    options: SearchOptions,
+    *,
+    held: str,
+    doubt: str,
 ) -> None:
     read_as: list[str] = []
     if options.explain:
@@ -163,7 +169,7 @@ def _print_answer(
         row = results_to_dict(results, explain=options.explain, read_as=read_as)
         print_json(row, is_line=options.reads_lines)
     else:
-        print_results(results, explain=options.explain, read_as=read_as, cut=options.cut, held=held)
+        print_results(results, explain=options.explain, read_as=read_as, warning=held or doubt)
 
 
 def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) -> dict[str, Any]:
@@ -181,19 +187,14 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
 
 
 def print_results(
-    results: Results,
-    *,
-    explain: bool,
-    read_as: Sequence[str],
-    cut: float = 0.0,
-    held: str = "",
+    results: Results, *, explain: bool, read_as: Sequence[str], warning: str = ""
 ) -> None:
-    """Print the results as a table with notes; `held` is about tools that are held for approval."""
+    """Print the results as a table with notes; `warning` says why the hits may be wrong."""
     for text in read_as:
         print_note(f"read as: {text}")
     # First, so that nobody takes the tools below for an answer.
-    if doubt := held or _describe_doubt(results, cut):
-        print_note(doubt)
+    if warning:
+        print_note(warning)
     if results.hits:
         columns = ("tool", "score", "what it does", "why")
         print_table(columns, [_table_row(hit) for hit in results.hits])
@@ -208,15 +209,14 @@ def print_results(
         print_note(note)
 
 
-def _describe_doubt(results: Results, cut: float) -> str:
+def _describe_doubt(results: Results, engine: Engine) -> str:
     """What to say first where the hits are likely wrong, or where there are none."""
     if not results.hits:
-        return "Nothing fits. Try other words, or fewer filters."
+        return NOTHING_NOTE
     if not results.is_answered:
-        return f"Not sure enough: the cut is {cut:.2f}. These are only the nearest tools."
-    if results.confidence < LOW_CONFIDENCE:
-        return "Perhaps nothing fits. Say what the tool should do, as in: send an email."
-    return ""
+        cut = f"{engine.min_confidence:.2f}"
+        return f"Not sure enough: the cut is {cut}. These are only the nearest tools."
+    return UNSURE_NOTE if is_unsure(results, engine) else ""
 
 
 def _score_parts(hit: Hit) -> list[tuple[str, float]]:

@@ -13,6 +13,7 @@ from ..search.engine import Allow, Engine
 from ..search.hit import QueryVector, Results
 from ..search.noise import drop_noise, is_noise
 from ..search.query import parse
+from .doubt import is_unsure, is_weak
 from .scope import Scope
 
 
@@ -46,7 +47,8 @@ class ToolMatches:
 
     `scores` belong to `tools` and are comparable only within one answer; `missing` are requested
     names that do not exist; `is_fuzzy` says that a looser match had to be used, `is_named` that
-    all tools were requested by name.
+    all tools were requested by name. `has_doubt` says whether they are likely wrong; by default,
+    the confidence decides.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -55,6 +57,7 @@ class ToolMatches:
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
+    has_doubt: bool | None = None
     is_fuzzy: bool = False
     is_named: bool = False
     vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
@@ -63,6 +66,11 @@ class ToolMatches:
     def names(self) -> tuple[str, ...]:
         """The names of the tools, best first."""
         return tuple(t.name for t in self.tools)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Whether the tools are likely wrong."""
+        return is_weak(self.confidence) if self.has_doubt is None else self.has_doubt
 
 
 class Matcher(Protocol):
@@ -99,6 +107,7 @@ class HybridMatcher:
             near=results.near if not selected else _suggest_names(selected, results, domain),
             notes=results.notes,
             confidence=results.confidence,
+            has_doubt=is_unsure(results, domain.engine),
             is_named=bool(selected),
             vectors=results.vectors,
         )
@@ -173,11 +182,6 @@ def _suggest_names(
 LoadRule = Callable[[ToolMatches], tuple[Tool, ...]]
 """Selects the tools to load from the matches of one query."""
 
-# Confidence is the chance that the right tool is among the hits. Under 4 % of real requests fall
-# below 0.25, and about two thirds of requests that no tool fits (docs/decisions/replies.md).
-MIN_CONFIDENCE = 0.25
-"""The confidence from which the best hit is loaded without being requested by name."""
-
 # A second schema costs tokens, a second lookup costs more. At 0.92 a lookup succeeds at once in
 # 83 % of cases instead of 74 %, for 9 % more tokens (docs/decisions/replies.md).
 CLOSE_SCORE_RATIO = 0.92
@@ -206,7 +210,7 @@ def load_best(matches: ToolMatches) -> tuple[Tool, ...]:
     """Load tools requested by name; else the first hit, and a second that is as good."""
     if matches.is_named:
         return matches.tools
-    if matches.confidence < MIN_CONFIDENCE:
+    if matches.is_unsure:
         return ()
     floor = CLOSE_SCORE_RATIO * max(matches.scores, default=0)
     pairs = zip(matches.scores[:2], matches.tools[:2], strict=True)

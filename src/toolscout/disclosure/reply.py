@@ -13,7 +13,7 @@ from ..catalog.tool import Tool, wire_name
 from ..catalog.tool_text import outline
 from ..errors import ToolscoutError
 from ..search.hit import QueryVector
-from .matcher import MIN_CONFIDENCE
+from .doubt import UNSURE_HEADING
 from .scope import Scope
 from .surface import Surface
 
@@ -36,8 +36,8 @@ class ToolSearchResult:
     before. `missing` were requested by name and do not exist; `unmatched` are the queries of
     several that found nothing; `overflow` has no room in the provider's list; `after` is the
     scope once tools are loaded; `news` says what changed in the catalog since the last report.
-    `scores` are those of `tools`, and `vectors` what the queries were encoded as. `extras` are
-    the tools that features add to the view.
+    `is_unsure` says that all `tools` are likely wrong. `scores` are those of `tools`, and `vectors`
+    what the queries were encoded as. `extras` are the tools that features add to the view.
     """
 
     queries: tuple[str, ...]
@@ -49,6 +49,7 @@ class ToolSearchResult:
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
+    is_unsure: bool = False
     is_fuzzy: bool = False
     rules: str = ""
     surface: Surface = "load"
@@ -154,9 +155,6 @@ ALREADY_LINE = "Already in your tool list: "
 RUN_HEADING = "Run with call_tool:"
 """The line above the definitions of tools to run through the dispatcher."""
 
-WEAK_HEADING = "Nothing fits well; the nearest are these. If none of them does it, say so:"
-"""The line above hits that are likely wrong."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultReply:
@@ -183,9 +181,9 @@ class DefaultReply:
 
     def _render_tools(self, found: ToolSearchResult) -> str:
         """The callable tools, with definitions where needed, then the other hits."""
-        if found.confidence < MIN_CONFIDENCE and not found.loaded:
+        if found.is_unsure and not found.loaded:
             # A weak hit fits no better because it was shown before.
-            return "\n".join([WEAK_HEADING, *_signature_lines(found, found.tools)])
+            return "\n".join([UNSURE_HEADING, *_signature_lines(found, found.tools)])
         ready = [t for t in found.tools if t.name in (*found.loaded, *found.already)]
         others = [t for t in found.tools if t not in ready]
         return "\n".join([*self._ready_lines(found, ready), *_other_lines(found, others)])

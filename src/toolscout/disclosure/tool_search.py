@@ -11,7 +11,7 @@ from ..catalog.tool import CHANGED_WIRE_NAME, Tool
 from ..errors import QueryError
 from ..search.engine import Engine
 from . import roster
-from .matcher import MIN_CONFIDENCE, SearchDomain, ToolMatches
+from .matcher import SearchDomain, ToolMatches
 from .profile import Profile
 from .reply import NoMatchHint, ToolSearchResult
 from .scope import Scope
@@ -67,6 +67,7 @@ def find_tools(
         near=_near_names(answers, tools),
         notes=_deduplicate(n for a in answers for n in a.notes),
         confidence=max((a.confidence for a in answers), default=0.0) if tools else 0.0,
+        is_unsure=all(a.is_unsure for a in answers),
         is_fuzzy=any(a.is_fuzzy for a in answers),
         surface=surface,
         overflow=overflow_names(profile, replace(scope, session=session)),
@@ -200,9 +201,7 @@ def _interleave(answers: Sequence[ToolMatches]) -> tuple[Tool, ...]:
     """The best of each query, then the second of each, and so on, each tool once."""
     # Answers that are likely wrong come last, whatever the order of the queries. The sort is
     # stable, so the others keep their order.
-    rounds = zip_longest(
-        *(a.tools for a in sorted(answers, key=lambda a: a.confidence < MIN_CONFIDENCE))
-    )
+    rounds = zip_longest(*(a.tools for a in sorted(answers, key=lambda a: a.is_unsure)))
     return tuple({t.name: t for row in rounds for t in row if t is not None}.values())
 
 
@@ -222,7 +221,7 @@ def _queries_without_match(
         return ()
     queries = [q for q in arguments.queries if q.strip()]
     pairs = zip(queries, answers, strict=True)
-    return tuple(q for q, a in pairs if not a.tools or a.confidence < MIN_CONFIDENCE)
+    return tuple(q for q, a in pairs if not a.tools or a.is_unsure)
 
 
 def _near_names(answers: Sequence[ToolMatches], tools: tuple[Tool, ...]) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .analyzer import latin_share
 from .engine import Allow, Engine
 from .hit import MAX_NEAR, Results
 
@@ -12,8 +11,7 @@ from .hit import MAX_NEAR, Results
 _NOISE_SIMILARITY = 0.35
 # For a query with a real word. In sixteen languages, two of 126 right answers are below.
 _MIN_SIMILARITY = 0.1
-# Of 1,173 real requests (azure_mcp, bfcl) none is below. In other scripts confidence is lower, and
-# right answers would be lost.
+# Of 1,173 real requests (azure_mcp, bfcl) none is below.
 _MIN_CONFIDENCE = 0.03
 
 
@@ -40,7 +38,10 @@ def _fits_nothing(results: Results, engine: Engine, allow: Allow | None) -> bool
     # While vectors are still being made, similarity says nothing about the tools without one.
     if results.confidence == 1 or not has_similarity or not engine.status.is_complete:
         return False
-    if results.confidence < _MIN_CONFIDENCE and latin_share(results.query) == 1:
+    # In other languages both figures are lower, and right answers would be lost.
+    if not results.query.isascii():
+        return False
+    if results.confidence < _MIN_CONFIDENCE:
         return True
     if not is_noise(results.query, results, engine):
         return False

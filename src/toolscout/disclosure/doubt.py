@@ -1,0 +1,50 @@
+"""Decide whether the hits of a search are likely, and say so where they are not.
+
+Three verdicts: the hits are likely; the search is unsure, and its hits come below a heading that
+says so; or nothing fits, and only near names are shown (`search/noise.py`).
+"""
+
+from __future__ import annotations
+
+from ..search.engine import Engine
+from ..search.hit import Results
+
+# `python -m bench.off_topic` prints what these values catch, and which real requests they doubt.
+_MIN_SIMILARITY = 0.2
+# For a request without any keyword of the hits. Other languages share few keywords with a catalog.
+_MIN_SIMILARITY_ALONE = 0.3
+_MIN_CONFIDENCE = 0.1
+# Without vectors, one rare word that matches by chance looks like a good hit.
+_MIN_KEYWORD_CONFIDENCE = 0.25
+
+UNSURE_NOTE = "Perhaps nothing fits. Say what the tool should do, as in: send an email."
+"""The line above the hits of an unsure search, for a person."""
+
+NOTHING_NOTE = "Nothing fits. Try other words, or fewer filters."
+"""The line of a search without hits, for a person."""
+
+UNSURE_HEADING = "Nothing fits well; the nearest are these. If none of them does it, say so:"
+"""The line above the hits of an unsure search, for a model."""
+
+
+def is_unsure(results: Results, engine: Engine) -> bool:
+    """Whether the hits are likely wrong, by the similarity of the best one and the confidence."""
+    similarity = results.evidence.similarity if results.evidence else None
+    # Until all vectors are there, similarity says nothing about tools without one.
+    if similarity is None or not engine.status.is_complete:
+        return is_weak(results.confidence)
+    if results.confidence == 1:  # requested by name
+        return False
+    if similarity < _MIN_SIMILARITY or results.confidence < _MIN_CONFIDENCE:
+        return True
+    is_alone = results.query.isascii() and not _has_keyword(results)
+    return is_alone and similarity < _MIN_SIMILARITY_ALONE
+
+
+def is_weak(confidence: float) -> bool:
+    """Whether hits are likely wrong, by the confidence alone."""
+    return confidence < _MIN_KEYWORD_CONFIDENCE
+
+
+def _has_keyword(results: Results) -> bool:
+    return any(reason.arm == "words" for hit in results.hits for reason in hit.why)
