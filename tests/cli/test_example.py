@@ -17,6 +17,7 @@ from toolscout.examples import CATALOG, QUESTIONS
 
 PROJECT = Path(__file__).parents[2]
 TOOLSCOUT = str(Path(sys.executable).with_name("toolscout"))
+DATA = Path(os.environ.get("TOOLSCOUT_DATA", PROJECT.parent / "shared" / "data"))
 EXPECTED = dict(QUESTIONS)
 QUICK_STARTS = ("docs/quickstart-library.md", "docs/quickstart-agent.md")
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -58,6 +59,7 @@ async def test_the_gateway_s_example_finds_the_tool_of_each_question(home: Path)
                 while not (await search(client, question)).startswith(best):  # noqa: ASYNC110 -- no event
                     await asyncio.sleep(0.2)
         assert (await search(client, "xkqz vbnwt")).startswith("No tool fits 'xkqz vbnwt'.")
+        assert (await search(client, "fly me to mars")).startswith("Nothing fits well;")
 
 
 async def search(client: Client, query: str) -> str:
@@ -81,11 +83,32 @@ def test_the_demo_is_a_table_with_a_header(home: Path) -> None:
     assert all(line.count("\t") == header.count("\t") for line in printed[1 : 3 + len(EXPECTED)])
 
 
-def test_the_readme_quotes_the_figure_that_the_demo_prints(demo: dict) -> None:
+def test_the_readme_quotes_the_figures_that_the_demo_prints(demo: dict) -> None:
     readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    last = demo["questions"][-1]["tokens"]
-    row = (
-        f"| {demo['tools']} tools of the example (`toolscout demo`) | {demo['everything']:,} "
-        f"| {demo['start']:,} | {demo['saved'] * 100:.1f} % | {last:,} |"
+    first, last = demo["saved"], 1 - demo["questions"][-1]["tokens"] / demo["everything"]
+    assert (
+        f"the first request saves {first:.1%}, the last one {last:.1%}".replace("%", " %") in readme
     )
-    assert row in readme
+
+
+@pytest.mark.parametrize(
+    ("catalog", "label"),
+    [
+        ("example", "81 tools of the example (`--catalog example`)"),
+        ("github_mcp_catalog", "117 tools of GitHub's MCP server"),
+        ("docker_catalog", "755 tools of Docker's MCP catalog"),
+        ("toucan_catalog", "5,248 tools of many servers"),
+    ],
+)
+def test_the_readme_quotes_the_tokens_that_its_command_prints(
+    catalog: str, label: str, home: Path
+) -> None:
+    path = catalog if catalog == "example" else str(DATA / catalog / "tools.jsonl")
+    if catalog != "example" and not Path(path).is_file():
+        pytest.skip("the public sets are not here")
+    command = ("tokens", "--catalog", path, "--profile", "default", "--json")
+    report = json.loads(run(home, TOOLSCOUT, *command))
+    cost = report["profiles"]["default"]
+    figures = f"{report['everything']:,} | {cost['start']:,} | {cost['saved']:.1%}"
+    row = f"| {label} | {figures.replace('%', ' %')} | {cost['after_5']:,} |"
+    assert row in (PROJECT / "README.md").read_text(encoding="utf-8")
