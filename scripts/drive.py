@@ -2,7 +2,8 @@
 
 `python scripts/drive.py http://127.0.0.1:8765/mcp` searches, describes and calls, and fails on the
 first answer that is not what the documentation promises. `--stdio COMMAND ...` starts a gateway in
-front of real servers and calls one of them.
+front of real servers and calls one of them. `--time COMMAND ...`, or an address, does the same with
+the servers of the README.
 """
 
 from __future__ import annotations
@@ -54,11 +55,14 @@ async def main(url: str) -> None:
         await use(url, mode)
 
 
-async def use_servers(command: str, *arguments: str) -> None:
-    """Search and call tools of real servers over stdio."""
+def gateway(command: str, *arguments: str) -> StdioServerParameters:
     # A client passes on only what it is given; servers need their usual environment.
-    server = StdioServerParameters(command=command, args=[*arguments], env={**os.environ})
-    async with Client(server) as client:
+    return StdioServerParameters(command=command, args=[*arguments], env={**os.environ})
+
+
+async def use_servers(*command: str) -> None:
+    """Search and call tools of real servers over stdio."""
+    async with Client(gateway(*command)) as client:
         found = await client.call_tool("tool_search", {"query": "echo a message back"})
         assert "everything__echo" in text(found), text(found)
         echo = {"name": "everything__echo", "arguments": {"message": "hello"}}
@@ -66,8 +70,21 @@ async def use_servers(command: str, *arguments: str) -> None:
     print("stdio: searched and called a real server")
 
 
+async def use_time(*command: str) -> None:
+    """Ask the servers of the README for the time, at an address or over stdio."""
+    target = command[0] if command[0].startswith("http") else gateway(*command)
+    async with Client(target) as client:
+        found = await client.call_tool("tool_search", {"query": "what time is it in Tokyo"})
+        assert "time__get_current_time" in text(found), text(found)
+        asked = {"name": "time__get_current_time", "arguments": {"timezone": "Asia/Tokyo"}}
+        assert "Asia/Tokyo" in text(await client.call_tool("call_tool", asked))
+    print("time: searched and called a server of the README")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "--stdio":
         asyncio.run(use_servers(*sys.argv[2:]))
+    elif sys.argv[1] == "--time":
+        asyncio.run(use_time(*sys.argv[2:]))
     else:
         asyncio.run(main(sys.argv[1]))
