@@ -10,8 +10,8 @@ from typing import Any, cast
 import mcp_types as types
 
 from ...catalog.result import Content, Result
+from ...disclosure.doubt import UNSURE_HEADING
 from ...disclosure.profile import Profile
-from ...disclosure.reply import WEAK_HEADING
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
 from ...errors import SourceError, ToolscoutError
 from ...search.query import parse_all
@@ -130,7 +130,9 @@ def add_held_notice(result: Result, notice: HeldNotice, *, is_alone: bool) -> Re
     # may weak hits be called the best that there is.
     content = () if is_alone else result.content
     if notice.names_tools:
-        content = [replace(c, text=c.text.replace(WEAK_HEADING, _OTHERS_HEADING)) for c in content]
+        content = [
+            replace(c, text=c.text.replace(UNSURE_HEADING, _OTHERS_HEADING)) for c in content
+        ]
     note = Content(text=notice.text)
     # Before hits that may fit less well; but a program reads JSON from the first block.
     parts = (*content, note) if result.structured else (note, *content)
