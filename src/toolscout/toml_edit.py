@@ -53,7 +53,7 @@ def set_toml_flag(text: str, keys: Sequence[str], flag: str, *, value: bool | No
 def set_toml_list(text: str, keys: Sequence[str], name: str, items: Sequence[str]) -> str:
     """The text with one list in one table; an empty list is removed, with its table if empty.
 
-    Lines of items that stay, and comments, are kept as they are.
+    Lines of items that stay, and comments, are not changed.
     """
     table = dict(_find(tomllib.loads(text), keys) or {})
     lines = text.splitlines()
@@ -226,5 +226,5 @@ def _value(value: object) -> str:
     if isinstance(value, list | tuple):
         items = cast("list[object]", value)
         return "[" + ", ".join(_value(item) for item in items) + "]"
-    # JSON leaves DEL as it is, which TOML does not allow in a string.
+    # JSON does not escape DEL, which TOML does not allow in a string.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

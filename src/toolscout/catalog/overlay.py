@@ -102,7 +102,7 @@ def parse_overlay(text: str, *, file: str) -> Overlay:
     try:
         document: Mapping[str, object] = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{file} is not TOML: {error}.", hint="Fix that line.") from error
+        raise _syntax_error(error, text, file) from error
     entries: dict[ToolKey, OverlayEntry] = {}
     try:
         for server, tools in document.items():
@@ -112,6 +112,17 @@ def parse_overlay(text: str, *, file: str) -> Overlay:
         line = _find_line(text, error.keys)
         raise ConfigError(f"{file}, line {line}: {error}", hint=error.hint) from error
     return Overlay(entries, text)
+
+
+def _syntax_error(error: Exception, text: str, file: str) -> ConfigError:
+    if "line" in str(error):
+        return ConfigError(f"{file} is not TOML: {error}.", hint="Fix that line.")
+    # The parser met the end of the file inside a list or a text.
+    headers = [n for n, line in enumerate(text.splitlines(), 1) if header_keys(line)]
+    return ConfigError(
+        f"{file} is not TOML: {error}. The last table is in line {max(headers, default=1)}.",
+        hint="Look for a bracket or a quotation mark that is never closed.",
+    )
 
 
 class _EntryError(Exception):

@@ -208,5 +208,9 @@ def _report(path: Path, key: ToolKey, overlay: Overlay, *, is_json: bool) -> Non
         lists = {kind: [*getattr(entry, kind)] for kind in LISTS}
         print_json({"file": str(path), "server": key[0], "tool": key[1], **lists})
         return
-    counts = f"{len(entry.phrases)} phrases, {len(entry.aliases)} aliases"
-    print_line(f"{'.'.join(key)}: {counts} in {path}")
+    counts = [_count(len(entry.phrases), "phrase", "s"), _count(len(entry.aliases), "alias", "es")]
+    print_line(f"{'.'.join(key)}: {', '.join(counts)} in {path}")
+
+
+def _count(number: int, word: str, plural: str) -> str:
+    return f"{number} {word}{'' if number == 1 else plural}"

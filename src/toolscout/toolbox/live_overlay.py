@@ -9,7 +9,7 @@ from ..errors import ConfigError
 from ..guidance.text_files import read_text
 
 POLL_SECONDS = 1.0
-"""How often a running toolbox looks whether the file has changed."""
+"""How often a running toolbox checks whether the file has changed."""
 
 _MAX_BYTES = 16 * 1024 * 1024
 _Stamp = tuple[int, int, int]
