@@ -168,16 +168,18 @@ def header_keys(line: str) -> tuple[str, ...]:
     match = _HEADER.match(line)
     if match is None:
         return ()
+    if all(map(_BARE_KEY.fullmatch, keys := match["name"].split("."))):
+        return tuple(keys)  # parsing is slow for files with thousands of tables
     try:
         table: Any = tomllib.loads(f"[{match['name']}]")
     except tomllib.TOMLDecodeError:
         return ()
-    keys: list[str] = []
+    quoted: list[str] = []
     while table:
         (key,) = table
-        keys.append(key)
+        quoted.append(key)
         table = table[key]
-    return tuple(keys)
+    return tuple(quoted)
 
 
 def _verified(text: str, result: str, keys: Sequence[str], table: Mapping[str, Any] | None) -> str:

@@ -59,3 +59,16 @@ def test_a_catalog_without_an_entry_stays_the_same_snapshot() -> None:
     catalog = Catalog([Tool(name="a__b", server="a", phrases=("x",))])
     overlay = parse_overlay('[a.b]\nphrases = ["x"]\n', file="o.toml")
     assert catalog.with_changed_tools(overlay.apply) is catalog
+
+
+def test_the_fingerprint_of_a_tool_is_that_of_versions_without_overlays() -> None:
+    tool = Tool(name="look", phrases=("x",))
+    assert tool.fingerprint == "489e288a8763a414eb1838f6fdbf874e", "approvals on disk have it"
+    assert tool.with_overlay(phrases=("y",), aliases=("z",)).fingerprint == tool.fingerprint
+
+
+def test_many_problems_are_counted_rather_than_listed() -> None:
+    text = "".join(f'[gone.tool_{n}]\nphrases = ["x"]\n' for n in range(15))
+    problems = parse_overlay(text, file="o.toml").find_problems(Catalog())
+    assert len(problems) == 11
+    assert str(problems[-1]).startswith("overlay: 5 more entries like these.")

@@ -24,6 +24,8 @@ LISTS = ("phrases", "aliases")
 _CAPS = {"phrases": PHRASES_CAP, "aliases": ALIASES_CAP}
 _HOW = 'Write [server.tool] with phrases = ["..."] or aliases = ["..."].'
 _CLOSE_MATCH = 0.6
+# Suggestions take a while to find, and nobody reads hundreds of them.
+_MAX_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class OverlayEntry:
 
     phrases: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    line: int = field(default=0, compare=False)
+    """The line of its table in the file."""
 
     @property
     def searched_phrases(self) -> tuple[str, ...]:
@@ -50,7 +54,7 @@ def tool_key(tool: Tool) -> ToolKey:
 
 @dataclass(frozen=True, slots=True)
 class Overlay:
-    """All entries of an overlay file, and its text, which tells the lines of problems."""
+    """All entries of an overlay file, and its text."""
 
     entries: Mapping[ToolKey, OverlayEntry] = field(default_factory=dict[ToolKey, OverlayEntry])
     text: str = field(default="", repr=False)
@@ -65,18 +69,25 @@ class Overlay:
 
         `unlisted` are servers whose tools are not known now.
         """
-        known = {tool_key(tool): tool for tool in catalog}
+        known = {tool_key(tool) for tool in catalog}
         shared = self._shared_aliases(known)
-        problems: list[Problem] = []
-        for key, entry in self.entries.items():
-            if key not in known:
-                if key[0] not in unlisted:
-                    problems.append(self._warn(key, *_describe_unknown(key, known)))
-                continue
-            problems += (
-                self._warn(key, *_describe_alias(alias, catalog, shared))
-                for alias in entry.aliases
-                if normalise_name(alias) in shared or catalog.resolve(alias)
+        absent = [k for k in self.entries if k not in known and k[0] not in unlisted]
+        idle = [
+            (key, alias)
+            for key, entry in self.entries.items()
+            if key in known
+            for alias in entry.aliases
+            if normalise_name(alias) in shared or catalog.resolve(alias)
+        ]
+        described = (
+            *((key, lambda key=key: _describe_unknown(key, known)) for key in absent),
+            *((key, lambda a=alias: _describe_alias(a, catalog, shared)) for key, alias in idle),
+        )
+        problems = [self._warn(key, *describe()) for key, describe in described[:_MAX_PROBLEMS]]
+        if (more := len(described) - _MAX_PROBLEMS) > 0:
+            remedy = "See all with: toolscout catalog phrases list"
+            problems.append(
+                Problem("overlay", f"{more} more entries like these.", remedy, "warning", "overlay")
             )
         return problems
 
@@ -90,7 +101,7 @@ class Overlay:
         return {spelling: keys for spelling, keys in owners.items() if len(keys) > 1}
 
     def _warn(self, key: ToolKey, message: str, remedy: str) -> Problem:
-        where = f"line {_find_line(self.text, key)}, {'.'.join(key)}"
+        where = f"line {self.entries[key].line}, {'.'.join(key)}"
         return Problem(where, message, remedy, "warning", "overlay")
 
 
@@ -104,12 +115,14 @@ def parse_overlay(text: str, *, file: str) -> Overlay:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _syntax_error(error, text, file) from error
     entries: dict[ToolKey, OverlayEntry] = {}
+    lines = _table_lines(text)
     try:
         for server, tools in document.items():
             for tool, table in _as_table(tools, (server,)).items():
-                entries[server, tool] = _parse_entry((server, tool), table)
+                line = lines.get((server, tool), lines.get((server,), 1))
+                entries[server, tool] = _parse_entry((server, tool), table, line)
     except _EntryError as error:
-        line = _find_line(text, error.keys)
+        line = _find_line(text, error.keys, lines)
         raise ConfigError(f"{file}, line {line}: {error}", hint=error.hint) from error
     return Overlay(entries, text)
 
@@ -118,9 +131,9 @@ def _syntax_error(error: Exception, text: str, file: str) -> ConfigError:
     if "line" in str(error):
         return ConfigError(f"{file} is not TOML: {error}.", hint="Fix that line.")
     # The parser met the end of the file inside a list or a text.
-    headers = [n for n, line in enumerate(text.splitlines(), 1) if header_keys(line)]
+    last = max(_table_lines(text).values(), default=1)
     return ConfigError(
-        f"{file} is not TOML: {error}. The last table is in line {max(headers, default=1)}.",
+        f"{file} is not TOML: {error}. The last table is in line {last}.",
         hint="Look for a bracket or a quotation mark that is never closed.",
     )
 
@@ -138,7 +151,7 @@ def _as_table(value: object, keys: Sequence[str]) -> Mapping[str, object]:
     return cast("dict[str, object]", value)
 
 
-def _parse_entry(key: ToolKey, value: object) -> OverlayEntry:
+def _parse_entry(key: ToolKey, value: object, line: int) -> OverlayEntry:
     table = _as_table(value, key)
     for name in table:
         if name not in LISTS:
@@ -146,7 +159,7 @@ def _parse_entry(key: ToolKey, value: object) -> OverlayEntry:
             hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(LISTS)}."
             raise _EntryError(f"{'.'.join(key)} has no {name!r}.", (*key, name), hint=hint)
     return OverlayEntry(
-        _parse_lines(table, (*key, "phrases")), _parse_lines(table, (*key, "aliases"))
+        _parse_lines(table, (*key, "phrases")), _parse_lines(table, (*key, "aliases")), line
     )
 
 
@@ -172,17 +185,24 @@ def _clean(text: str, cap: int | None) -> str:
     return clean_line(text) if cap is None else clean_line(text, cap=cap)
 
 
-def _find_line(text: str, keys: Sequence[str]) -> int:
-    """The line of a table, or of a key in it, counted from 1; an approximation for odd layouts."""
-    lines = text.splitlines()
-    headers = {n: found for n, line in enumerate(lines, 1) if (found := header_keys(line))}
-    table = tuple(keys[:2])
-    exact = (n for n, found in headers.items() if found == table)
-    inside = (n for n, found in headers.items() if found[:1] == table[:1])
-    start = next(exact, next(inside, 0))
+def _table_lines(text: str) -> Mapping[tuple[str, ...], int]:
+    """The line of every table, counted from 1, and for a server the line of its first."""
+    lines: dict[tuple[str, ...], int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if keys := header_keys(line):
+            lines.setdefault(keys[:1], number)
+            lines.setdefault(keys, number)
+    return lines
+
+
+def _find_line(text: str, keys: Sequence[str], tables: Mapping[tuple[str, ...], int]) -> int:
+    """The line of a key in its table, or else of the table; approximate for odd layouts."""
+    start = tables.get(tuple(keys[:2]), tables.get(tuple(keys[:1]), 0))
     wanted = re.compile(rf"^\s*[\"']?{re.escape(keys[-1])}\b")
-    after = (n for n in range(start, len(lines)) if wanted.match(lines[n]))
-    return next(after, start - 1) + 1 if len(keys) == 3 or not start else start
+    for number, line in enumerate(text.splitlines(), 1):
+        if number > start and wanted.match(line):
+            return number
+    return max(start, 1)
 
 
 def _describe_unknown(key: ToolKey, known: Iterable[ToolKey]) -> tuple[str, str]:
