@@ -79,16 +79,15 @@ class Overlay:
             for alias in entry.aliases
             if normalise_name(alias) in shared or catalog.resolve(alias)
         ]
-        described = (
-            *((key, lambda key=key: _describe_unknown(key, known)) for key in absent),
-            *((key, lambda a=alias: _describe_alias(a, catalog, shared)) for key, alias in idle),
-        )
-        problems = [self._warn(key, *describe()) for key, describe in described[:_MAX_PROBLEMS]]
-        if (more := len(described) - _MAX_PROBLEMS) > 0:
+        problems = [
+            *(self._warn(k, *_describe_unknown(k, known)) for k in absent[:_MAX_PROBLEMS]),
+            *(self._warn(k, *_describe_alias(a, catalog, shared)) for k, a in idle),
+        ]
+        if (more := len(absent) + len(idle) - _MAX_PROBLEMS) > 0:
+            message = f"{more} more entries like these."
             remedy = "See all with: toolscout catalog phrases list"
-            problems.append(
-                Problem("overlay", f"{more} more entries like these.", remedy, "warning", "overlay")
-            )
+            rest = Problem("overlay", message, remedy, "warning", "overlay")
+            problems = [*problems[:_MAX_PROBLEMS], rest]
         return problems
 
     def _shared_aliases(self, known: Container[ToolKey]) -> Mapping[str, list[str]]:
