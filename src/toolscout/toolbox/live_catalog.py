@@ -141,9 +141,6 @@ class LiveCatalog:
             )
             await self._refresh_content(source)
 
-    def _add_overlay(self, tools: Sequence[Tool]) -> Sequence[Tool]:
-        return [*map(self._overlay.overlay.apply, tools)] if self._overlay else tools
-
     async def refresh_overlay(self) -> None:
         """Read the overlay file if it was edited, and apply it to the tools of all sources."""
         overlay = self._overlay
@@ -175,6 +172,9 @@ class LiveCatalog:
         found = self._overlay.overlay.find_problems(self.catalog, unlisted=unlisted)
         problem = self._overlay.problem
         return [*([problem] if problem else []), *map(str, found)]
+
+    def _add_overlay(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        return [*map(self._overlay.overlay.apply, tools)] if self._overlay else tools
 
     async def _refresh_content(self, source: Source) -> None:
         """Offer what an MCP server has besides tools, after it was listed or removed."""
