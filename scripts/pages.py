@@ -42,7 +42,7 @@ LAYERS = (
     ("search · sources", "Which tools fit, and where tools come from."),
     ("catalog · store", "The tools that exist, and storage."),
     ("events · config · tokens", "Used by every layer above."),
-    ("folders", "Where a user's files are."),
+    ("folders · toml_edit", "Where a user's files are, and how to edit them."),
     ("errors", "All exceptions."),
 )
 

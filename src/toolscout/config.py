@@ -41,6 +41,21 @@ def _expand_paths(value: object) -> object:
 PathList = Annotated[tuple[Path, ...], BeforeValidator(_expand_paths)]
 """Paths of files and folders."""
 
+
+def expand_path(path: str | Path) -> Path:
+    """The path with `~` expanded."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"{str(path)!r} begins with the home folder of an unknown user.",
+            hint="Write the path in full.",
+        ) from error
+
+
+FilePath = Annotated[Path, AfterValidator(expand_path)]
+"""The path of one file or folder."""
+
 # Relative paths in a settings file are relative to that file: a program that starts Toolscout may
 # do so in any folder.
 _PATH_SETTINGS = ("rules", "skills")
@@ -51,7 +66,7 @@ class Config(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    home: Annotated[Path, AfterValidator(Path.expanduser)] | None = None
+    home: FilePath | None = None
     """Folder for all state and caches; unset means the XDG state and cache folders."""
 
     profile: str = Field(default="default", min_length=1)
@@ -113,6 +128,9 @@ class Config(BaseModel):
 
     skills: PathList = ()
     """Folders of skills; several as `a:b` in the environment."""
+
+    overlay: FilePath | None = None
+    """A TOML file with phrases and aliases for tools, which is read again when it changes."""
 
     memory: bool = False
     """Whether conversations remember the entities in results, and the tools they used."""
@@ -215,7 +233,14 @@ def _from_file(path: Path | None) -> Iterator[tuple[str, Any, str]]:
         )
     for name, value in cast("dict[str, Any]", table).items():
         known = resolve_paths(value, path.parent) if name in _PATH_SETTINGS else value
+        if name == "overlay" and isinstance(value, str):
+            known = resolve_path(value, path.parent)
         yield name, known, f"{path}, [{TABLE}] {name}"
+
+
+def resolve_path(value: str | Path, folder: Path) -> Path:
+    """A path; a relative one is relative to a folder, unless it begins with `~`."""
+    return Path(value) if str(value).startswith("~") else folder / value
 
 
 def resolve_paths(value: Any, folder: Path) -> Any:

@@ -344,7 +344,7 @@ class CatalogChangeEvent(Event):
 
     source: Annotated[str, "the server or other source whose tools changed"] = ""
     added: Annotated[int, "new tools"] = 0
-    changed: Annotated[int, "tools with another definition"] = 0
+    changed: Annotated[int, "tools with another definition or other phrases"] = 0
     removed: Annotated[int, "tools that are gone"] = 0
     version: Annotated[int, "of the new catalog"] = 0
 

@@ -14,7 +14,7 @@ ROOT = "toolscout"
 # From the ground up; those on one line are strangers to one another.
 LAYERS = [
     ["errors"],
-    ["folders"],
+    ["folders", "toml_edit"],
     ["events", "config", "tokens"],
     ["catalog", "store"],
     ["search", "sources"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -55,6 +55,15 @@ def _spellings_of(tool: Tool) -> set[str]:
     return {normalise_name(tool.name), normalise_name(tool.local_name)}
 
 
+def _index_aliases(tools: Iterable[Tool]) -> Mapping[str, tuple[str, ...]]:
+    """Names by the normalised spelling of their aliases, sorted."""
+    index: dict[str, set[str]] = {}
+    for tool in tools:
+        for alias in tool.aliases:
+            index.setdefault(normalise_name(alias), set()).add(tool.name)
+    return {spelling: tuple(sorted(names)) for spelling, names in index.items()}
+
+
 # A catalog's fingerprint is the sum of its tools' fingerprints modulo 2**128. A sum does not depend
 # on the order, and the next snapshot can update it by the difference.
 _MODULUS = 1 << 128
@@ -80,7 +89,15 @@ class Catalog:
     left, it has the plain name again. A change without effect returns the same snapshot.
     """
 
-    __slots__ = ("_claims", "_digest", "_last_change", "_name_index", "_token", "_version")
+    __slots__ = (
+        "_alias_index",
+        "_claims",
+        "_digest",
+        "_last_change",
+        "_name_index",
+        "_token",
+        "_version",
+    )
 
     def __init__(self, tools: Iterable[Tool] = (), *, source: str = "default") -> None:
         builder = NameClaimsBuilder(NameClaims())
@@ -93,6 +110,7 @@ class Catalog:
         self._last_change: tuple[object, Diff] | None = None
         self._digest: int | None = None
         self._name_index: NameIndex | None = None
+        self._alias_index: Mapping[str, tuple[str, ...]] | None = None
 
     @property
     def version(self) -> int:
@@ -177,6 +195,16 @@ class Catalog:
                 builder.drop(source, (wanted,))
         return self._next_snapshot(builder)
 
+    def with_changed_tools(self, change: Callable[[Tool], Tool]) -> Catalog:
+        """Change every tool, each with the name that its source gave it, which has to stay."""
+        builder = NameClaimsBuilder(self._claims)
+        for source in self._claims.names_by_source:
+            before = tuple(self._claims.tools_of(source))
+            changed = [after for tool in before if (after := change(tool)) is not tool]
+            if changed:
+                builder.put(source, changed)
+        return self._next_snapshot(builder)
+
     def diff(self, older: Catalog) -> Diff:
         """The changes that turn `older` into this snapshot."""
         if older is self:
@@ -192,6 +220,13 @@ class Catalog:
         if self._name_index is None:
             self._name_index = NameIndex.of(self._claims.tools.values())
         return self._name_index.names(name)
+
+    def resolve_alias(self, name: str) -> tuple[str, ...]:
+        """The names of the tools with this alias, in any case style; none for a tool's own name."""
+        if self._alias_index is None:
+            self._alias_index = _index_aliases(self._claims.tools.values())
+        found = self._alias_index.get(normalise_name(name), ())
+        return () if found and self.resolve(name) else found
 
     def _next_snapshot(self, builder: NameClaimsBuilder) -> Catalog:
         """The following snapshot, with the diff to this one ready for use."""

@@ -98,7 +98,7 @@ def _vagueness(tool: Tool) -> Problem | None:
             tool, "short", "Its description is too short.", "Say what it does and what it acts on."
         )
     content_words = [w for w in words if w not in _FILLER and not w.isdecimal()]
-    name_words = {_stem(w) for w in normalise_name(f"{tool.name}_{tool.title}").split("_")}
+    name_words = {stem(w) for w in normalise_name(f"{tool.name}_{tool.title}").split("_")}
     if all(w in _GENERIC for w in content_words):
         return _warning(
             tool,
@@ -106,7 +106,7 @@ def _vagueness(tool: Tool) -> Problem | None:
             "Its description fits any tool.",
             "Say what it acts on and for what purpose.",
         )
-    if all(w in _GENERIC or _stem(w) in name_words for w in content_words):
+    if all(w in _GENERIC or stem(w) in name_words for w in content_words):
         return _warning(
             tool,
             "name",
@@ -142,7 +142,7 @@ def _is_short(text: str, words: Sequence[str]) -> bool:
 
 def _keyword_stuffing(words: Sequence[str]) -> str:
     """The word that a description is stuffed with, if any."""
-    most_common = Counter(_stem(w) for w in words).most_common(1)
+    most_common = Counter(stem(w) for w in words).most_common(1)
     for word, count in most_common:
         if count >= _STUFFING_COUNT and count > _STUFFING_SHARE * len(words):
             return word
@@ -156,7 +156,7 @@ def _is_label(tool: Tool) -> bool:
     return is_brief and _VERBS.isdisjoint(words) and _PURPOSE.isdisjoint(words)
 
 
-def _stem(word: str) -> str:
+def stem(word: str) -> str:
     """A crude stem, enough to make `lists`, `listing` and `listed` one word."""
     for ending in ("ing", "ies", "es", "ed", "s", "e", "y"):
         if word.endswith(ending) and len(word) - len(ending) > 2:

@@ -39,6 +39,12 @@ class NameClaims:
             return None
         return _holder(self.names_by_source, name), name
 
+    def tools_of(self, source: str) -> Iterator[Tool]:
+        """The tools of a source, each with the name that it wanted."""
+        for wanted in self.names_by_source.get(source, {}):
+            claimants = self.contested.get(wanted)
+            yield self.tools[wanted] if claimants is None else claimants[source]
+
 
 class NameClaimsBuilder:
     """Builds the next claims from copies of the previous ones."""

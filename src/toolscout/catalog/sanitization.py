@@ -13,6 +13,8 @@ NAME_CAP = 512
 LINE_CAP = 2_000
 SENTENCE_CAP = 200
 TEXT_CAP = 20_000
+# How many phrases a server or an overlay may add to a tool.
+PHRASES_CAP = 50
 
 # A model reads characters that a person cannot see, so they can hide instructions: controls but
 # tab and newline; soft hyphen; grapheme joiner; Hangul, Khmer and Mongolian fillers;

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, cast, get_args
 
 from ..errors import SchemaError
@@ -22,6 +22,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 # Where a word begins in camelCase, also after an acronym: read|File, HTTP|Server.
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _JOINTS = re.compile(r"[\s_\-./:~]+")
+_OVERLAY_FIELDS = frozenset({"added_phrases", "aliases"})
 _HASH_SUFFIX = re.compile(r"--[0-9a-f]{8,64}\Z")
 # 55 safe characters at most, an underscore and eight hex digits: 64 characters, the limit of most
 # providers.
@@ -75,6 +76,10 @@ class Tool:
     metadata: str = "{}"
     local: str = ""
     """The name that the source knows, if `name` does not contain it."""
+    added_phrases: tuple[str, ...] = ()
+    """The last of `phrases`: those that an overlay added. Not part of the definition."""
+    aliases: tuple[str, ...] = ()
+    """Other names, which an overlay added. Not part of the definition."""
 
     def __post_init__(self) -> None:
         # A schema looks like a dictionary, so users often pass one directly.
@@ -93,19 +98,33 @@ class Tool:
         return self.name.removeprefix(f"{self.server}{SEPARATOR}")
 
     @property
+    def definition(self) -> Tool:
+        """The tool as its source defines it, without what an overlay added."""
+        return self.with_overlay() if self.added_phrases or self.aliases else self
+
+    def with_overlay(self, *, phrases: tuple[str, ...] = (), aliases: tuple[str, ...] = ()) -> Tool:
+        """The tool with the phrases and aliases of an overlay, instead of those it had."""
+        own = self.phrases[: len(self.phrases) - len(self.added_phrases)]
+        new = tuple(phrase for phrase in dict.fromkeys(phrases) if phrase not in own)
+        if (new, aliases) == (self.added_phrases, self.aliases):
+            return self
+        return replace(self, phrases=(*own, *new), added_phrases=new, aliases=aliases)
+
+    @property
     def meta(self) -> dict[str, Any]:
         """Free metadata, decoded."""
         return json.loads(self.metadata)
 
     def row(self) -> dict[str, Any]:
-        """The tool as a row of `tools.jsonl`, without fields that have their default."""
+        """The definition as a row of `tools.jsonl`, without fields that have their default."""
+        tool = self.definition
         row: dict[str, Any] = {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters.value,
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.parameters.value,
         }
-        for item in fields(self):
-            value = getattr(self, item.name)
+        for item in fields(tool):
+            value = getattr(tool, item.name)
             if item.name in row or item.name == "metadata" or not value or value == item.default:
                 continue
             row[item.name] = _to_json_value(value)
@@ -115,8 +134,10 @@ class Tool:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the whole definition, which changes with any field."""
-        parts = (repr(getattr(self, item.name)) for item in fields(self))
+        """A hash of the whole definition, which changes with any field of it."""
+        tool = self.definition
+        names = (item.name for item in fields(tool) if item.name not in _OVERLAY_FIELDS)
+        parts = (repr(getattr(tool, name)) for name in names)
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""`toolscout catalog`: lists, shows and validates the tools of a catalog."""
+"""`toolscout catalog`: lists, shows, validates and lints the tools of a catalog."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..catalog.sanitization import first_sentence
 from ..catalog.tool_text import describe_tool
 from ..catalog.validation import validate as check
 from ..errors import UnknownToolError
+from . import catalog_lint, phrases
 from .catalog_options import (
     PATH,
     catalog_option,
@@ -30,7 +31,11 @@ EXIT_UNKNOWN_TOOL = 1
 
 @click.group(name="catalog")
 def command() -> None:
-    """List, show and validate the tools of a catalog."""
+    """List, show and validate the tools of a catalog, and add phrases to them."""
+
+
+command.add_command(catalog_lint.command)
+command.add_command(phrases.command)
 
 
 @command.command(name="list")

@@ -16,13 +16,14 @@ from ..catalog.filters import CUSTOM, Filter
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool, normalise_name
 from ..config import Config
-from ..errors import MissingExtraError
+from ..errors import ConfigError, MissingExtraError
 from ..examples import CATALOG
 from ..folders import user_servers_file
 from ..search import embedders
 from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
 from ..sources.files import read_tools
+from ..toolbox.live_overlay import read_overlay
 from .output import Decorated, warn
 from .progress import progress
 
@@ -134,6 +135,38 @@ def load_server_tools() -> tuple[Catalog, HeldTools] | None:
     count = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
     warn(f"Using the {count} of {file}; --catalog example uses the example.")
     return Catalog(tools), held
+
+
+def find_overlay_file(overlay: Path | None, *, is_own: bool) -> Path | None:
+    """The file given with `--overlay`, else that of the settings or of the user's own servers."""
+    if overlay is not None or (overlay := Config.read().overlay) is not None or not is_own:
+        return overlay
+    file = user_servers_file()
+    if not file.is_file():
+        return None
+    try:
+        from ..gateway.setup import Setup
+    except MissingExtraError:
+        return None
+    return Setup.read(file).toolbox_config.overlay
+
+
+def add_overlay(catalog: Catalog, overlay: Path | None, *, is_own: bool) -> Catalog:
+    """The catalog with phrases and aliases; without `--overlay`, a bad file is a warning."""
+    path = find_overlay_file(overlay, is_own=is_own)
+    if path is None:
+        return catalog
+    try:
+        found = read_overlay(path)
+    except ConfigError as error:
+        if overlay is not None:
+            raise
+        warn(str(error))
+        return catalog
+    # An overlay of the settings may be meant for another catalog.
+    if overlay is not None:
+        warn_about(found.find_problems(catalog))
+    return catalog.with_changed_tools(found.apply)
 
 
 def warn_about(problems: Sequence[Problem]) -> None:

@@ -35,6 +35,17 @@ def find_servers_file(path: Path | None) -> Path:
     return chosen
 
 
+def overlay_option(function: Decorated) -> Decorated:
+    """`--overlay FILE`: phrases and aliases for tools; None if it is not given."""
+    return click.option(
+        "--overlay",
+        metavar="FILE",
+        # Absolute, because paths in a configuration are relative to its file.
+        type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+        help="A TOML file with phrases and aliases for tools.  [default: the setting overlay]",
+    )(function)
+
+
 def feature_options(command: Decorated) -> Decorated:
     """`--rules`, `--skills` and `--memory`; each is None if it is not given."""
     for option in reversed(

@@ -17,12 +17,14 @@ from ..search.hit import Hit, Results
 from ..search.noise import drop_noise
 from ..search.query import Mode, parse_all
 from .catalog_options import (
+    add_overlay,
     catalog_option,
     embedder_options,
     load_with_held,
     open_engine,
     tool_filter,
 )
+from .config_options import overlay_option
 from .output import json_option, print_json, print_line, print_note, print_table
 from .progress import progress
 from .repl import run_repl
@@ -40,6 +42,7 @@ class SearchOptions:
 
     query: tuple[str, ...]
     paths: tuple[Path, ...]
+    overlay: Path | None
     limit: int
     also: tuple[str, ...]
     mode: Mode
@@ -66,6 +69,7 @@ class SearchOptions:
 @click.command(name="search")
 @click.argument("query", nargs=-1)
 @catalog_option
+@overlay_option
 @click.option(
     "-k",
     "limit",
@@ -110,6 +114,7 @@ def _run_search(options: SearchOptions) -> int:
     # Parsed first, so that a mistake in the query is reported before the catalog is loaded.
     parsed = parse_all(_unwrap_single(options.queries), mode=options.mode)
     catalog, held = load_with_held(options.paths)
+    catalog = add_overlay(catalog, options.overlay, is_own=not options.paths)
     allow = tool_filter(catalog, options.servers, options.tools)
     with open_engine(
         catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..folders import find_settings_file
-from .config_options import feature_options, find_servers_file, servers_option
+from .config_options import feature_options, find_servers_file, overlay_option, servers_option
 from .greeting import Greeting, fixed_greeting
 from .kept_greeting import KeptGreeting, greetings_folder
 from .serve_log import (
@@ -103,6 +103,7 @@ class Address(click.ParamType[tuple[str, int]]):
     help="How long the first searches wait for servers that were never listed.",
 )
 @feature_options
+@overlay_option
 @click.option(
     "--project",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..catalog.catalog import Catalog
@@ -25,7 +26,7 @@ def resolve_name(
     """The allowed tools that a name may mean; several when it is ambiguous.
 
     In this order: the exact name, a wire name, a name sent earlier, the name in another case
-    style, an alias.
+    style, an alias of the profile, an alias of the overlay. So an alias never hides a tool.
     """
     exact = scope.get(name)
     if exact is not None:
@@ -38,7 +39,9 @@ def resolve_name(
     if found or before is not None:
         return found
     alias_target = dict(aliases).get(name)
-    return resolve_name(alias_target, scope) if alias_target is not None else ()
+    if alias_target is not None:
+        return resolve_name(alias_target, scope)
+    return _get_allowed(scope.catalog.resolve_alias(name), scope)
 
 
 def nearest_names(name: str, scope: Scope, engine: Engine, *, limit: int = 5) -> tuple[str, ...]:
@@ -71,7 +74,11 @@ def _find_renamed(before: Tool, scope: Scope) -> tuple[Tool, ...]:
 
 
 def _resolve_loosely(name: str, scope: Scope) -> tuple[Tool, ...]:
-    found = (scope.get(n) for n in scope.catalog.resolve(name))
+    return _get_allowed(scope.catalog.resolve(name), scope)
+
+
+def _get_allowed(names: Iterable[str], scope: Scope) -> tuple[Tool, ...]:
+    found = (scope.get(name) for name in names)
     return tuple(t for t in found if t is not None)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeGuard, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from ..config import TABLE, PathList
+from ..config import TABLE, FilePath, PathList
 from ..errors import ConfigError
 from ..sources.mcp.config import expand_variables
 from ..sources.mcp.server_config import ConfigDocument
@@ -63,6 +63,9 @@ class GatewayOptions(_SettingsTable):
 
     skills: PathList | None = None
     """Folders of skills; unset means the value in the settings."""
+
+    overlay: FilePath | None = None
+    """A file with phrases and aliases for tools; unset means the value in the settings."""
 
     memory: bool | None = None
     """Whether conversations remember entities and tools; unset means the value in the settings."""

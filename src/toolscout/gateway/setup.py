@@ -215,14 +215,15 @@ class Setup:
     @property
     def _feature_settings(self) -> Mapping[str, Any]:
         """The features that `[gateway]` sets; the others come from `[settings]`."""
-        options = self.options.model_dump(include={"rules", "skills", "memory"}, exclude_none=True)
+        names = {"rules", "skills", "overlay", "memory"}
+        options = self.options.model_dump(include=names, exclude_none=True)
         # The client that starts the gateway may do so in any folder, so paths are relative to the
         # configuration.
         folder = self.path.parent
         return {
-            name: value if name == "memory" else tuple(resolve_paths(value, folder))
+            name: tuple(resolve_paths(value, folder)) if name in ("rules", "skills") else value
             for name, value in options.items()
-        }
+        } | ({"overlay": folder / options["overlay"]} if "overlay" in options else {})
 
 
 def _profile_options(path: Path, settings: GatewaySettings) -> Mapping[str, Any]:

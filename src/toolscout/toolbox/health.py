@@ -16,6 +16,7 @@ from ..search.engine import Engine
 from ..store.contract import Store
 from .features import Features
 from .live_catalog import LiveCatalog
+from .live_overlay import LiveOverlay
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ async def check_health(
     problems: Mapping[str, str],
     feature_problems: Mapping[str, Sequence[str]],
     profile: Profile,
+    overlay: LiveOverlay | None = None,
     journal: Journal | None = None,
 ) -> Health:
     """Check every component; a check that fails is an error of that component alone."""
@@ -61,6 +63,8 @@ async def check_health(
         "profile": _profile_health(profile, live.catalog),
         "store": await _store_health(open_store),
     }
+    if overlay is not None:
+        parts["overlay"] = _overlay_health(overlay, live.overlay_problems())
     if journal is not None:
         parts["journal"] = _journal_health(journal)
     for name, feature in features.by_name.items():
@@ -69,7 +73,7 @@ async def check_health(
 
 
 def _add_problems(part: ComponentHealth, problems: Sequence[str]) -> ComponentHealth:
-    """Add what a feature reported about the catalog."""
+    """Add what is wrong with a component."""
     if not problems:
         return part
     worst: HealthStatus = "error" if part.status == "error" else "degraded"
@@ -100,6 +104,11 @@ def _profile_health(profile: Profile, catalog: Catalog) -> ComponentHealth:
     if not problem:
         return ComponentHealth(facts=facts)
     return ComponentHealth("degraded", {**facts, "problems": [problem]})
+
+
+def _overlay_health(overlay: LiveOverlay, problems: Sequence[str]) -> ComponentHealth:
+    facts = {"file": str(overlay.path), "tools": len(overlay.overlay.entries)}
+    return _add_problems(ComponentHealth(facts=facts), problems)
 
 
 async def _store_health(open_store: Callable[[], Awaitable[Store]]) -> ComponentHealth:

@@ -15,6 +15,7 @@ from ..catalog.tool import Tool
 from ..errors import ClosedError, SourceError, ToolscoutError
 from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
 from ..search.engine import Allow, Engine
+from .live_overlay import POLL_SECONDS, LiveOverlay
 from .server_content import CONTENT, ContentServer, admits_server, build_content_source
 
 _MAX_PROBLEMS_SHOWN = 3
@@ -44,8 +45,12 @@ class LiveCatalog:
         sink: Sink,
         on_update: Callable[[Catalog], None] = lambda _: None,
         allow: Callable[[], Allow | None] = lambda: None,
+        overlay: LiveOverlay | None = None,
     ) -> None:
         self._engine = engine
+        self._overlay = overlay
+        self._overlay_lock = asyncio.Lock()
+        self._overlay_watch: asyncio.Task[None] | None = None
         self._allow = allow
         self._content: Source | None = None
         self._sink = sink
@@ -88,6 +93,9 @@ class LiveCatalog:
 
     async def start(self, sources: Iterable[Source], *, wait_seconds: float) -> None:
         """List all sources in parallel; one that takes longer is added when it is ready."""
+        if self._overlay is not None:
+            self._record_problem(self._overlay.label, self._overlay.problem)
+            self._overlay_watch = asyncio.create_task(self._watch_overlay(self._overlay))
         listings = [_spawn(self.put(source), self._listings) for source in sources]
         if listings:
             await asyncio.wait(listings, timeout=wait_seconds)
@@ -127,9 +135,46 @@ class LiveCatalog:
         if self._sources.get(name) is source:
             self._record_problem(name, _describe_problems(source))
             await self._run_to_completion(
-                self._update_catalog(name, lambda catalog: catalog.with_source(name, tools))
+                self._update_catalog(
+                    name, lambda catalog: catalog.with_source(name, self._add_overlay(tools))
+                )
             )
             await self._refresh_content(source)
+
+    async def refresh_overlay(self) -> None:
+        """Read the overlay file if it was edited, and apply it to the tools of all sources."""
+        overlay = self._overlay
+        if overlay is None:
+            return
+        async with self._overlay_lock:
+            if not await asyncio.to_thread(overlay.reload_if_changed):
+                return
+            self._record_problem(overlay.label, overlay.problem)
+            change = overlay.overlay.apply
+            await self._run_to_completion(
+                self._update_catalog(overlay.label, lambda c: c.with_changed_tools(change))
+            )
+
+    async def _watch_overlay(self, overlay: LiveOverlay) -> None:
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            try:
+                await self.refresh_overlay()
+            except Exception as error:  # noqa: BLE001 - later edits must still be noticed
+                self._record_problem(overlay.label, repr(error))
+
+    def overlay_problems(self) -> list[str]:
+        """What is wrong with the overlay file, and with its entries for the tools known now."""
+        if self._overlay is None:
+            return []
+        # A source without tools may still be starting, or failing: its entries may be right.
+        unlisted = self._sources.keys() - set(self.catalog.sources)
+        found = self._overlay.overlay.find_problems(self.catalog, unlisted=unlisted)
+        problem = self._overlay.problem
+        return [*([problem] if problem else []), *map(str, found)]
+
+    def _add_overlay(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        return [*map(self._overlay.overlay.apply, tools)] if self._overlay else tools
 
     async def _refresh_content(self, source: Source) -> None:
         """Offer what an MCP server has besides tools, after it was listed or removed."""
@@ -193,6 +238,8 @@ class LiveCatalog:
     async def close(self) -> None:
         """Stop listing and close every source; one that fails to close does not stop the others."""
         self._is_closed = True
+        if self._overlay_watch is not None:
+            self._overlay_watch.cancel()
         for task in self._listings:
             task.cancel()
         await asyncio.gather(*self._listings, *self._changes, return_exceptions=True)

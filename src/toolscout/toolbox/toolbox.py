@@ -13,7 +13,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
-from ..config import Config
+from ..config import Config, expand_path
 from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
@@ -45,6 +45,7 @@ from .feature_settings import build_features, follow_profile
 from .features import FeatureFailure, Features, find_shadowed_tools
 from .health import Health, check_health
 from .live_catalog import LiveCatalog, close_engine
+from .live_overlay import LiveOverlay
 from .loop_thread import LoopThread
 from .pending_questions import Asker, WaitingCalls, is_owned_by
 from .permissions import (
@@ -69,7 +70,8 @@ class Toolbox:
 
     `sources` are functions, paths (a catalog file, an `mcp.json`), tools, or Source objects. Use
     it as an async context manager: sources are listed on entering, and a slow source is added
-    when its list arrives. `features` are extensions; `rules`, `memory` and `offload` are
+    when its list arrives. `overlay` is a file with phrases and aliases for tools, which is read
+    again when it changes. `features` are extensions; `rules`, `memory` and `offload` are
     those with a role, and come from the settings if they are not given.
     """
 
@@ -92,6 +94,7 @@ class Toolbox:
         memory: Feature | None = None,
         offload: Feature | None = None,
         features: Sequence[Feature] = (),
+        overlay: str | Path | None = None,
         clock: Callable[[], float] = time.time,
         explain_missing: MissingToolExplainer | None = None,
     ) -> None:
@@ -105,11 +108,14 @@ class Toolbox:
         journal_sink = self._record if self._journal is not None else ignore
         self._sink = _combine(journal_sink, sink, clock=clock)
         self._owns_engine = engine is None
+        file = overlay or self._config.overlay
+        self._overlay = LiveOverlay(expand_path(file)) if file else None
         self._live = LiveCatalog(
             engine or _build_engine(self._config, self._sink),
             sink=self._sink,
             on_update=self._notify_features,
             allow=lambda: self._allowed_by(self._profile, None),
+            overlay=self._overlay,
         )
         self._source_context = SourceContext(self._live.schedule_refresh, self._config, self._sink)
         self._initial_sources = build_sources(sources, context=self._source_context)
@@ -193,6 +199,11 @@ class Toolbox:
         ).items():
             problems[source] = "; ".join((*([problems[source]] if source in problems else []), why))
         return problems
+
+    @property
+    def overlay_problems(self) -> Sequence[str]:
+        """Why the overlay file cannot be used, and its entries that fit no tool known now."""
+        return self._live.overlay_problems()
 
     @property
     def journal(self) -> Journal | None:
@@ -313,7 +324,8 @@ class Toolbox:
             await self._live.put(source)
 
     async def refresh(self, *names: str) -> None:
-        """List sources again, all of them by default."""
+        """List sources again, all of them by default, and read an edited overlay at once."""
+        await self._live.refresh_overlay()
         for name in names or tuple(self._live.sources):
             await self._live.refresh(name)
 
@@ -328,6 +340,7 @@ class Toolbox:
             self._features,
             self._get_store,
             problems=self.problems,
+            overlay=self._overlay,
             feature_problems=self._feature_problems,
             profile=self._profile,
             journal=self._journal,
@@ -464,6 +477,11 @@ class SyncToolbox:
     def problems(self) -> Mapping[str, str]:
         """Problems by source name: its list failed, or one of its tools cannot be called."""
         return self._loop.run_function(lambda: self._box.problems)
+
+    @property
+    def overlay_problems(self) -> Sequence[str]:
+        """Why the overlay file cannot be used, and its entries that fit no tool known now."""
+        return self._loop.run_function(lambda: self._box.overlay_problems)
 
     @property
     def profile(self) -> Profile:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, cast
 
-from ...config import Config
 from ...errors import ConfigError
 from ...sources.mcp.config import load_config_file, parse_config_text
 from ...sources.mcp.server_config import normalise_server_name
-from ...store.file_lock import hold_file_lock
+from ...store.user_files import lock_config_file, write_atomically
+from ...toml_edit import TOMLEditError, remove_toml_table, set_toml_flag, set_toml_table
 from .json_edit import remove_json_value, set_json_value
-from .toml_edit import TOMLEditError, remove_toml_table, set_toml_flag, set_toml_table
 
 TABLES = ("mcpServers", "servers", "mcp_servers")
 """The keys under which servers are read. A new JSON file gets the first, a TOML file the second."""
 
-_LOCK_TIMEOUT_SECONDS = 10.0
-_OWNER_ONLY = 0o600
 _MAX_NEAR_NAMES = 3
 
 
@@ -129,32 +123,6 @@ class ServerFile:
                 ) from error
             self._parse(result)  # raises rather than write what cannot be read back
             write_atomically(self.path, result)
-
-
-def lock_config_file(path: Path) -> AbstractContextManager[None]:
-    """Keep other Toolscout processes from writing a configuration file."""
-    # In the state folder: a lock beside the file would end up in people's repositories.
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-    lock = Config.read().state_folder / "locks" / f"{digest}.lock"
-    return hold_file_lock(lock, timeout_seconds=_LOCK_TIMEOUT_SECONDS)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole; a new one is for its owner only, since it may have secrets."""
-    # Dotfiles are often links. The file behind the link is replaced, so that the link stays.
-    real = path.resolve()
-    try:
-        real.parent.mkdir(parents=True, exist_ok=True)
-        mode = real.stat().st_mode if real.exists() else _OWNER_ONLY
-        descriptor, temporary = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}-")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(mode)
-        Path(temporary).replace(real)
-    except OSError as error:
-        raise ConfigError(
-            f"{path} cannot be written: {error}.", hint="Check the permissions of its folder."
-        ) from error
 
 
 def restrict_to_owner(path: Path) -> bool:

@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from ...errors import ConfigError
+from ...toml_edit import render_toml_table
 from ..config_file.json_edit import remove_json_value, set_json_value
-from ..config_file.toml_edit import render_toml_table
 from .clients import ClientApp, read_config_file, servers_key_path
 from .formats import as_table, is_built_in
 

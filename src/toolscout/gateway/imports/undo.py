@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
-from ..config_file.server_file import lock_config_file, write_atomically
+from ...store.user_files import lock_config_file, write_atomically
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool, qualify_name
 from ...disclosure.session_state import SessionState
 from ...disclosure.view import view
-from ...errors import SourceError, StoreError
+from ...errors import ConfigError, SourceError, StoreError
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
@@ -28,6 +28,7 @@ from ...sources.openapi.api_source import API, OpenAPISource
 from ...store.processes import RUNNING_FOLDER
 from ...tokens import TokenCounter, default_counter
 from ...toolbox.feature_settings import check_feature_paths
+from ...toolbox.live_overlay import read_overlay
 from ..setup import Setup
 from ..upstream.pin_store import PinStore, ServerIdentity
 from ..upstream.pinned_source import build_offers, find_shadows
@@ -344,6 +345,7 @@ def _build_report(
         warnings=(
             *setup.document.warnings,
             *_profile_warnings(servers, catalog, setup),
+            *_overlay_warnings(servers, catalog, setup),
             *GatewayProcesses(folder / RUNNING_FOLDER).restart_warnings(setup),
         ),
         tools=len(catalog),
@@ -362,6 +364,24 @@ def _profile_warnings(
         unmatched := setup.profile.describe_unmatched_names(catalog)
     ):
         yield f"[profile]: {unmatched}"
+
+
+def _overlay_warnings(
+    servers: Iterable[ServerCheck], catalog: Catalog, setup: Setup
+) -> Iterator[str]:
+    """Why the overlay cannot be used, and entries of it that fit no tool."""
+    path = setup.toolbox_config.overlay
+    if path is None:
+        return
+    try:
+        overlay = read_overlay(path)
+    except ConfigError as error:
+        yield f"overlay: {error}"
+        return
+    # The tools of these are not known, or a gateway would not offer them.
+    unlisted = {s.server for s in servers if s.status != "ready" or s.held}
+    for problem in overlay.find_problems(catalog, unlisted=unlisted):
+        yield f"overlay: {problem}"
 
 
 def view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:

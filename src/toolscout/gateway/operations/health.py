@@ -95,6 +95,7 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
     # Problems of MCP servers are in their own entries; APIs have no entry.
     apis = {api.name for api in gateway.setup.apis}
     problems += [f"{n}: {why}" for n, why in gateway.box.problems.items() if n in apis]
+    problems += [f"overlay: {problem}" for problem in gateway.box.overlay_problems]
     if problems:
         report["problems"] = problems
     if not report["ready"]:

@@ -23,6 +23,7 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.large_outputs": lambda s: s.options.large_outputs,
     "gateway.rules": lambda s: s.options.rules,
     "gateway.skills": lambda s: s.options.skills,
+    "gateway.overlay": lambda s: s.options.overlay,
     "gateway.memory": lambda s: s.options.memory,
     "profile.rules": lambda s: s.profile.rules,
     "profile.memory": lambda s: s.profile.remembers,

@@ -9,11 +9,10 @@ import mcp_types as types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from ...catalog.sanitization import clean_line
+from ...catalog.sanitization import PHRASES_CAP, clean_line
 from ...catalog.tool import Extraction, Tool
 
 META_KEY = "toolscout"
-_MAX_PHRASES = 50
 
 
 class _Row(BaseModel):
@@ -34,7 +33,7 @@ class _ExtractionRow(_Row):
 
 class _MetadataRow(_Row):
     category: str = ""
-    phrases: list[str] = Field(default=[], max_length=_MAX_PHRASES)
+    phrases: list[str] = Field(default=[], max_length=PHRASES_CAP)
     related: list[str] = Field(default=[], validation_alias="relatedTools")
     extraction: _ExtractionRow | None = None
 
@@ -71,7 +70,7 @@ def write_tool_metadata(tool: Tool) -> dict[str, Any] | None:
         }
     row: dict[str, Any] = {
         "category": tool.category,
-        "phrases": list(tool.phrases[:_MAX_PHRASES]),
+        "phrases": list(tool.phrases[:PHRASES_CAP]),
         "relatedTools": list(tool.related),
         "extraction": extraction,
     }
