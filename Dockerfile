@@ -7,11 +7,9 @@ WORKDIR /src
 COPY pyproject.toml hatch_build.py README.md LICENSE CHANGELOG.md requirements.txt ./
 COPY src src
 COPY examples examples
-# Into an environment of its own, with the versions that the tests run with. The compiled loops are
-# built by Zig, which pip brings and which stays behind in this stage.
+# Into an environment of its own, with the versions that the tests run with.
 RUN python -m venv /opt/toolscout \
-    && pip install --no-cache-dir ziglang==0.17.0 \
-    && CC="python -m ziglang cc" /opt/toolscout/bin/pip install --no-cache-dir \
+    && /opt/toolscout/bin/pip install --no-cache-dir \
         --constraint requirements.txt ".[mcp,tokens,offload]"
 
 FROM python:${PYTHON}-slim

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations bench bench-quick conformance dist deploy-lint wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations bench bench-ranking bench-quick conformance dist deploy-lint wheel fresh lock clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -14,7 +14,7 @@ help:  ## this list
 
 setup: $(VENV)/.ready  ## a virtual environment with exactly the pinned packages
 
-$(VENV)/.ready: requirements.txt pyproject.toml hatch_build.py src/toolscout/search/kernel/loops.c
+$(VENV)/.ready: requirements.txt pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -59,6 +59,9 @@ mutations: setup  ## break the code on purpose; marked tests must notice: ARGS="
 
 bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-ranking: setup  ## what each part of ranking is worth, with a family of sets left out
+	@$(BIN)/python -m bench.ranking $(ARGS)
 
 bench-quick: setup  ## the same on a part of everything, into .cache/bench/report
 	@$(BIN)/python -m bench --quick $(ARGS)

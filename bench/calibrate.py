@@ -5,7 +5,7 @@
 Good: a set's queries over the whole catalog (right when its hits have the tool) and among their own
 tools. Bad: the same queries with the right tools taken out, and queries that none of the tools
 offered fits. The same again over catalogs of 5 to 150 tools drawn from the set, beside queries
-whose tools were not drawn. Prints the weights for search/fusion.py, AUROC with each set left
+whose tools were not drawn. Prints the weights for search/confidence.py, AUROC with each set left
 out of the fit, what is said and what is true by the size of the catalog, and the reliability curve.
 """
 
@@ -24,9 +24,9 @@ from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
 from toolscout.search import embedders
+from toolscout.search.confidence import confidence_features
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.fusion import confidence_features
 from toolscout.search.hit import Results
 from toolscout.sources.files import read_tools
 

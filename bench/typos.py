@@ -1,6 +1,6 @@
 """The gain of typo correction: labelled requests unchanged, and with random typos.
 
-    python bench/typos.py [--limit 400] [--words]
+    python -m bench.typos [--limit 400] [--words]
 
 In each request one word, or about two in five, get a typo: two letters are swapped, one is missing,
 doubled, or replaced by its neighbour on the keyboard (with a fixed seed). Prints a Markdown table
@@ -16,13 +16,16 @@ import re
 import sys
 from collections.abc import Callable
 
-from ablation import Figures, catalog, measured, told
-from catalogs import DATA, available
 from toolscout.config import Config
+from toolscout.evals.bench import ranking_metrics
+from toolscout.evals.bootstrap import gain_interval
 from toolscout.search.analyzer import terms
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.embedders.universal_encoder import default_encoder
 from toolscout.search.engine import Engine
+
+from .catalogs import DATA, available
+from .sets import LabelledSet, labelled_sets
 
 SETS = ("azure_mcp", "bfcl", "seal_tools")
 MANY = 0.4
@@ -70,9 +73,21 @@ def typing(share: float | None) -> Callable[[str], str]:
     return lambda text: mistyped(text, chance, share=share)
 
 
+MEASURES = ("recall@5", "ndcg@10")
+
+
+def measured(
+    engine: Engine, chosen: LabelledSet, typed: Callable[[str], str]
+) -> list[dict[str, float]]:
+    """The measures of every query of a set, as somebody types it."""
+    return [
+        ranking_metrics(engine.search(typed(q.query), limit=10).names, q) for q in chosen.queries
+    ]
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--limit", type=int, default=400, help="number of queries per set, about")
+    options.add_argument("--limit", type=int, default=400, help="number of queries per set")
     options.add_argument("--words", action="store_true", help="keyword search only")
     chosen = options.parse_args()
     if not available():
@@ -80,21 +95,23 @@ def main() -> None:
     cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     embedders = () if chosen.words else (default_encoder(),)
     print("| recall@5 / nDCG@10 | requests | as typed | gain |\n|---|---|---|---|")
-    for name in SETS:
-        tools = catalog(name)
+    for each in labelled_sets(at_most=chosen.limit):
+        if each.name not in SETS:
+            continue
         engines = [
-            Engine(tools, embedders=embedders, cache=cache, corrects_typos=corrects)
+            Engine(each.catalog, embedders=embedders, cache=cache, corrects_typos=corrects)
             for corrects in (False, True)
         ]
+        for engine in engines:
+            engine.fill()
         for label, share in (("unchanged", 0.0), ("one typo", None), ("many typos", MANY)):
-            found: list[Figures] = []
-            for engine in engines:
-                engine.fill()
-                found.append(measured(engine, name, limit=chosen.limit, typed=typing(share)))
-            before, after = found
-            means = [sum(column) / len(before) for column in zip(*before, strict=True)]
-            plain = " / ".join(f"{mean:.3f}" for mean in means)
-            print(f"| {name} | {label} | {plain} | {told(after, before)} |", flush=True)
+            before, after = (measured(engine, each, typing(share)) for engine in engines)
+            plain = " / ".join(f"{sum(r[m] for r in before) / len(before):.3f}" for m in MEASURES)
+            gains = [gain_interval([r[m] for r in after], [r[m] for r in before]) for m in MEASURES]
+            told = " / ".join(
+                f"{g.mean * 100:+.1f} [{g.low * 100:+.1f}, {g.high * 100:+.1f}]" for g in gains
+            )
+            print(f"| {each.name} | {label} | {plain} | {told} |", flush=True)
     cache.close()
 
 

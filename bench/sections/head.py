@@ -16,7 +16,7 @@ def head(report: Report) -> str:
         "# Benchmarks\n\n"
         f"Written by `{command}` on {on['date']}, a {kind}: {on['cores']} cores"
         f" ({on['processor']}), {on['memory_gb']} GB, {on['system']}, Python {on['python']},"
-        f" NumPy {on['numpy']}, Toolscout {on['toolscout']} with {on['loops']} inner loops."
+        f" NumPy {on['numpy']}, Toolscout {on['toolscout']}."
         f" The run took {report['took_s'] / 60:.0f} minutes; the machine's load just before it was"
         f" {on['load_before']:g}. That one command measures everything on this page."
         " [benchmarks.json](figures/benchmarks.json) has the same figures for scripts."

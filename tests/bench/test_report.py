@@ -54,7 +54,6 @@ REPORT: dict[str, Any] = {
         "python": "3.11.0",
         "numpy": "2.0",
         "toolscout": "0.1.0",
-        "loops": "compiled",
         "load_before": 0.5,
         "peers": {"ratel-ai": "ratel-ai 1.0"},
     },

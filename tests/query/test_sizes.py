@@ -77,7 +77,7 @@ def test_a_selection_among_several_queries_is_whole_whatever_the_limit(limit: in
 
     found = engine.search(["select:read_row,read_sheet,read_book", "clock"], limit=limit)
 
-    assert found.names == ("read_row", "tell_time", "read_sheet", "read_book")
+    assert found.names == ("read_row", "read_sheet", "read_book", "tell_time")
     assert len(engine.search(["read a row", "clock"], limit=limit).names) <= max(limit, 2)
 
 

@@ -71,10 +71,20 @@ def test_words_that_the_catalog_knows_are_not_translated() -> None:
         assert not any(translated(hit) for hit in engine.search(query).hits)
 
 
-def test_a_word_of_another_script_is_translated_among_words_that_are_known() -> None:
+def test_nothing_is_translated_where_the_catalog_has_half_of_the_words() -> None:
     engine = filled(TOOLS, embedders=[Dictionary("invoice فاتورة", *MEANINGS)])
     best = engine.search("create a new فاتورة for the customer").hits[0]
-    assert (best.name, translated(best)) == ("create_invoice", ("invoic",))
+    assert (best.name, translated(best)) == ("create_invoice", ())
+
+
+def test_the_more_words_the_catalog_has_the_less_a_translation_counts() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary("invoice فاتورة", *MEANINGS)])
+
+    def share(query: str) -> float:
+        hit = next(h for h in engine.search(query).hits if h.name == "create_invoice")
+        return sum(reason.score for reason in hit.why if reason.arm == "translation")
+
+    assert share("فاتورة zzz yyy") > share("فاتورة zzz create") > 0
 
 
 def test_every_clause_of_a_foreign_request_has_its_turn() -> None:

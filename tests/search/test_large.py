@@ -114,7 +114,7 @@ def test_vectors_of_another_kind_that_come_later_are_scanned_as_well() -> None:
         known = known.put(some, rows[some])
     everything = np.ones(len(rows), np.bool_)
     for wanted in range(EXACT_UP_TO + 1, len(rows), 997):
-        found, closeness = known.scan(rows[wanted], everything, count=100)
+        found, closeness = known.scan(rows[wanted : wanted + 1], everything, count=100)
         assert (closeness >= closeness[found == wanted]).sum() <= 100
 
 
@@ -131,5 +131,5 @@ def test_a_catalog_that_gave_way_to_another_is_scanned_by_what_it_has_now() -> N
     known = known.put(slots + 10, kinds[1])
     everything = np.ones(len(slots) + 10, np.bool_)
     for wanted in range(0, len(slots), 499):
-        found, closeness = known.scan(kinds[1, wanted], everything, count=100)
+        found, closeness = known.scan(kinds[1, wanted : wanted + 1], everything, count=100)
         assert (closeness >= closeness[found == wanted + 10]).sum() <= 100

@@ -11,14 +11,14 @@ from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.arrays import Floats, Ints
+from toolscout.search.clauses import split_clauses
 from toolscout.search.engine import Engine
-from toolscout.search.fusion import zscore
 from toolscout.search.hit import Reason
-from toolscout.search.preprocessing import split_clauses
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.ranking import FusedRanking, Fusion, Ranking, RankingRequest
+from toolscout.search.recipe import fuse
 
 TOOLS = [
     tool("send_mail", "send mail"),
@@ -155,19 +155,19 @@ def test_arms_are_weighed_as_one_likes() -> None:
     assert best(100) == "erase"
 
 
-def test_words_that_no_tool_has_cost_plain_english_less_trust_than_other_languages() -> None:
+def test_words_that_no_tool_has_cost_the_words_their_trust() -> None:
     trusts: list[float] = []
 
     def watched(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
         trusts.extend(ranking.trust for ranking in rankings)
-        return zscore(request, rankings)
+        return fuse(request, rankings)
 
     engine = Engine(Catalog(TOOLS), rankers=[BM25F()], fusion=watched)
-    engine.search("please send the zebra umbrella that was lost")
+    engine.search("send mail")
     engine.search("send zebra umbrella lost")
-    english, other = trusts
+    known, other = trusts
 
-    assert other < english < BM25F().weight
+    assert other < known == BM25F().weight
 
 
 def test_vectors_alone_give_each_of_several_needs_its_turn() -> None:

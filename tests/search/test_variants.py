@@ -10,7 +10,6 @@ from tests.search.parts import filled, tool, use
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.analyzer import terms
 from toolscout.search.engine import Engine
-from toolscout.search.preprocessing import expand_abbreviations
 from toolscout.search.variants import canonical_word
 
 
@@ -74,29 +73,6 @@ def test_words_that_only_look_british_or_short_stay(word: str) -> None:
 @given(st.text("abcdeilnorstuyz8", min_size=1, max_size=14))
 def test_the_canonical_form_of_a_word_is_stable(word: str) -> None:
     assert " ".join(map(canonical_word, canonical_word(word).split())) == canonical_word(word)
-
-
-@pytest.mark.parametrize(
-    ("short", "full"),
-    [
-        ("rename PR 12", "rename pull request 12"),
-        ("are the PRs, or the VM, ready?", "are the pull requests, or the virtual machine, ready?"),
-        ("run list_prs", "run list_prs"),
-        ("open https://git.example/pr/1", "open https://git.example/pr/1"),
-        ("edit main.js and ask ops@db.example", "edit main.js and ask ops@db.example"),
-        ("Google Docs of the app", "Google Docs of the app"),
-        ("louder by 3 dB", "louder by 3 dB"),
-        ("which DB has it", "which database has it"),
-        ("at 5 GH", "at 5 GH"),
-    ],
-)
-def test_letters_that_stand_for_words_are_written_out_but_not_in_names(
-    short: str, full: str
-) -> None:
-    seen = {
-        term for words in ("pull request", "virtual machine", "database") for term in terms(words)
-    }
-    assert expand_abbreviations(short, seen.__contains__) == full
 
 
 def test_a_tool_named_in_short_is_found_in_full_and_the_other_way_round() -> None:

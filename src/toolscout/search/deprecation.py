@@ -33,7 +33,7 @@ def demote_deprecated(request: RankingRequest, fused: FusedRanking) -> FusedRank
     known = request.find_terms((_TERM,))
     if not known or _TERM in request.terms:
         return fused
-    having = set(known[0].posting_list.slots.tolist())
+    having = set(known[0].slots.tolist())
     order: list[int] = fused.slots.tolist()
     scores = dict(zip(order, fused.scores.tolist(), strict=True))
     marked = [s for s in order if s in having and is_deprecated(request.index.tool(s))]

@@ -24,19 +24,19 @@ from .embedding_worker import (
     ignore_fill,
 )
 from .fields import TextRecipe, embedding_texts
-from .fusion import zscore
 from .glossary import Glossary, common_words
-from .hit import Results, merge_results
+from .hit import Results
 from .index import Index
+from .merging import MIN_MERGED_HITS, merge_queries
 from .pipeline import Pipeline, run_query
-from .preprocessing import QueryPreprocessor, prepare_query
 from .query import Mode, parse_all
 from .rankers.bm25f import BM25F
 from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
 from .ranking import Allow, Arms, Fusion, Ranker, allow_mask, select_rankers, unwrap
-from .spelling_index import SpellingIndex
+from .recipe import fuse
+from .spelling import Spelling
 
 __all__ = ["Allow", "Arms", "Engine", "IndexStatus", "default_rankers"]
 
@@ -111,8 +111,8 @@ class Engine:
     that failed is tried again by the first search after `retry_seconds`. Without embedders search
     is always keyword-only.
 
-    You can replace the `rankers`, the `fusion`, the `text_recipe` (which texts of a tool are
-    embedded) and `prepare` (preprocessing of requests). `corrects_typos` switches typo correction.
+    You can replace the `rankers`, the `fusion` and the `text_recipe` (which texts of a tool are
+    embedded). `corrects_typos` switches typo correction.
     `min_confidence` is the confidence from which on a search counts as answered. `on_fill` is
     called, in the thread that computes vectors, when that takes long and when it is over.
     """
@@ -124,9 +124,8 @@ class Engine:
         embedders: Sequence[Embedder] = (),
         cache: VectorCache | None = None,
         rankers: Sequence[Ranker] | None = None,
-        fusion: Fusion = zscore,
+        fusion: Fusion = fuse,
         text_recipe: TextRecipe = embedding_texts,
-        prepare: QueryPreprocessor = prepare_query,
         corrects_typos: bool = True,
         min_confidence: float = 0.0,
         retry_seconds: float = RETRY_SECONDS,
@@ -135,8 +134,8 @@ class Engine:
         self.embedders = tuple(embedders)
         self.min_confidence = min_confidence
         chosen = tuple(rankers or default_rankers(self.embedders))
-        spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
-        pipeline = Pipeline(chosen, fusion, spellings, prepare, corrects_typos=corrects_typos)
+        spelling = Spelling(is_word=_find_word_checker(self.embedders)) if corrects_typos else None
+        pipeline = Pipeline(chosen, fusion, spelling)
         self._pipelines: Mapping[Arms, Pipeline] = {
             arms: replace(pipeline, rankers=select_rankers(chosen, arms))
             for arms in ("all", "words", "vectors")
@@ -220,8 +219,9 @@ class Engine:
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
         pipeline = self._pipelines[arms]
-        each = [run_query(pipeline, index, q, mask, limit=limit) for q in queries]
-        found = each[0] if len(each) == 1 else merge_results(each, limit=limit)
+        depth = limit if len(queries) == 1 else max(limit, MIN_MERGED_HITS)
+        each = [run_query(pipeline, index, q, mask, limit=depth) for q in queries]
+        found = each[0] if len(each) == 1 else merge_queries(each, limit=limit)
         return Results(
             query=query if isinstance(query, str) else " · ".join(query),
             hits=found.hits,

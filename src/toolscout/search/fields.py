@@ -26,11 +26,11 @@ FIELDS = (
     "category",
     "server",
 )
-WEIGHTS = (2.0, 1.0, 1.0, 0.5, 0.3, 0.5, 2.0)
+WEIGHTS = (2.0, 1.0, 1.0, 0.65, 0.4, 0.5, 2.0)
 LENGTHS = (3.0, 15.0, 15.0, 5.0, 30.0, 3.0, 3.0)
 # The usual parameters of BM25: K1 sets how soon repeats saturate, B how much a long field is
 # discounted (0: not at all, 1: in proportion to its length).
-K1 = 1.2
+K1 = 1.0
 B = 0.5
 # A very long description counts as four times the reference length, and a term counts three times
 # at most in a field: stuffing a description with keywords gains little.
@@ -108,7 +108,7 @@ TextRecipe = Callable[[Tool], Sequence[tuple[str, float]]]
 """Which texts of a tool are encoded, each with its share in the tool's single vector."""
 
 
-RECIPE_VERSION = "texts 2"
+RECIPE_VERSION = "texts 3"
 """Part of the cache keys: change it whenever `embedding_texts` produces other texts."""
 
 
@@ -119,19 +119,16 @@ def embedding_input(tool: Tool) -> str:
 
 
 # Each text stresses another part of a tool, and the cuts keep a long description from hiding the
-# name. docs/decisions/ranking.md has the effect of leaving out each of the four.
+# name. docs/decisions/ranking.md has the effect of leaving out each of the three.
 def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
     """The texts that are encoded for a tool, with the share of each in its single vector."""
     name = split_identifiers(tool.name) or tool.name
     description = tool.description.strip()
-    outer = tool.parameters.top_level()
-    names = ", ".join(split_identifiers(p.name) for p in outer[:30])
     first = _FIRST_SENTENCE.split(description, maxsplit=1)[0][:300]
     return (
         (f"{name}: {description[:1500]}", 0.3),
-        (f"{name}: {description[:600]}, {names}", 0.4),
         (name, 0.3),
-        (f"{name}: {first} {_describe_parameters(outer)}", 0.4),
+        (f"{name}: {first} {_describe_parameters(tool.parameters.top_level())}", 0.4),
         *_phrase_texts(tool.phrases),
     )
 
@@ -145,6 +142,6 @@ def _describe_parameters(parameters: Sequence[Parameter]) -> str:
 
 
 def _phrase_texts(phrases: Sequence[str]) -> Iterator[tuple[str, float]]:
-    # All phrases together have a third of the vector: 0.7 beside the 1.4 of the other texts.
+    # All phrases together have a third of the vector: 0.5 beside the 1.0 of the other texts.
     for phrase in phrases[:20]:
-        yield phrase[:600], 0.7 / min(len(phrases), 20)
+        yield phrase[:600], 0.5 / min(len(phrases), 20)

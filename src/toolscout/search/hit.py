@@ -1,15 +1,13 @@
-"""Search results: hits with their reasons, the confidence in the whole, and results merged."""
+"""Search results: hits with their reasons, and the confidence in the whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from ..catalog.tool import Tool
 from .arrays import Floats
-from .query import MAX_QUERIES
 
 MAX_NEAR = 8
 """The most names that are listed after the hits."""
@@ -122,32 +120,3 @@ class Results:
     def names(self) -> tuple[str, ...]:
         """The names of the hits, best first."""
         return tuple(h.name for h in self.hits)
-
-
-def merge_results(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
-    """Interleave the results of several queries, so that each has its best hit near the top.
-
-    Tools that were selected by name are all kept, whatever the limit.
-    """
-    hits: dict[str, Hit] = {}
-    for hit in chain.from_iterable(zip_longest(*(r.hits for r in found))):
-        if hit is not None:
-            hits.setdefault(hit.name, hit)
-    room = max(limit, len(found))  # at least one hit per query
-    selected = {hit.name for r in found if r.is_selection for hit in r.hits}
-    kept = tuple(h for place, h in enumerate(hits.values()) if place < room or h.name in selected)
-    shown = {h.name for h in kept}
-    following = chain(hits, *(r.near for r in found))
-    near = dict.fromkeys(n for n in following if n not in shown)
-    notes = dict.fromkeys(n for r in found for n in r.notes)
-    if len(found) == MAX_QUERIES:
-        notes[f"At most {MAX_QUERIES} queries are read at once."] = None
-    return QueryHits(
-        hits=kept,
-        is_selection=bool(found) and all(r.is_selection for r in found),
-        # The weakest query decides: the answer is complete only if every query has its tool.
-        confidence=min((r.confidence for r in found), default=0.0),
-        near=tuple(near)[:MAX_NEAR],
-        notes=tuple(notes),
-        vectors=tuple(vector for r in found for vector in r.vectors),
-    )

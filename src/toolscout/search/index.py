@@ -45,7 +45,6 @@ class Index:
 
     shared: SharedTables = field(default_factory=SharedTables)
     lexicon: Lexicon = field(default_factory=Lexicon)
-    server_count: int = 0
     alive: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
     server: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
     category: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -85,9 +84,7 @@ class Index:
     def look_up_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
         """Look up terms; None for each that no allowed tool has."""
         # The engine passes `alive` itself for callers without restrictions.
-        if allowed is self.alive:
-            return self.lexicon.look_up(texts)
-        return self.lexicon.look_up_visible(texts, allowed)
+        return self.lexicon.look_up(texts, None if allowed is self.alive else allowed)
 
     def find_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term]:
         """Look up terms; those that no allowed tool has are left out."""
@@ -110,15 +107,13 @@ class Index:
         servers = _assign_numbers(self.shared.servers, (t.server for t in tools))
         categories = _assign_numbers(self.shared.categories, (t.category for t in tools))
         alive = np.concatenate([self.alive, np.ones(len(tools), np.bool_)])
-        server = np.concatenate([self.server, servers])
         return replace(
             self,
             lexicon=self._make_lexicon(
                 tuple(segments), self.lexicon.removed, end, len(self) + len(tools)
             ),
-            server_count=_count_distinct(server[alive]),
             alive=alive,
-            server=server,
+            server=np.concatenate([self.server, servers]),
             category=np.concatenate([self.category, categories]),
             vectors={name: v.resize(end) for name, v in self.vectors.items()},
         )
@@ -145,7 +140,6 @@ class Index:
             lexicon=self._make_lexicon(
                 self.lexicon.segments, removed, self.size, len(self) - len(gone)
             ),
-            server_count=_count_distinct(self.server[alive]),
             alive=alive,
             vectors=vectors,
         )
@@ -185,7 +179,6 @@ class Index:
             # New tables for whatever refers to slots; older snapshots keep using the old ones.
             shared=replace(old, tools=[], names={}, spellings={}),
             lexicon=self._make_lexicon(segments, {}, len(living), len(living)),
-            server_count=self.server_count,
             alive=np.ones(len(living), np.bool_),
             server=self.server[living],
             category=self.category[living],
@@ -219,10 +212,6 @@ class Index:
 def _tool_names(tool: Tool) -> tuple[str, str, str]:
     """The names of a tool: as given, without its server, and with it."""
     return tool.name, tool.local_name, qualify_name(tool.server, tool.local_name)
-
-
-def _count_distinct(numbers: Ints) -> int:
-    return int(np.count_nonzero(np.bincount(numbers)))
 
 
 def _assign_numbers(known: dict[str, int], names: Iterable[str]) -> Ints:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from math import log
+from math import log, sqrt
 from typing import NamedTuple
 
 import numpy as np
 
 from .analyzer import terms_of_words
 from .arrays import Floats, Ints, Mask
-from .postings import PostingList, Segment, SegmentPostings
+from .postings import Segment, SegmentPostings
 
-# Caches for this many allow masks; beyond it all are dropped, so memory stays bounded.
-_MAX_VISIBLE_TERMS = 64
-# A shorter posting list is scored faster than it is copied.
-_MIN_POSTINGS_TO_NARROW = 64
+# Against division by zero: a term that all tools have equally.
+_MIN_VARIANCE = 1e-6
 
 RemovedTermStats = Mapping[int, tuple[int, float, float]]
 """By term, what removed tools contributed: document count, sum of weights, sum of squares."""
@@ -85,53 +83,41 @@ class _WordTermNumbers(dict[str, tuple[int, ...]]):
 
 
 class Term(NamedTuple):
-    """A term of one snapshot with its postings; terms sort by document frequency, rarest first."""
+    """A term of one snapshot: the slots that have it, ascending, and what it adds to each.
 
-    # The order of the fields matters: the kernel needs the rarest terms first, and ties are broken
-    # by text. Texts are unique, so the posting lists are never compared.
-    document_frequency: int
+    `mean` and `variance` describe what it adds over the whole catalog, where it is mostly nothing.
+    """
+
     text: str
-    posting_list: PostingList
+    slots: Ints
+    gains: Floats
+    idf: float
+    mean: float
+    variance: float
     segment_postings: tuple[SegmentPostings, ...]
-
-    def restrict_to(self, visible: VisibleTerms) -> Term | None:
-        """The term for one caller; None if no visible tool has it."""
-        # idf, mean and variance stay those of the whole catalog: every caller is scored on the same
-        # scale, however few tools are visible.
-        slots, weights, worth, idf, mean, variance, _ = self.posting_list
-        is_visible = visible.mask.take(slots)
-        if len(slots) <= _MIN_POSTINGS_TO_NARROW or not visible.is_narrow:
-            return self if 1 in is_visible.tobytes() else None  # faster than is_visible.any()
-        few = slots.compress(is_visible)
-        if not len(few):
-            return None
-        narrowed = PostingList.of(few, weights.compress(is_visible), worth, idf, mean, variance)
-        return Term(self.document_frequency, self.text, narrowed, self.segment_postings)
 
     def scale(self, share: float) -> Term:
         """The same term with only a share of its score."""
-        if share == 1:
-            return self
-        slots, weights, worth, idf, mean, variance, _ = self.posting_list
-        numbers = share * worth, idf, share * mean, share * share * variance
-        return self._replace(posting_list=PostingList.of(slots, weights, *numbers))
+        return self._replace(
+            gains=self.gains * np.float32(share),
+            mean=share * self.mean,
+            variance=share * share * self.variance,
+        )
+
+    def gains_at(self, slots: Ints) -> Floats:
+        """What the term adds to some slots."""
+        places = np.minimum(self.slots.searchsorted(slots), len(self.slots) - 1)
+        return self.gains[places] * (self.slots[places] == slots)
 
 
-@dataclass(frozen=True, slots=True)
-class VisibleTerms:
-    """The caches for one allow mask over one snapshot.
-
-    `terms` are the looked-up terms, None where no visible tool has them. `corrections` are the
-    looked-up typos, each with the term and the word that it stands for. `is_narrow` says that most
-    tools are hidden.
-    """
-
-    mask: Mask
-    is_narrow: bool
-    terms: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
-    corrections: dict[str, tuple[str, str] | None] = field(
-        default_factory=dict[str, "tuple[str, str] | None"]
-    )
+def score_statistics(terms: Iterable[Term]) -> tuple[float, float]:
+    """Mean and standard deviation, over the catalog, of the summed score of some terms."""
+    # Both follow from those of each term, so no pass over all scores is needed. Adding variances
+    # assumes that terms occur independently; that is not quite true, but z-scores only need a
+    # stable scale. The scale is also the same for every caller, however few tools are visible.
+    known = list(terms)
+    variance = sum([term.variance for term in known])
+    return sum([term.mean for term in known]), sqrt(max(_MIN_VARIANCE, variance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,34 +134,13 @@ class Lexicon:
     size: int = 0
     count: int = 0
     _cache: dict[str, Term | None] = field(default_factory=dict[str, Term | None])
-    _visible_by_mask: dict[int, VisibleTerms] = field(default_factory=dict[int, "VisibleTerms"])
 
-    def look_up(self, texts: Iterable[str]) -> list[Term | None]:
-        """Look up terms; None for each that no live tool has."""
-        # Inlined `get`: most terms of a query are cached or unknown, and need no call each.
-        cache, numbers = self._cache, self.vocabulary.numbers
-        return [cache[t] if t in cache else self.get(t) if t in numbers else None for t in texts]
-
-    def look_up_visible(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
-        """Look up terms; None for each that no allowed tool has."""
-        visible = self.visible_terms(allowed)
-        cache, numbers = visible.terms, self.vocabulary.numbers
-        return [
-            cache[t] if t in cache else self._get_visible(t, visible) if t in numbers else None
-            for t in texts
-        ]
-
-    def visible_terms(self, allowed: Mask) -> VisibleTerms:
-        """The caches for an allow mask."""
-        # Keyed by identity, because hashing or comparing a mask takes as long as a lookup. The
-        # value holds the mask: while it is alive, no other mask can get its id.
-        visible = self._visible_by_mask.get(id(allowed))
-        if visible is None:
-            if len(self._visible_by_mask) >= _MAX_VISIBLE_TERMS:
-                self._visible_by_mask.clear()
-            is_narrow = 2 * np.count_nonzero(allowed) < len(allowed)
-            visible = self._visible_by_mask[id(allowed)] = VisibleTerms(allowed, bool(is_narrow))
-        return visible
+    def look_up(self, texts: Iterable[str], allowed: Mask | None = None) -> list[Term | None]:
+        """Look up terms; None for each that no live tool has, or none that is allowed."""
+        found = [self.get(text) for text in texts]
+        if allowed is None:
+            return found
+        return [t if t is not None and allowed.take(t.slots).any() else None for t in found]
 
     def get(self, text: str) -> Term | None:
         """Look up a term; None if no live tool has it."""
@@ -189,46 +154,25 @@ class Lexicon:
         term = self._cache[text] = self._build_term(text, number)
         return term
 
-    def _get_visible(self, text: str, visible: VisibleTerms) -> Term | None:
-        term = self.get(text)
-        if term is not None:
-            term = visible.terms[text] = term.restrict_to(visible)
-        return term
-
     def _build_term(self, text: str, number: int) -> Term | None:
         found = [segment.find(number) for segment in self.segments]
         postings = tuple([posting for posting in found if posting is not None])
-        if not postings:
-            return None
-        count, total, squares = _sum_statistics(postings)
-        if number in self.removed:
-            gone, gone_total, gone_squares = self.removed[number]
-            count, total, squares = count - gone, total - gone_total, squares - gone_squares
+        gone, gone_total, gone_squares = self.removed.get(number, (0, 0.0, 0.0))
+        count = sum(map(len, postings)) - gone
         if count <= 0:
             return None
         # The idf of BM25 in Lucene's form, which the 1 keeps positive even for a term that every
         # tool has: log(1 + (N - n + 0.5) / (n + 0.5)).
         idf = log(1 + (self.count - count + 0.5) / (count + 0.5))
         # Mean and variance of the term's score over all N tools, those without it counting as 0.
-        mean = total / self.count
-        variance = idf * idf * max(0.0, squares / self.count - mean * mean)
-        slots, weights = _join_postings(postings)
-        posting_list = PostingList.of(slots, weights, idf, idf, idf * mean, variance)
-        return Term(count, text, posting_list, postings)
-
-
-def _sum_statistics(postings: Sequence[SegmentPostings]) -> tuple[int, float, float]:
-    """The document frequency of a term, the sum of its weights, and the sum of their squares."""
-    if len(postings) == 1:
-        _, start, end, total, squares = postings[0]
-        return end - start, total, squares
-    count = sum([p.end - p.start for p in postings])
-    return count, sum([p.total for p in postings]), sum([p.squares for p in postings])
-
-
-def _join_postings(postings: Sequence[SegmentPostings]) -> tuple[Ints, Floats]:
-    """The slots and weights of a term over all segments."""
-    if len(postings) == 1:
-        return postings[0].slots, postings[0].weights
-    slots = np.concatenate([p.slots for p in postings])
-    return slots, np.concatenate([p.weights for p in postings])
+        mean = (sum(p.total for p in postings) - gone_total) / self.count
+        square = (sum(p.squares for p in postings) - gone_squares) / self.count
+        return Term(
+            text,
+            slots=np.concatenate([p.slots for p in postings]),
+            gains=np.concatenate([p.weights for p in postings]) * np.float32(idf),
+            idf=idf,
+            mean=idf * mean,
+            variance=idf * idf * max(0.0, square - mean * mean),
+            segment_postings=postings,
+        )

@@ -10,13 +10,12 @@ from itertools import islice
 import numpy as np
 
 from ..errors import EmbedderError
-from .analyzer import needs_bigrams
 from .arrays import Mask
+from .clauses import split_clauses
+from .confidence import confidence, gather_evidence, has_words, is_exact_name
 from .deprecation import demote_deprecated
-from .fusion import confidence, gather_evidence, has_words, is_exact_name
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
-from .preprocessing import QueryPreprocessor, prepare_query, split_clauses
 from .query import MAX_NAMES, Query
 from .rankers.dense import DenseRanking
 from .rankers.regex import Regex
@@ -29,8 +28,9 @@ from .ranking import (
     RankingRequest,
     apply_filters,
 )
-from .spelling_index import SpellingIndex
-from .typos import correct_typos, unknown_terms
+from .recipe import score_parts
+from .spelling import Spelling
+from .typos import correct_typos
 
 # Each ranker proposes this many candidates, so that a tool which only one ranker likes a little can
 # still win with the sum of all scores.
@@ -45,13 +45,11 @@ _MAX_QUOTED_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts of an engine that rank: rankers, fusion, typo correction, preprocessing."""
+    """The parts of an engine that rank: rankers, fusion, and typo correction, if any."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
-    spellings: SpellingIndex
-    prepare: QueryPreprocessor = prepare_query
-    corrects_typos: bool = True
+    spelling: Spelling | None
 
 
 def run_query(
@@ -78,15 +76,9 @@ def run_query(
 def _search_words(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
 ) -> QueryHits:
-    """Search for the words of a query, after preprocessing and typo correction."""
-    # A single word may be the name of a tool and stays unchanged. In a script without spaces a
-    # single word may also be a whole sentence.
-    if not query.name or needs_bigrams(query.name):
-        words = pipeline.prepare(query.words, partial(_is_visible_term, index, mask))
-        query = query if words is query.words else query._replace(words=words)
+    """Search for the words of a query, typos corrected."""
     clauses: Sequence[str] = split_clauses(query.words)
-    spellings = pipeline.spellings if pipeline.corrects_typos else None
-    read = correct_typos(index, spellings, clauses, mask)
+    read = correct_typos(index, pipeline.spelling, clauses, mask)
     notes: tuple[str, ...] = ()
     if read.corrections:
         notes = (f"Read {', '.join(f'{w!r} as {r!r}' for w, r in read.corrections.items())}.",)
@@ -104,11 +96,6 @@ def _search_words(
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
     request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
     return _rank_and_fuse(pipeline, request, notes=notes)
-
-
-def _is_visible_term(index: Index, mask: Mask, term: str) -> bool:
-    """Whether a visible tool has a term."""
-    return not unknown_terms(index, (term,), mask)
 
 
 def _candidate_count(limit: int) -> int:
@@ -172,7 +159,10 @@ def _make_hits(
         fused.slots[:limit].tolist(), fused.scores[:limit].tolist(), strict=True
     )
     # round(x, 4) goes through a decimal string and takes twice as long.
-    hits = [Hit(tools[s], round(1e4 * x) / 1e4, partial(_explain, rankings, s)) for s, x in best]
+    hits = [
+        Hit(tools[s], round(1e4 * x) / 1e4, partial(_explain, request, rankings, s))
+        for s, x in best
+    ]
     related = [hit.tool for hit in hits if hit.tool.related]
     if not related:
         return tuple(hits)
@@ -197,13 +187,13 @@ def _constant_reason(
     return lambda: (Reason(arm, where, words, score),)
 
 
-def _explain(rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
-    place = np.array([slot], np.int32)
+def _explain(request: RankingRequest, rankings: Sequence[Ranking], slot: int) -> tuple[Reason, ...]:
+    # The parts as they count in the sum, so that the reasons add up.
+    parts = score_parts(request, rankings, np.array([slot], np.int32)).by_ranking
     return tuple(
-        # As it counts in the sum, so that the reasons add up.
-        replace(reason, score=round(float(r.scores_at(place)[0]) * r.trust, 4))
-        for r in rankings
-        if (reason := r.explain(slot)) is not None
+        replace(reason, score=round(float(part[0]), 4))
+        for ranking, part in zip(rankings, parts, strict=True)
+        if (reason := ranking.explain(slot)) is not None
     )
 
 

@@ -1,22 +1,14 @@
-"""The inverted index: immutable segments of postings in flat arrays, and posting lists of terms."""
+"""The inverted index: immutable segments of postings in flat arrays."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from .arrays import Bytes, Doubles, Floats, Ints, Mask
-
-# The layout of `PostingList` in loops.c: two pointers, an int64 and four doubles, as the C compiler
-# of this platform aligns them ("@").
-_PACKED = struct.Struct("@PPqdddd")
-_at: Callable[[npt.NDArray[Any]], c_char] = c_char.from_buffer  # pyright: ignore[reportAssignmentType] # arrays are buffers
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,41 +155,3 @@ def _make_segment(
         sums=np.add.reduceat(wide, firsts),
         squares=np.add.reduceat(wide * wide, firsts),
     )
-
-
-class PostingList(NamedTuple):
-    """A term: the slots of the tools that have it, in ascending order, and its weight in each.
-
-    `worth` multiplies the weights (idf, or less for a translated term). `idf` is the inverse
-    document frequency. `mean` and `variance` describe the term's score over the whole catalog.
-    `packed` holds all of it for the compiled code, with the memory addresses of the arrays.
-    """
-
-    slots: Ints
-    weights: Floats
-    worth: float
-    idf: float
-    mean: float
-    variance: float
-    packed: bytes
-
-    @classmethod
-    def of(
-        cls, slots: Ints, weights: Floats, worth: float, idf: float, mean: float, variance: float
-    ) -> PostingList:
-        """Build a posting list from non-empty, contiguous arrays that nobody changes afterwards."""
-        # Packed once here, so that a search only joins bytes. The tuple keeps the arrays alive, so
-        # the addresses stay valid as long as the posting list does.
-        numbers = worth, idf, mean, variance
-        packed = _PACKED.pack(address(slots), address(weights), len(slots), *numbers)
-        return cls(slots, weights, *numbers, packed)
-
-    @property
-    def gains(self) -> Floats:
-        """The score that the term adds to each of its slots."""
-        return self.weights * np.float32(self.worth)
-
-
-def address(array: npt.NDArray[Any]) -> int:
-    """The memory address of a non-empty array; faster than `array.ctypes.data`."""
-    return addressof(_at(array))

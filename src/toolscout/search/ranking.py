@@ -31,6 +31,13 @@ def unique_slots(slots: Ints) -> Ints:
     return ordered.compress(is_first)
 
 
+def check_slots(slots: Ints, size: int) -> None:
+    """Refuse slots that do not exist, which a custom ranker may return."""
+    bad = slots[(slots < 0) | (slots >= size)]
+    if len(bad):
+        raise IndexError(f"A ranker offered slot {bad[0]}, but there are only 0 to {size - 1}.")
+
+
 @dataclass(frozen=True, slots=True)
 class RankingRequest:
     """A query over one snapshot of the index, for one caller.
@@ -105,7 +112,7 @@ class ClauseRanking(Protocol):
     """A ranking that also scores each clause of a request separately."""
 
     def clause_scores(self, slots: Ints) -> Floats:
-        """Z-scores times trust: a row per clause, a column per slot."""
+        """Z-scores times trust, a column per slot: a row for the whole, then one per clause."""
         ...
 
 

@@ -32,12 +32,6 @@ _FULL = {
     short: full.replace("-", " ")
     for short, full in (pair.split("=") for pair in _ABBREVIATED.split())
 }
-# Embedders know `docs` and `app`, and product names contain them, so only abbreviations that cannot
-# be pronounced are written out for them.
-ABBREVIATIONS = {
-    short: full for short, full in _FULL.items() if " " in full or set("aeiou").isdisjoint(short)
-}
-"""Abbreviations without a vowel, or for several words, with their full form."""
 
 _BRITISH = re.compile(
     r"""

@@ -150,23 +150,22 @@ class Vectors:
         """The exact similarity of some slots (rows) to some queries (columns)."""
         return self.rows[slots].astype(np.float32, copy=False) @ queries.T
 
-    def scan(self, query: Floats, allowed: Mask, *, count: int) -> tuple[Ints, Floats]:
-        """The allowed slots with a vector, and their approximate similarity to a query.
+    def scan(self, queries: Floats, allowed: Mask, *, count: int) -> tuple[Ints, Floats]:
+        """The allowed slots with a vector, and their approximate similarity to some queries.
 
         Exact without a basis. All zeros if there are at most `count`: none has to be left out.
         """
-        is_candidate = allowed[: self.size] & self.present
-        chosen = np.flatnonzero(is_candidate)
+        chosen = np.flatnonzero(allowed[: self.size] & self.present)
         if len(chosen) <= count:
-            return chosen.astype(np.int32), np.zeros(len(chosen), np.float32)
+            return chosen.astype(np.int32), np.zeros((len(chosen), len(queries)), np.float32)
         scanned: Floats = self.rows if self.lead is None else self.lead  # pyright: ignore[reportAssignmentType] # rows are single precision exactly when lead is None
-        probe = query if self.basis is None else query @ self.basis
+        probes = queries if self.basis is None else queries @ self.basis
         # Gathering scattered rows is several times slower per row than reading all rows in order,
         # so it is done only for less than a quarter of them.
         if len(chosen) * 4 < self.size:
-            scores = scanned[chosen] @ probe
+            scores = scanned[chosen] @ probes.T
         else:
-            scores = scanned[: self.size] @ probe
+            scores = scanned[: self.size] @ probes.T
             scores = scores[chosen] if len(chosen) < self.size else scores
         return chosen.astype(np.int32), scores
 

@@ -10,7 +10,7 @@ from threading import Lock
 
 import numpy as np
 
-from ..analyzer import is_english, needs_bigrams, terms
+from ..analyzer import needs_bigrams, terms
 from ..arrays import Floats
 from ..embedders.embedder import (
     CrossLingualEmbedder,
@@ -25,12 +25,12 @@ from .bm25f import LexicalRanking
 
 # Half the weight of words that the request really contains: a translation may be wrong.
 WEIGHT = 0.4
+# If the catalog has this share of a request's words, it speaks the request's language.
+FLUENT_SHARE = 0.5
 # Bounds the words to encode: encoding is the slowest part of a search.
 _MAX_WORDS = 64
 _MAX_WORD_CHARS = 40
-_MIN_UNKNOWN_RATIO = 2
 _CACHE_SIZE = 4_096
-_END_OF_LATIN = "\u0250"
 # Unicode normalisation of unusual combining marks takes quadratic time.
 _MAX_QUERY_CHARS = 1_000
 # Stand-ins for words in scripts without spaces: runs of Han, Katakana or Hangul.
@@ -42,10 +42,10 @@ _MAX_RUN_CHARS = 3
 class CrossLingual:
     """Translates unknown words with a multilingual embedder, and ranks by BM25F.
 
-    Unknown words in other scripts are always translated. Unknown words in Latin letters are
-    translated only in requests that are not English and have twice as many of them as of known
-    words; in other requests they are usually names or values. Trust is the share of unknown words
-    with a translation, times the embedder's vocabulary_coverage of the request.
+    Trust falls with the share of the request's words that visible tools have, and is nothing from
+    one half on: the catalog then speaks the language of the request, and its unknown words are
+    names and values. It also falls with the share of unknown words without a translation, and with
+    the embedder's vocabulary_coverage of the request.
     """
 
     # In `search_arm` events and in metrics, so it stays even if the class is renamed.
@@ -60,47 +60,32 @@ class CrossLingual:
     def rank(self, request: RankingRequest) -> LexicalRanking | None:
         """Score the tools that contain translations of the query's unknown words."""
         glossary = request.index.glossaries.get(self.embedder.id)
-        if glossary is None:
+        unknown, known_share = _unknown_words(request)
+        if glossary is None or known_share >= FLUENT_SHARE or not unknown:
             return None
         readable = vocabulary_coverage(self.embedder, request.query.words)
         if readable <= 0:
             return None
-        clauses = [list(split_words(clause)) for clause in request.clauses]
-        words = dict.fromkeys(w for clause in clauses for w in clause if len(w) <= _MAX_WORD_CHARS)
-        unknown = _unknown_words(request, list(words)[:_MAX_WORDS])
-        if not unknown:
+        found = self._find_translations(request, glossary, unknown)
+        translated = _translation_terms(request, found)
+        if not translated:
             return None
-        translations = self._find_translations(request, glossary, unknown)
-        found = _translation_terms(request, translations)
-        if not found:
-            return None
-        share = sum(bool(translations[word]) for word in unknown) / len(unknown)
-        trust = self.weight * share * readable
-        clause_terms = [
-            [term for word in clause for term in translations.get(word, ())] for clause in clauses
-        ]
+        share = sum(map(bool, found)) / len(unknown)
+        foreign = 1 - known_share / FLUENT_SHARE
+        trust = self.weight * foreign * share * readable
         return LexicalRanking.of(
-            request,
-            found,
-            coverage=share,
-            trust=trust,
-            clause_terms=clause_terms,
-            arm="translation",
+            request, translated, coverage=share, trust=trust, arm="translation"
         )
 
     def _find_translations(
         self, request: RankingRequest, glossary: Glossary, words: Sequence[str]
-    ) -> dict[str, Translations]:
+    ) -> list[Translations]:
         """Translate words, leaving out translations that only hidden tools contain."""
         known = self._word_vectors(words)
         vectors = np.stack([known[word] for word in words])
-        threshold = self.embedder.translation_threshold
-        found = glossary.translations(vectors, min_similarity=threshold)
+        found = glossary.translations(vectors, min_similarity=self.embedder.translation_threshold)
         visible = {term.text for term in request.find_terms(set(chain.from_iterable(found)))}
-        return {
-            word: {term: share for term, share in candidates.items() if term in visible}
-            for word, candidates in zip(words, found, strict=True)
-        }
+        return [{t: share for t, share in its.items() if t in visible} for its in found]
 
     def _word_vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
         """The vectors of words; known ones come from memory."""
@@ -118,29 +103,25 @@ class CrossLingual:
         return known
 
 
-def _unknown_words(request: RankingRequest, words: Sequence[str]) -> list[str]:
-    """The words that no visible tool has and that are worth translating."""
+def _unknown_words(request: RankingRequest) -> tuple[list[str], float]:
+    """The words that no visible tool has, and the share of the words that one has."""
+    words = dict.fromkeys(w for w in split_words(request.query.words) if len(w) <= _MAX_WORD_CHARS)
     unknown: list[str] = []
-    known = 0
-    for word in words:
-        found = terms(word)
-        if found and not request.find_terms(found):
-            unknown.append(word)
-        else:
-            known += bool(found)
-    latin = sum(word < _END_OF_LATIN for word in unknown)
-    is_foreign = latin >= _MIN_UNKNOWN_RATIO * known and not is_english(request.query.words)
-    return unknown if is_foreign else [word for word in unknown if word >= _END_OF_LATIN]
+    count = 0
+    for word in list(words)[:_MAX_WORDS]:
+        if found := terms(word):
+            count += 1
+            if not request.find_terms(found):
+                unknown.append(word)
+    return unknown, 1 - len(unknown) / max(1, count)
 
 
-def _translation_terms(
-    request: RankingRequest, translations: Mapping[str, Translations]
-) -> list[Term]:
+def _translation_terms(request: RankingRequest, found: Iterable[Translations]) -> list[Term]:
     """The catalog's terms that words translate to, each with the largest of its shares."""
     # The largest, not the sum: several words of a request may be translated to the same term, and
     # saying something twice should not count twice.
     shares: dict[str, float] = {}
-    for candidates in translations.values():
+    for candidates in found:
         for term, share in candidates.items():
             shares[term] = max(share, shares.get(term, 0.0))
     return [term.scale(shares[term.text]) for term in request.find_terms(shares)]

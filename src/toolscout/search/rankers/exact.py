@@ -12,7 +12,6 @@ from ...catalog.tool import normalise_name
 from ..arrays import Floats, Ints
 from ..hit import Reason
 from ..ranking import RankingRequest
-from ..typos import unknown_terms
 
 # Scores are in standard deviations, like those of the other rankers. A tool whose name is the whole
 # query must come first, and tools with the query as prefix must be in alphabetical order, so these
@@ -130,8 +129,7 @@ def _may_be_prefix(request: RankingRequest, word: str) -> bool:
     """Whether a single word may be a prefix: it is an identifier, or no tool has it as a word."""
     if _is_identifier(word) or word.endswith("_"):
         return True
-    unknown = unknown_terms(request.index, request.terms, request.allowed)
-    return len(word) > 2 and len(unknown) == len(request.terms)
+    return len(word) > 2 and not request.known_terms
 
 
 def _is_identifier(word: str) -> bool:

@@ -1,0 +1,115 @@
+"""The words of a catalog as written, and which of them a typo may stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+
+from rapidfuzz.distance import OSA
+from rapidfuzz.process import extract
+
+from .analyzer import terms, word_forms
+from .lexicon import Vocabulary
+
+MIN_WORD_CHARS = 4
+MAX_WORD_CHARS = 40
+# Shorter words have so many neighbours at one edit that only transposed letters count as a typo.
+_MIN_EDIT_CHARS = 5
+# In shorter words two edits change too much: most words would have a neighbour.
+_MIN_TWO_EDIT_CHARS = 8
+# Short stems of different words are too alike.
+_MIN_STEM_CHARS = 6
+_CACHE_SIZE = 4_096
+
+Near = list[tuple[int, str]]
+"""Edit distance and word of each similar word."""
+
+
+@dataclass(slots=True)
+class WordList:
+    """Distinct words by their first letter; `read` entries of the vocabulary are in it."""
+
+    by_letter: dict[str, dict[str, None]] = field(default_factory=dict[str, dict[str, None]])
+    cache: dict[str, Near] = field(default_factory=dict[str, Near])
+    read: int = 0
+
+    def add(self, words: Iterable[str], *, read: int) -> None:
+        """Add words that are neither very short nor very long."""
+        self.read = read
+        self.cache.clear()
+        for word in words:
+            # One letter less than a typo may have: it may have one too many.
+            if MIN_WORD_CHARS - 1 <= len(word) <= MAX_WORD_CHARS and word.isalpha():
+                self.by_letter.setdefault(word[0], {})[word] = None
+
+    def find_near(self, word: str) -> Near:
+        """Other words within one edit, or two for a long word.
+
+        The first letter must be right: people rarely mistype it, and it divides the work by about
+        the size of the alphabet.
+        """
+        if word not in self.cache:
+            if len(self.cache) >= _CACHE_SIZE:
+                self.cache.clear()
+            self.cache[word] = self._search(word)
+        return self.cache[word]
+
+    def _search(self, word: str) -> Near:
+        known = self.by_letter.get(word[0], {})
+        if len(word) < _MIN_EDIT_CHARS:
+            return [(1, other) for other in _transpositions(word) if other in known]
+        edits = 2 if len(word) >= _MIN_TWO_EDIT_CHARS else 1
+        # Optimal string alignment: edit distance in which swapping two neighbours is one edit.
+        found = extract(word, list(known), scorer=OSA.distance, score_cutoff=edits, limit=None)
+        return [(int(distance), other) for other, distance, _ in found if other != word]
+
+
+@dataclass(slots=True)
+class Spelling:
+    """The words of a catalog as written, and its terms, each with the words that it stands for.
+
+    Built when the first typo is met, and extended as the catalog grows. Words of removed tools
+    stay: the caller checks that a tool still has a word.
+    """
+
+    is_word: Callable[[str], bool]
+    """Whether something is certainly a word, even if no tool has it."""
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    words: WordList = field(default_factory=WordList)
+    terms: WordList = field(default_factory=WordList)
+    forms: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    lock: Lock = field(default_factory=Lock)
+
+    def near_words(self, vocabulary: Vocabulary, word: str) -> Near:
+        """The words near a word."""
+        with self.lock:
+            self._sync(vocabulary)
+            return self.words.find_near(word)
+
+    def near_terms(self, term: str) -> Near:
+        """The terms near a term: finds typos in forms of a word that no tool writes."""
+        with self.lock:
+            return self.terms.find_near(term) if len(term) >= _MIN_STEM_CHARS else []
+
+    def _sync(self, vocabulary: Vocabulary) -> None:
+        """Add what is new in the vocabulary, or start again with another vocabulary."""
+        if vocabulary is not self.vocabulary:
+            self.vocabulary = vocabulary
+            self.words, self.terms, self.forms = WordList(), WordList(), {}
+        if self.words.read < (end := len(vocabulary.words)):
+            new = list(dict.fromkeys(word_forms(islice(vocabulary.words, self.words.read, end))))
+            self.words.add(new, read=end)
+            for word in new:
+                for term in terms(word)[:1]:
+                    self.forms.setdefault(term, []).append(word)
+        if self.terms.read < (end := len(vocabulary.terms)):
+            self.terms.add(islice(vocabulary.terms, self.terms.read, end), read=end)
+
+
+def _transpositions(word: str) -> Iterator[str]:
+    """A word with two neighbouring letters swapped, the first letter left in place."""
+    for place in range(1, len(word) - 1):
+        if word[place] != word[place + 1]:
+            yield word[:place] + word[place + 1] + word[place] + word[place + 2 :]
