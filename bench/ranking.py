@@ -135,7 +135,7 @@ class Variants:
         }
 
     def constants(self) -> dict[str, dict[str, Make]]:
-        shares = {f"{x:g}": x for x in (0.2, 0.3, 0.5, 0.6)}
+        shares = {f"{x:g}": x for x in (0.3, 0.45, 0.75, 0.9)}
         return {
             "weight of words (0.8)": {
                 f"{x:g}": self.rankers(words=x) for x in (0.4, 0.6, 1.0, 1.2)
@@ -144,7 +144,7 @@ class Variants:
             "weight of translated words (0.4)": {
                 f"{x:g}": self.rankers(translation=x) for x in (0.2, 0.3, 0.5, 0.6)
             },
-            "share of the best clause (0.4)": {
+            "share of the best clause (0.6)": {
                 n: self.default(fusion=partial(fuse, clause_share=x)) for n, x in shares.items()
             },
             "diversity (0.35)": {

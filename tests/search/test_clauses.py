@@ -27,7 +27,7 @@ def test_chinese_sentences_are_clauses_and_what_commas_separate_is_not() -> None
     )
 
 
-def test_what_joins_a_list_ends_a_clause_too() -> None:
+def test_list_marks_and_joining_words_end_a_clause() -> None:
     text = "1. list all open issues\n2. close the oldest of them; also tell the whole team"
     assert split_clauses(text) == (
         "list all open issues",

@@ -67,5 +67,5 @@ _QUOTATIONS = re.compile(
 
 
 def drop_quotations(text: str) -> str:
-    """Drop quotations, e-mail addresses and links: what is in them is not a typo."""
+    """Drop quotations, e-mail addresses and links: a value in them is not a typo."""
     return _QUOTATIONS.sub(" ", text)

@@ -10,7 +10,7 @@ import numpy as np
 from .hit import MAX_NEAR, Hit, QueryHits
 from .query import MAX_QUERIES
 from .ranking import FusedRanking
-from .recipe import CLAUSE_SHARE, diversify
+from .recipe import clause_weight, diversify
 
 MIN_MERGED_HITS = 30
 """Each of several queries is asked for at least this many hits, so that agreement can show."""
@@ -63,7 +63,8 @@ def _order_names(found: Sequence[QueryHits], names: list[str], limit: int) -> li
         # A tool that a query did not find is at most as good as its last hit.
         row[:] = min(0.0, result.hits[-1].score)
         row[[places[hit.name] for hit in result.hits]] = [hit.score for hit in result.hits]
-    scores = (1 - CLAUSE_SHARE) * fits.mean(axis=0) + CLAUSE_SHARE * fits.max(axis=0)
+    share = clause_weight(len(fits))
+    scores = (1 - share) * fits.mean(axis=0) + share * fits.max(axis=0)
     order = np.lexsort((np.array(names), -scores.round(4))).astype(np.int32)
     ranked = FusedRanking(order, scores[order])
     return [names[place] for place in diversify(ranked, fits[:, order], wanted=limit).slots]

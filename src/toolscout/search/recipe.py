@@ -1,12 +1,13 @@
 """The recipe: how the scores of all rankers become one order.
 
-    S = extras + 0.6 · (words + meaning of the whole request)
-               + 0.4 · (words + meaning of the clause that the tool fits best)
+    S = extras + (1 - a) · (words + meaning of the whole request)
+               + a · (words + meaning of the clause that the tool fits best)
 
 Words are BM25F, meaning is the cosine of vectors; both are z-scores over the catalog, times the
-trust that each ranker has in itself. A request of one clause is its own best clause. Extras are the
-rankers that know nothing of clauses: names, translated words, a user's own. Of several clauses,
-each then gets its tool near the top. docs/decisions/ranking.md has the figures for every constant.
+trust that each ranker has in itself. For C clauses a = 0.6 · (1 - 1/C): the more clauses, the less
+the whole says, and a request of one clause is its own best clause. Extras are the rankers that know
+nothing of clauses: names, translated words, a user's own. Of several clauses, each then gets its
+tool near the top. docs/decisions/ranking.md has the figures for every constant.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from .ranking import (
     unique_slots,
 )
 
-CLAUSE_SHARE = 0.4
-"""The weight of the best clause against the whole request."""
+CLAUSE_SHARE = 0.6
+"""The weight of the best clause against the whole request, if there are many clauses."""
 
 DIVERSITY_SHARE = 0.35
 """The part of a tool's lost fit that is taken off its score during diversification."""
@@ -91,16 +92,22 @@ def score_parts(
     fits = np.zeros((0, len(slots)), np.float32)
     best = columns = np.arange(len(slots))
     if clauses:
-        # The best clause by words and meaning together, so that both speak of the same need.
+        # The clause with the best sum of both, so that words and meaning speak of the same need.
         fits: Floats = np.add.reduce(list(clauses.values()))[1:]
         best = 1 + fits.argmax(axis=0)
+    share = clause_weight(len(fits), clause_share)
     parts = [
-        (1 - clause_share) * clauses[i][0] + clause_share * clauses[i][best, columns]
+        (1 - share) * clauses[i][0] + share * clauses[i][best, columns]
         if i in clauses
         else r.scores_at(slots) * np.float32(r.trust)
         for i, r in enumerate(rankings)
     ]
     return Parts(parts, fits)
+
+
+def clause_weight(count: int, share: float = CLAUSE_SHARE) -> float:
+    """The weight of the best of some clauses against the whole."""
+    return share * (1 - 1 / max(1, count))
 
 
 def order_by_score(request: RankingRequest, slots: Ints, scores: Floats) -> Ints:
