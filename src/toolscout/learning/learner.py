@@ -1,0 +1,335 @@
+"""The learner: turns events into observations, trains in the background, publishes the weights."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from threading import Condition, Lock, Thread
+
+import numpy as np
+
+from ..catalog.tool import Tool
+from ..errors import StoreError
+from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_sink, new_id, stamp
+from ..search.arrays import Floats
+from ..search.rankers.usage import Usage, UsageMode, UsageWeights, after_calls
+from ..store.contract import Clock, Store
+from .buffer import ReplayBuffer
+from .observation import Observation, hash_principal, tool_keys
+from .training import SAME_REQUEST, Model, train
+from .turns import BEST_SHOWN, Turn, Turns, TurnSearch
+
+_log = logging.getLogger(__name__)
+# Another process may have learned something: the store is asked this often, if there are searches.
+_POLL_SECONDS = 5.0
+# The worker rests this many times as long as it worked, so it takes a small share of one core.
+_REST_FACTOR = 20.0
+_MAX_REST_SECONDS = 10.0
+# A principal that repeats a request and a call adds nothing, until this many rows came after it.
+_RECENT_ROWS = 1_024
+_MAX_PENDING = 1_000
+SHADOW_DEPTHS = (1, 5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningStatus:
+    """What a learner knows and whether it works."""
+
+    mode: UsageMode
+    observations: int = 0
+    tools: int = 0
+    problems: tuple[str, ...] = ()
+
+
+class Learner:
+    """Learns which tools are called after which requests; a sink for the events of a toolbox.
+
+    Everything slow happens in one background thread, which starts with the first thing to learn or
+    with state that is stored already. If the store fails, the failure is reported, and searches
+    continue with what was learned before.
+    """
+
+    def __init__(
+        self,
+        usage: Usage,
+        open_store: Callable[[], Store],
+        *,
+        mode: UsageMode,
+        has_state: Callable[[], bool] = lambda: True,
+        sink: Sink | None = None,
+        clock: Clock = time.time,
+    ) -> None:
+        usage.mode = mode
+        self.mode: UsageMode = mode
+        self._usage = usage
+        self._open_store = open_store
+        self._has_state = has_state
+        self._emit = guard_sink(sink) if sink is not None else None
+        self._clock = clock
+        self._lock = Lock()
+        self._turns = Turns(usage)
+        self._work = Condition()
+        self._pending: list[Observation] = []
+        self._counts: Counter[str] = Counter()
+        self._tools: Mapping[str, Tool] = {}
+        self._keys: Mapping[str, str] = {}
+        self._next_tools: tuple[Tool, ...] | None = None
+        self._thread: Thread | None = None
+        self._is_closed = self._is_flushing = False
+        self._next_poll = 0.0
+        self._store: Store | None = None
+        self._buffer: ReplayBuffer | None = None
+        self._model: Model | None = None
+        self._rows: tuple[Observation, ...] = ()
+        self._problem = ""
+        self._reported: set[str] = set()
+
+    # What a toolbox calls
+
+    def __call__(self, event: Event) -> None:
+        """Read one event."""
+        with self._lock:
+            ended = self._turns.read(event)
+        self._take(ended)
+        if self._thread is not None and time.monotonic() >= self._next_poll:
+            self._wake()
+
+    def update_tools(self, tools: Iterable[Tool]) -> None:
+        """Take over a changed catalog."""
+        with self._work:
+            self._next_tools = tuple(tools)
+        if self._thread is not None or self._has_state():
+            self._wake()
+
+    def search_context(
+        self, session: str, principal: str, client: str
+    ) -> AbstractContextManager[None]:
+        """For searches of a conversation: they know which tools it has called lately."""
+        with self._lock:
+            recent = self._turns.recent_calls(session, principal, client, self._clock())
+        return after_calls(recent)
+
+    def flush(self, *, ends_turns: bool = False) -> None:
+        """Wait until everything observed is stored and learned; `ends_turns` ends open turns."""
+        if ends_turns:
+            with self._lock:
+                ended = self._turns.finish()
+            self._take(ended)
+        if self._thread is None and not (self._pending or self._counts or self._has_state()):
+            return
+        with self._work:
+            self._is_flushing = True
+        self._wake()
+        with self._work:
+            self._work.wait_for(lambda: not self._is_flushing or self._is_closed)
+
+    def close(self) -> None:
+        """Learn from the turns that are open, and stop."""
+        self.flush(ends_turns=True)
+        with self._work:
+            self._is_closed = True
+            self._work.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def status(self) -> LearningStatus:
+        """What is known, and what is wrong."""
+        problems = self._buffer.problems.values() if self._buffer is not None else ()
+        return LearningStatus(
+            mode=self.mode,
+            observations=len(self._rows),
+            tools=len(self._model.keys) if self._model is not None else 0,
+            problems=tuple(p for p in (self._problem, *problems) if p),
+        )
+
+    # Observations
+
+    def _take(self, ended: Iterable[Turn]) -> None:
+        rows = [row for turn in ended for row in self._observe(turn)]
+        if rows:
+            with self._work:
+                # While a store fails, the newest are kept.
+                self._pending = [*self._pending, *rows][-_MAX_PENDING:]
+            self._wake()
+
+    def _observe(self, turn: Turn) -> Iterable[Observation]:
+        for search in turn.searches:
+            names = turn.called_for(search)
+            if self.mode == "shadow":
+                self._compare_ranks(search, names)
+            if search.embedder != self._usage.embedder.id:
+                continue
+            shown = {*search.listed[:BEST_SHOWN], *names} & search.scores.keys()
+            yield Observation(
+                id=new_id(),
+                turn=turn.id,
+                time=self._clock(),
+                principal=hash_principal(turn.principal),
+                vector=search.vector,
+                # By name until the worker knows the keys of the present tools.
+                called={name: name for name in names},
+                shown={name: search.scores[name] for name in sorted(shown)},
+            )
+
+    def _compare_ranks(self, search: TurnSearch, names: Iterable[str]) -> None:
+        base = sorted(search.scores, key=lambda name: (-search.scores[name], name))
+        for name in names:
+            if name not in base:
+                continue
+            ranks = {"base": base.index(name) + 1}
+            ranks["learned"] = 1 + (
+                search.learned.index(name) if name in search.learned else len(search.learned)
+            )
+            with self._work:
+                self._counts["shadow_calls"] += 1
+                for order, rank in ranks.items():
+                    self._counts.update(f"{order}@{d}" for d in SHADOW_DEPTHS if rank <= d)
+            if self._emit is not None:
+                event = ShadowRankEvent(tool=name, base=ranks["base"], learned=ranks["learned"])
+                self._emit(stamp(event, clock=self._clock))
+
+    # The worker
+
+    def _wake(self) -> None:
+        with self._work:
+            if self._thread is None and not self._is_closed:
+                self._thread = Thread(target=self._run, name="toolscout-learning", daemon=True)
+                self._thread.start()
+            self._work.notify_all()
+
+    def _run(self) -> None:
+        rest = 0.0
+        while not self._is_closed:
+            started = time.monotonic()
+            is_flushing = self._is_flushing
+            try:
+                self._learn()
+                self._problem = ""
+            except StoreError as error:
+                self._report(str(error))
+            except Exception as error:  # noqa: BLE001 - a mistake here must not end learning for good
+                _log.exception("Learning from use failed.")
+                self._report(repr(error))
+            with self._work:
+                self._is_flushing = self._is_flushing and not is_flushing
+                self._work.notify_all()
+                rest = min(_REST_FACTOR * (time.monotonic() - started), _MAX_REST_SECONDS)
+                self._work.wait_for(self._is_urgent, timeout=rest)
+                self._work.wait_for(self._has_work)
+
+    def _is_urgent(self) -> bool:
+        return self._is_closed or self._is_flushing
+
+    def _has_work(self) -> bool:
+        is_due = bool(self._pending or self._counts) or self._next_tools is not None
+        return is_due or self._is_urgent() or time.monotonic() >= self._next_poll
+
+    def _learn(self) -> None:
+        buffer = self._get_buffer()
+        has_new_tools = self._take_tools()
+        self._save(buffer)
+        self._next_poll = time.monotonic() + _POLL_SECONDS
+        if self._model is None or buffer.has_changed():
+            self._rows = buffer.read()
+            self._model = train(self._rows)
+            has_new_tools = True
+        if has_new_tools:
+            self._publish(self._model)
+        for problem in buffer.problems.values():
+            self._report_once(problem)
+
+    def _get_buffer(self) -> ReplayBuffer:
+        if self._buffer is None:
+            self._store = self._store or self._open_store()
+            embedder = self._usage.embedder
+            self._buffer = ReplayBuffer(
+                self._store, model=embedder.id, dimensions=embedder.dimensions
+            )
+            self._rows = self._buffer.read()
+        return self._buffer
+
+    def _take_tools(self) -> bool:
+        with self._work:
+            tools, self._next_tools = self._next_tools, None
+        if tools is not None:
+            self._keys = tool_keys(tools)
+            self._tools = {self._keys[tool.name]: tool for tool in tools}
+        return tools is not None
+
+    def _save(self, buffer: ReplayBuffer) -> None:
+        """Store what was observed; if that fails, it is tried again with the next observation."""
+        with self._work:
+            pending, counts = self._pending, self._counts
+            self._pending, self._counts = [], Counter()
+        rows = [row for row in map(self._resolve, pending) if row is not None]
+        known = defaultdict[tuple[str, str], list[Floats]](list)
+        for row in self._rows[-_RECENT_ROWS:]:
+            _add_request(known, row)
+        new = [row for row in rows if _add_request(known, row)]
+        try:
+            if new or counts:
+                buffer.append(new, counts=counts)
+        except StoreError:
+            with self._work:
+                self._pending = [*pending, *self._pending][-_MAX_PENDING:]
+                self._counts += counts
+            raise
+
+    def _resolve(self, row: Observation) -> Observation | None:
+        """The observation by keys instead of names; None if no called tool exists any more."""
+        keys = self._keys
+        called = {keys[name]: name for name in row.called if name in keys}
+        if not called:
+            return None
+        shown = {keys[name]: score for name, score in row.shown.items() if name in keys}
+        return Observation(
+            id=row.id,
+            turn=row.turn,
+            time=row.time,
+            principal=row.principal,
+            vector=row.vector,
+            called=called,
+            shown=shown,
+        )
+
+    def _publish(self, model: Model) -> None:
+        places = [place for place, key in enumerate(model.keys) if key in self._tools]
+        names = {key: tool.name for key, tool in self._tools.items()}
+        following = {
+            names[first]: {names[key]: lift for key, lift in others.items() if key in names}
+            for first, others in model.following.items()
+            if first in names
+        }
+        tools = [self._tools[model.keys[place]] for place in places]
+        weights = UsageWeights.of(self._usage.embedder.id, tools, model.rows[places], following)
+        self._usage.weights = weights if tools else None
+
+    def _report(self, problem: str) -> None:
+        self._problem = problem
+        self._report_once(problem)
+
+    def _report_once(self, problem: str) -> None:
+        if problem in self._reported:
+            return
+        self._reported.add(problem)
+        _log.warning("Learning from use: %s", problem)
+        if self._emit is not None:
+            self._emit(stamp(LearningFailureEvent(why=problem), clock=self._clock))
+
+
+def _add_request(known: dict[tuple[str, str], list[Floats]], row: Observation) -> bool:
+    """Remember a request; False if its principal has made such a request with the same calls."""
+    vector = row.unit_vector
+    is_new = False
+    for key in row.called:
+        before = known[row.principal, key]
+        is_new |= not before or float((np.stack(before) @ vector).max()) < SAME_REQUEST
+        before.append(vector)
+    return is_new
