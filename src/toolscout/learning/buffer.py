@@ -67,7 +67,7 @@ class ReplayBuffer:
 
     def __init__(self, store: Store, *, model: str, dimensions: int) -> None:
         self._store = store
-        self._model = model
+        self.model = model
         self._dimensions = dimensions
         self._segments: dict[int, _Segment] = {}
         self._seen = (-1, -1)
@@ -127,13 +127,13 @@ class ReplayBuffer:
         if room <= 0 or not self._is_mine(segment):
             self._update_head(lambda head: replace(head, last=max(head.last, number + 1)))
             return rows
-        mine = replace(segment, model=self._model, dimensions=self._dimensions)
+        mine = replace(segment, model=self.model, dimensions=self._dimensions)
         is_written = self._put_segment(number, replace(mine, rows=(*segment.rows, *rows[:room])))
         return rows[room:] if is_written else rows
 
     def _is_mine(self, segment: _Segment) -> bool:
         is_new = segment.version == 0
-        is_same = (segment.model, segment.dimensions) == (self._model, self._dimensions)
+        is_same = (segment.model, segment.dimensions) == (self.model, self._dimensions)
         return (is_new or is_same) and not segment.is_damaged
 
     def remove(self, change: Callable[[Observation], Observation | None]) -> int:
@@ -195,7 +195,7 @@ class ReplayBuffer:
         except (ValueError, KeyError, TypeError) as error:
             self.problems[_segment_key(number)] = f"Learned state was ignored: {error}."
             return _Segment(record.version, is_damaged=True)
-        if model != self._model:
+        if model != self.model:
             self.problems["model"] = f"What was learned with {model} is not used."
         return _Segment(record.version, model, dimensions, tuple(rows))
 

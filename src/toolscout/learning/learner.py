@@ -14,14 +14,14 @@ import numpy as np
 
 from ..catalog.tool import Tool
 from ..errors import StoreError
-from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_sink, new_id, stamp
+from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_sink, stamp
 from ..search.arrays import Floats
 from ..search.rankers.usage import Usage, UsageMode, UsageWeights, after_calls
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
-from .observation import Observation, hash_principal, tool_keys
+from .observation import Observation, tool_keys
 from .training import SAME_REQUEST, Model, train
-from .turns import BEST_SHOWN, Turn, Turns, TurnSearch
+from .turns import Turn, Turns, TurnSearch
 
 _log = logging.getLogger(__name__)
 # Another process may have learned something: the store is asked this often, if there are searches.
@@ -71,7 +71,9 @@ class Learner:
         self._emit = guard_sink(sink) if sink is not None else None
         self._clock = clock
         self._lock = Lock()
-        self._turns = Turns(usage)
+        self._turns = Turns(
+            dimensions=lambda: usage.embedder.dimensions, find_trace=usage.find_trace
+        )
         self._work = Condition()
         self._pending: list[Observation] = []
         self._counts: Counter[str] = Counter()
@@ -152,31 +154,17 @@ class Learner:
     # Observations
 
     def _take(self, ended: Iterable[Turn]) -> None:
-        rows = [row for turn in ended for row in self._observe(turn)]
+        rows: list[Observation] = []
+        for turn in ended:
+            # By name, until the worker knows the keys of the present tools.
+            rows += turn.observations(model=self._usage.embedder.id, time=self._clock())
+            for search in turn.searches if self.mode == "shadow" else ():
+                self._compare_ranks(search, turn.called_for(search))
         if rows:
             with self._work:
                 # While a store fails, the newest are kept.
                 self._pending = [*self._pending, *rows][-_MAX_PENDING:]
             self._wake()
-
-    def _observe(self, turn: Turn) -> Iterable[Observation]:
-        for search in turn.searches:
-            names = turn.called_for(search)
-            if self.mode == "shadow":
-                self._compare_ranks(search, names)
-            if search.embedder != self._usage.embedder.id:
-                continue
-            shown = {*search.listed[:BEST_SHOWN], *names} & search.scores.keys()
-            yield Observation(
-                id=new_id(),
-                turn=turn.id,
-                time=self._clock(),
-                principal=hash_principal(turn.principal),
-                vector=search.vector,
-                # By name until the worker knows the keys of the present tools.
-                called={name: name for name in names},
-                shown={name: search.scores[name] for name in sorted(shown)},
-            )
 
     def _compare_ranks(self, search: TurnSearch, names: Iterable[str]) -> None:
         base = sorted(search.scores, key=lambda name: (-search.scores[name], name))
@@ -268,7 +256,7 @@ class Learner:
         with self._work:
             pending, counts = self._pending, self._counts
             self._pending, self._counts = [], Counter()
-        rows = [row for row in map(self._resolve, pending) if row is not None]
+        rows = [row for o in pending if (row := o.resolve(self._keys)) is not None]
         known = defaultdict[tuple[str, str], list[Floats]](list)
         for row in self._rows[-_RECENT_ROWS:]:
             _add_request(known, row)
@@ -281,23 +269,6 @@ class Learner:
                 self._pending = [*pending, *self._pending][-_MAX_PENDING:]
                 self._counts += counts
             raise
-
-    def _resolve(self, row: Observation) -> Observation | None:
-        """The observation by keys instead of names; None if no called tool exists any more."""
-        keys = self._keys
-        called = {keys[name]: name for name in row.called if name in keys}
-        if not called:
-            return None
-        shown = {keys[name]: score for name, score in row.shown.items() if name in keys}
-        return Observation(
-            id=row.id,
-            turn=row.turn,
-            time=row.time,
-            principal=row.principal,
-            vector=row.vector,
-            called=called,
-            shown=shown,
-        )
 
     def _publish(self, model: Model) -> None:
         places = [place for place, key in enumerate(model.keys) if key in self._tools]

@@ -6,7 +6,7 @@ import hashlib
 from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -65,6 +65,19 @@ class Observation:
     def unit_vector(self) -> Floats:
         """The request as numbers."""
         return np.frombuffer(self.vector, np.float16).astype(np.float32)
+
+    def resolve(self, keys: Mapping[str, str]) -> Observation | None:
+        """The same by keys instead of names; None if no called tool exists any more."""
+        called = {keys[name]: name for name in self.called if name in keys}
+        if not called:
+            return None
+        shown = {keys[name]: score for name, score in self.shown.items() if name in keys}
+        return replace(self, called=called, shown=shown)
+
+    def without_tool(self, name: str) -> Observation | None:
+        """The same without the calls of one tool; None if there were no others."""
+        called = {key: other for key, other in self.called.items() if other != name}
+        return replace(self, called=called) if called else None
 
     def to_json(self) -> dict[str, Any]:
         """The observation as plain values."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..events import DiscoveryResultEvent, Event, ToolCallEvent
-from ..search.rankers.usage import Usage
+from ..search.rankers.usage import SearchTrace
+from .observation import Observation, hash_principal
 
 WINDOW_SECONDS = 600.0
 """How long after a search a call may still belong to it."""
@@ -51,6 +52,23 @@ class Turn:
         """
         return tuple(n for n in self.called if n in search.listed) or tuple(self.called)
 
+    def observations(self, *, model: str, time: float) -> Iterator[Observation]:
+        """What the searches of one model teach, by the names of tools."""
+        for number, search in enumerate(self.searches):
+            if search.embedder == model:
+                names = self.called_for(search)
+                shown = {*search.listed[:BEST_SHOWN], *names} & search.scores.keys()
+                yield Observation(
+                    # The same for the same search, so that a journal can be read twice.
+                    id=f"{self.id}.{number}",
+                    turn=self.id,
+                    time=time,
+                    principal=hash_principal(self.principal),
+                    vector=search.vector,
+                    called={name: name for name in names},
+                    shown={name: search.scores[name] for name in sorted(shown)},
+                )
+
 
 class Turns:
     """Reads events and returns the turns that are over.
@@ -59,8 +77,14 @@ class Turns:
     of a client without a session are found by its principal and program.
     """
 
-    def __init__(self, usage: Usage) -> None:
-        self._usage = usage
+    def __init__(
+        self,
+        *,
+        dimensions: Callable[[], int],
+        find_trace: Callable[[bytes], SearchTrace | None] = lambda _: None,
+    ) -> None:
+        self._dimensions = dimensions
+        self._find_trace = find_trace
         self._open: OrderedDict[str, Turn] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
 
@@ -118,10 +142,10 @@ class Turns:
 
     def _split(self, event: DiscoveryResultEvent, listed: tuple[str, ...]) -> Iterator[TurnSearch]:
         """The queries of one search, each with the part of the reply that it found."""
-        size = 2 * self._usage.embedder.dimensions
+        size = 2 * self._dimensions()
         vectors = [event.vector[i : i + size] for i in range(0, len(event.vector), size)]
         for vector in vectors:
-            trace = self._usage.find_trace(vector)
+            trace = self._find_trace(vector)
             scores = trace.base_scores if trace is not None else _reply_scores(event)
             found = tuple(name for name in listed if name in scores)
             if found:

@@ -250,7 +250,9 @@ def _compare(weights: UsageWeights, vector: Floats) -> Floats:
     if weights.basis is None or weights.lead is None:
         return np.maximum(weights.rows @ vector, 0)
     scores = weights.lead @ (vector @ weights.basis)
-    best = np.argpartition(scores, -_RESCORED)[-_RESCORED:]
+    best = np.flatnonzero(scores > scores.max() / 2)
+    if len(best) > _RESCORED:
+        best = np.argpartition(scores, -_RESCORED)[-_RESCORED:]
     scores[best] = weights.rows[best] @ vector
     return np.maximum(scores, 0)
 
