@@ -65,8 +65,11 @@ class ReplayBuffer:
     so.
     """
 
-    def __init__(self, store: Store, *, model: str, dimensions: int) -> None:
+    def __init__(
+        self, store: Store, *, model: str, dimensions: int, max_rows: int = MAX_ROWS
+    ) -> None:
         self._store = store
+        self._max_rows = max_rows
         self.model = model
         self._dimensions = dimensions
         self._segments: dict[int, _Segment] = {}
@@ -116,7 +119,7 @@ class ReplayBuffer:
         head = self._update_head(
             lambda h: replace(h, rows=h.rows + len(rows), counts={**Counter(h.counts) + added})
         )
-        if head.rows > MAX_ROWS or head.last - head.first >= _MAX_SEGMENTS:
+        if head.rows > self._max_rows or head.last - head.first >= _MAX_SEGMENTS:
             self.compact()
 
     def _append_some(self, rows: tuple[Observation, ...]) -> tuple[Observation, ...]:
@@ -158,7 +161,7 @@ class ReplayBuffer:
     def compact(self) -> None:
         """Drop what no longer counts, and then the oldest of the principals with the most."""
         rows = self.read()
-        kept = retained_ids(rows, at_most=3 * MAX_ROWS // 4)
+        kept = retained_ids(rows, at_most=3 * self._max_rows // 4)
         self.remove(lambda row: row if row.id in kept else None)
         head, _ = self._read_head()
         first = max(head.first, head.last - _MAX_SEGMENTS // 2)

@@ -17,14 +17,17 @@ import numpy as np
 from ..search.arrays import Doubles, Floats, Ints
 from .observation import Observation
 
-RATE = 0.5
+RATE = 0.6
 PASSES = 2
 MAX_NORM = 6.0
 # What only one of several principals has used may be lifted this far and no further.
 MAX_NORM_ALONE = 1.5
 # Requests of one principal with at least this cosine count as one for a tool.
 SAME_REQUEST = 0.9
+# How many requests count for a tool in all, and of one of several principals, unless the others
+# have as many.
 MAX_PER_TOOL = 32
+MAX_PER_PRINCIPAL = 4
 # After so many later observations, or days, an observation counts half.
 HALF_LIFE_CALLS = 4_096.0
 HALF_LIFE_DAYS = 90.0
@@ -87,6 +90,7 @@ def select_calls(ordered: Sequence[Observation]) -> list[tuple[Observation, froz
     For a tool, one principal counts once for similar requests, and the newest requests of all
     principals count in turn, so one that floods the buffer crowds out only itself.
     """
+    is_alone = len({row.principal for row in ordered}) == 1
     by_tool: dict[str, dict[str, list[Observation]]] = defaultdict(lambda: defaultdict(list))
     for row in reversed(ordered):
         for key in row.called:
@@ -94,6 +98,10 @@ def select_calls(ordered: Sequence[Observation]) -> list[tuple[Observation, froz
     called: dict[str, set[str]] = defaultdict(set)
     for key, by_principal in by_tool.items():
         distinct = [_distinct_requests(rows) for _, rows in sorted(by_principal.items())]
+        total = sum(map(len, distinct))
+        limits = [max(MAX_PER_PRINCIPAL, total - len(rows)) for rows in distinct]
+        if not is_alone:
+            distinct = [rows[:limit] for rows, limit in zip(distinct, limits, strict=True)]
         in_turn = (row for row in chain(*zip_longest(*distinct)) if row is not None)
         for row, _ in zip(in_turn, range(MAX_PER_TOOL), strict=False):
             called[row.id].add(key)
