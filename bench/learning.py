@@ -28,11 +28,11 @@ from toolscout.evals.bootstrap import gain_interval
 from toolscout.evals.dataset import LabelledQuery
 from toolscout.evals.metrics import ndcg, recall
 from toolscout.learning.observation import Observation, tool_keys
-from toolscout.learning.training import Model, train
+from toolscout.learning.training import LearnedModel, train
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.rankers.usage import Usage, UsageWeights, after_calls
+from toolscout.search.rankers.usage import UsageRanker, UsageWeights, after_calls
 
 from .catalogs import DATA, available
 from .progress import Progress
@@ -65,7 +65,7 @@ class Simulation:
     """A set, split into requests that are observed and requests that are tested."""
 
     engine: Engine
-    usage: Usage
+    usage: UsageRanker
     observed: Sequence[LabelledQuery]
     tested: Sequence[LabelledQuery]
     seed: int = 7
@@ -125,7 +125,7 @@ class Simulation:
         """Use what these observations teach."""
         self.use(train(rows))
 
-    def use(self, model: Model) -> None:
+    def use(self, model: LearnedModel) -> None:
         names = {key: name for name, key in self.keys.items()}
         catalog = self.engine.catalog
         graph = {

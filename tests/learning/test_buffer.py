@@ -186,8 +186,8 @@ from tests.learning.rows import SIZE, row, vector
 store = SqliteStore(sys.argv[1], space="learning", limits=StoreLimits(cap=None))
 buffer = ReplayBuffer(store, model="model", dimensions=SIZE)
 for number in range(100):
-    buffer.append([row(vector(number), "a", id=f"{sys.argv[2]}-{number:03}", principal=sys.argv[2])],
-                  counts={"shadow_calls": 1})
+    new = row(vector(number), "a", id=f"{sys.argv[2]}-{number:03}", principal=sys.argv[2])
+    buffer.append([new], counts={"shadow_calls": 1})
 """
 
 

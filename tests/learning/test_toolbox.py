@@ -58,7 +58,7 @@ async def test_names_below_the_best_hits_are_callable_at_once_and_observed(tmp_p
         assert box.learner.status.observations == 1
 
 
-async def test_what_was_learned_is_there_after_a_restart(tmp_path: Path):
+async def test_learned_state_is_there_after_a_restart(tmp_path: Path):
     async with open_office(tmp_path) as box:
         await box.wait_until_ready()
         await use(box, MEANT, session="s")

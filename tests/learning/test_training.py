@@ -12,7 +12,7 @@ from toolscout.catalog.tool import Tool
 from toolscout.learning.observation import Observation, tool_keys
 from toolscout.learning.training import (
     MAX_NORM_ALONE,
-    Model,
+    LearnedModel,
     age_weights,
     select_calls,
     train,
@@ -23,7 +23,7 @@ from .rows import row, vector
 DAY = 86_400.0
 
 
-def lift(model: Model, key: str, request: bytes) -> float:
+def lift(model: LearnedModel, key: str, request: bytes) -> float:
     if key not in model.keys:
         return 0.0
     values = np.frombuffer(request, np.float16).astype(np.float32)
@@ -123,7 +123,7 @@ def test_several_searches_of_one_turn_are_one_use_in_the_graph():
     assert once.following == twice.following
 
 
-def test_what_one_of_several_principals_uses_together_lifts_only_a_little():
+def test_tools_that_only_one_principal_uses_together_lift_each_other_only_a_little():
     eve = turns("eve", *[("a", "b")] * 50)
     alone = train(eve).following["a"]["b"]
     among = train([*eve, *turns("ann", ("c",))]).following["a"]["b"]

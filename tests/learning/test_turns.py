@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolscout.events import DiscoveryResultEvent, ToolCallEvent
-from toolscout.learning.turns import WINDOW_SECONDS, Turn, Turns
+from toolscout.learning.turns import WINDOW_SECONDS, SearchTurn, Turns
 
 from .rows import SIZE, vector
 
@@ -18,7 +18,7 @@ class Clock:
     def __init__(self) -> None:
         self.turns = Turns(dimensions=lambda: SIZE)
         self.now = 1_000_000.0
-        self.ended: list[Turn] = []
+        self.ended: list[SearchTurn] = []
 
     def search(
         self, *names: str, near: tuple[str, ...] = (), seed: int = 1, **options: Any

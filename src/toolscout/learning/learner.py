@@ -16,12 +16,12 @@ from ..catalog.tool import Tool
 from ..errors import StoreError
 from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_sink, stamp
 from ..search.arrays import Floats
-from ..search.rankers.usage import Usage, UsageMode, UsageWeights, after_calls
+from ..search.rankers.usage import UsageMode, UsageRanker, UsageWeights, after_calls
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
 from .observation import Observation, tool_keys
-from .training import SAME_REQUEST, Model, train
-from .turns import Turn, Turns, TurnSearch
+from .training import SAME_REQUEST, LearnedModel, train
+from .turns import SearchTurn, Turns, TurnSearch
 
 _log = logging.getLogger(__name__)
 # Another process may have learned something: the store is asked this often, if there are searches.
@@ -55,7 +55,7 @@ class Learner:
 
     def __init__(
         self,
-        usage: Usage,
+        usage: UsageRanker,
         open_store: Callable[[], Store],
         *,
         mode: UsageMode,
@@ -85,7 +85,7 @@ class Learner:
         self._next_poll = 0.0
         self._store: Store | None = None
         self._buffer: ReplayBuffer | None = None
-        self._model: Model | None = None
+        self._model: LearnedModel | None = None
         self._rows: tuple[Observation, ...] = ()
         self._problem = ""
         self._reported: set[str] = set()
@@ -153,7 +153,7 @@ class Learner:
 
     # Observations
 
-    def _take(self, ended: Iterable[Turn]) -> None:
+    def _take(self, ended: Iterable[SearchTurn]) -> None:
         rows: list[Observation] = []
         for turn in ended:
             # By name, until the worker knows the keys of the present tools.
@@ -270,7 +270,7 @@ class Learner:
                 self._counts += counts
             raise
 
-    def _publish(self, model: Model) -> None:
+    def _publish(self, model: LearnedModel) -> None:
         places = [place for place, key in enumerate(model.keys) if key in self._tools]
         names = {key: tool.name for key, tool in self._tools.items()}
         following = {

@@ -14,7 +14,7 @@ from ..events import DiscoveryResultEvent, Event, ToolCallEvent, new_id
 from ..search.engine import Engine
 from ..store.log_contract import LogRow
 from .observation import Observation, hash_principal, parse_observation, tool_keys
-from .turns import BEST_SHOWN, Turn, Turns
+from .turns import BEST_SHOWN, SearchTurn, Turns
 
 SEED_PRINCIPAL = "seed"
 """Who counts as the caller of a seeded request that names nobody."""
@@ -41,7 +41,7 @@ def read_journal(rows: Iterable[LogRow], engine: Engine, *, accepts_unnamed: boo
     turns = Turns(dimensions=lambda: embedder.dimensions)
     other_models = 0
 
-    def add(ended: Iterable[Turn]) -> None:
+    def add(ended: Iterable[SearchTurn]) -> None:
         for turn in ended:
             found = turn.observations(model=embedder.id, time=turn.last)
             seeds.rows += [row for o in found if (row := o.resolve(keys)) is not None]

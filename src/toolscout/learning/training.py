@@ -43,7 +43,7 @@ _MAX_TURNS_PER_PRINCIPAL = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class LearnedModel:
     """Everything learned: a vector for each key, and the lifts of keys used after another."""
 
     keys: tuple[str, ...] = ()
@@ -53,13 +53,13 @@ class Model:
     )
 
 
-def train(observations: Iterable[Observation]) -> Model:
+def train(observations: Iterable[Observation]) -> LearnedModel:
     """Learn from observations; the same ones in any order give the same result."""
     ordered = sorted(observations, key=lambda row: row.id)
     kept = select_calls(ordered)
     users = _principals_by_tool(kept)
     if not users:
-        return Model()
+        return LearnedModel()
     is_alone = len({row.principal for row, _ in kept}) == 1
     keys = tuple(sorted(users))
     caps = [MAX_NORM if is_alone or len(users[key]) > 1 else MAX_NORM_ALONE for key in keys]
@@ -67,7 +67,7 @@ def train(observations: Iterable[Observation]) -> Model:
     weights = dict(zip((row.id for row in ordered), age_weights(ordered), strict=True))
     lessons = [_Lesson.of(row, called, places, weights[row.id]) for row, called in kept]
     rows = _descend(lessons, np.array(caps, np.float32))
-    return Model(keys, rows, _build_graph(ordered, is_alone=is_alone))
+    return LearnedModel(keys, rows, _build_graph(ordered, is_alone=is_alone))
 
 
 def age_weights(ordered: Sequence[Observation]) -> list[float]:

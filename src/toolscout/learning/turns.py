@@ -31,7 +31,7 @@ class TurnSearch:
 
 
 @dataclass(slots=True)
-class Turn:
+class SearchTurn:
     """Searches, and the tools that were called for them."""
 
     id: str
@@ -85,10 +85,10 @@ class Turns:
     ) -> None:
         self._dimensions = dimensions
         self._find_trace = find_trace
-        self._open: OrderedDict[str, Turn] = OrderedDict()
+        self._open: OrderedDict[str, SearchTurn] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
 
-    def read(self, event: Event) -> list[Turn]:
+    def read(self, event: Event) -> list[SearchTurn]:
         """Take over an event; the turns that it ends."""
         match event:
             case DiscoveryResultEvent() if not event.is_error:
@@ -100,7 +100,7 @@ class Turns:
             case _:
                 return []
 
-    def finish(self) -> list[Turn]:
+    def finish(self) -> list[SearchTurn]:
         """End all turns."""
         ended = [turn for turn in self._open.values() if turn.called]
         self._open.clear()
@@ -114,7 +114,7 @@ class Turns:
                 return [*names]
         return []
 
-    def _add_search(self, event: DiscoveryResultEvent) -> Iterator[Turn]:
+    def _add_search(self, event: DiscoveryResultEvent) -> Iterator[SearchTurn]:
         turn = self._open.get(event.session)
         listed = (*event.names, *event.near)
         if not event.vector:  # a look-up by name, which belongs to the searches before it
@@ -129,7 +129,7 @@ class Turns:
                 yield other
         if turn is None:
             key, client = event.session, event.client
-            turn = Turn(event.id, key, event.principal, client, event.time)
+            turn = SearchTurn(event.id, key, event.principal, client, event.time)
             self._open[event.session] = turn
         turn.last = event.time
         turn.listed.update(listed)
@@ -182,9 +182,9 @@ class Turns:
         if len(self._recent) > _MAX_TURNS:
             self._recent.popitem(last=False)
 
-    def _expire(self, now: float) -> list[Turn]:
+    def _expire(self, now: float) -> list[SearchTurn]:
         """The turns that are over because of their age; a clock that was set back ends them too."""
-        ended: list[Turn] = []
+        ended: list[SearchTurn] = []
         for session, turn in list(self._open.items()):
             if abs(now - turn.last) <= WINDOW_SECONDS:
                 break  # the others are younger
@@ -198,7 +198,7 @@ def _reply_scores(event: DiscoveryResultEvent) -> dict[str, float]:
     return dict(zip(event.names, event.scores, strict=False))
 
 
-def _is_same_caller(turn: Turn, event: Event) -> bool:
+def _is_same_caller(turn: SearchTurn, event: Event) -> bool:
     return (turn.principal, turn.client) == (event.principal, event.client)
 
 

@@ -35,7 +35,7 @@ from .rankers.bm25f import BM25F
 from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
-from .rankers.usage import Usage
+from .rankers.usage import UsageRanker
 from .ranking import Allow, Arms, Fusion, Ranker, allow_mask, select_rankers, unwrap
 from .spelling_index import SpellingIndex
 
@@ -138,7 +138,7 @@ class Engine:
         self.min_confidence = min_confidence
         chosen = tuple(rankers or default_rankers(self.embedders))
         spellings = SpellingIndex(is_word=_find_word_checker(self.embedders))
-        self.usage = next((r for r in map(unwrap, chosen) if isinstance(r, Usage)), None)
+        self.usage = next((r for r in map(unwrap, chosen) if isinstance(r, UsageRanker)), None)
         fuse = self.usage.trace(fusion) if self.usage is not None else fusion
         pipeline = Pipeline(chosen, fuse, spellings, prepare, corrects_typos=corrects_typos)
         self._pipelines: Mapping[Arms, Pipeline] = {
@@ -321,7 +321,7 @@ def default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
     """Names, words, vectors of each embedder, translated words from the first that can, and use."""
     yield Exact()
     yield BM25F()
-    usage = [Usage(Dense(embedder)) for embedder in embedders[:1]]
+    usage = [UsageRanker(Dense(embedder)) for embedder in embedders[:1]]
     yield from (ranker.dense for ranker in usage)
     yield from (Dense(embedder) for embedder in embedders[1:])
     yield from (CrossLingual(embedder) for embedder in [*filter(is_cross_lingual, embedders)][:1])

@@ -136,7 +136,7 @@ class _Memo(local):
     ranking: UsageRanking | None = None
 
 
-class Usage:
+class UsageRanker:
     """Lifts tools by learned vectors, which a learner replaces in `weights`.
 
     Scores are never lowered, so a tool that is never used loses only what others gain. In shadow
@@ -260,7 +260,7 @@ def _compare(weights: UsageWeights, vector: Floats) -> Floats:
 class WatchedDense:
     """A dense ranker that passes the vector of each request on to a usage ranker."""
 
-    def __init__(self, dense: Dense, usage: Usage) -> None:
+    def __init__(self, dense: Dense, usage: UsageRanker) -> None:
         self.wrapped = dense
         self._usage = usage
         self.event_name = dense.event_name
