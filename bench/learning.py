@@ -3,22 +3,22 @@
     python -m bench.learning [--quick] [--set NAME]
 
 Half of the requests of a set are observed: each is searched, and of the tools that it needs those
-among the first ten are called. The other half is searched before and after. *Never used* are the
-requests of that half all of whose tools nobody called. *30 % wrong* calls a random tool of the
-first ten instead, three times out of ten. The *attacker* is one principal who makes 50 of the
-observed requests and calls the same unrelated tool for each, a hundred times.
+among the first ten are called, by twenty principals in turn. The other half is searched before and
+after. *Never used* are the requests of that half none of whose tools was called. *30 % wrong* calls
+a random tool of the first ten instead, three times out of ten. The *attacker* is one principal who
+makes 50 of the observed requests and calls one tool for each of them a hundred times.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 from statistics import mean, median
 from typing import Any
 
@@ -28,7 +28,7 @@ from toolscout.evals.bootstrap import gain_interval
 from toolscout.evals.dataset import LabelledQuery
 from toolscout.evals.metrics import ndcg, recall
 from toolscout.learning.observation import Observation, tool_keys
-from toolscout.learning.training import LearnedModel, train
+from toolscout.learning.training import train
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
@@ -37,20 +37,15 @@ from toolscout.search.rankers.usage import UsageRanker, UsageWeights, after_call
 from .catalogs import DATA, available
 from .progress import Progress
 from .retrieval import spanned
+from .sections.learning import hostile_calls, learning
 from .sets import LabelledSet, labelled_sets
 from .work import FOLDER
-
-SEVERAL = ("acebench_zh_many", "azure_mcp", "bfcl", "bfcl_ar", "ha_intents_dev", "seal_tools")
-"""The sets with several requests for many of their tools."""
-
-TASKS = ("acebench_zh_many", "mcp_bench", "seal_tools")
-"""The sets whose requests need several tools."""
 
 ATTACKED = ("azure_mcp", "bfcl")
 CALLABLE = 10
 PRINCIPALS = 20
 WRONG = 0.3
-REQUESTS, CALLS = 50, 100
+TARGETS, REQUESTS, CALLS = 5, 50, 100
 FIGURES: dict[str, Callable[[Sequence[str], Any], float]] = {
     "recall@1": lambda names, groups: recall(names, groups, at=1),
     "recall@5": lambda names, groups: recall(names, groups, at=5),
@@ -79,12 +74,19 @@ class Simulation:
         half = len(shuffled) // 2
         return cls(engine, engine.usage, shuffled[:half], shuffled[half:], seed)
 
-    def forget(self) -> None:
-        self.usage.weights = None
+    @cached_property
+    def keys(self) -> dict[str, str]:
+        """The key of each tool by name."""
+        return tool_keys(self.engine.catalog)
 
-    def observe(self, *, principals: int = PRINCIPALS, wrong: float = 0.0) -> list[Observation]:
-        """What half of the requests teaches."""
-        self.forget()
+    def search(self, query: str) -> list[str]:
+        """The first ten names of a reply."""
+        found = self.engine.search(query, limit=5)
+        return [*found.names, *found.near][:CALLABLE]
+
+    def observe(self, *, wrong: float = 0.0) -> list[Observation]:
+        """What the observed requests teach an engine that has learned nothing yet."""
+        self.usage.weights = None
         chance = random.Random(self.seed)
         found: list[Observation] = []
         for number, query in enumerate(self.observed):
@@ -93,84 +95,81 @@ class Simulation:
             called = [name for name in dict.fromkeys(first) if name is not None]
             if called and chance.random() < wrong:
                 called = [chance.choice(shown)]
-            if called:
-                found.append(self.observation(number, query.query, called, number % principals))
+            row = self.observation(number, query.query, called) if called else None
+            found += [row] if row is not None else []
         return found
 
-    def observation(
-        self, number: int, query: str, called: Sequence[str], principal: int
-    ) -> Observation:
-        """A request with the tools called for it, as the gateway would record it."""
-        vector = self.engine.search(query, limit=5).vectors[0].values
-        vector = vector.astype(np.float16).tobytes()
+    def observation(self, number: int, query: str, called: Sequence[str]) -> Observation | None:
+        """A request with the tools called for it; none if it has no vector."""
+        vectors = self.engine.search(query, limit=5).vectors
+        vector = vectors[0].values.astype(np.float16).tobytes() if vectors else b""
         trace = self.usage.find_trace(vector)
-        assert trace is not None
+        if trace is None:
+            return None
         scores = [*trace.base_scores.items()][:CALLABLE]
         return Observation(
             id=f"{number:08}",
             turn=str(number),
             time=number,
-            principal=str(principal),
+            principal=str(number % PRINCIPALS),
             vector=vector,
             called={self.keys[name]: name for name in called},
             shown={self.keys[name]: score for name, score in scores},
         )
 
-    def search(self, query: str) -> list[str]:
-        """The first ten names of a reply."""
-        found = self.engine.search(query, limit=5)
-        return [*found.names, *found.near][:CALLABLE]
-
     def learn(self, rows: Sequence[Observation]) -> None:
         """Use what these observations teach."""
-        self.use(train(rows))
-
-    def use(self, model: LearnedModel) -> None:
+        model = train(rows)
         names = {key: name for name, key in self.keys.items()}
-        catalog = self.engine.catalog
-        graph = {
+        following = {
             names[first]: {names[key]: lift for key, lift in others.items()}
             for first, others in model.following.items()
         }
-        tools = [catalog[names[key]] for key in model.keys]
-        self.usage.weights = UsageWeights.of(self.usage.embedder.id, tools, model.rows, graph)
+        tools = [self.engine.catalog[names[key]] for key in model.keys]
+        embedder = self.usage.embedder.id
+        self.usage.weights = UsageWeights.of(embedder, tools, model.rows, following)
 
-    @property
-    def keys(self) -> dict[str, str]:
-        catalog = self.engine.catalog
-        if _KEYS.get("catalog") is not catalog:
-            _KEYS.update(catalog=catalog, keys=tool_keys(catalog))
-        return _KEYS["keys"]
-
-    def judge(self, queries: Sequence[LabelledQuery] | None = None) -> Figures:
+    def judge(self) -> Figures:
         """The figures of each tested request."""
-        names = [self.search(q.query) for q in queries or self.tested]
+        names = [self.search(q.query) for q in self.tested]
         return {
-            name: [figure(n, q.groups) for n, q in zip(names, queries or self.tested, strict=True)]
+            name: [figure(n, q.groups) for n, q in zip(names, self.tested, strict=True)]
             for name, figure in FIGURES.items()
         }
 
-
-_KEYS: dict[str, Any] = {}
+    def shares(self, target: str) -> dict[str, float]:
+        """How often a tool is first, or among the first five, for requests that do not need it."""
+        asked = [q for q in self.tested if target not in q.relevant]
+        names = [self.search(q.query) for q in asked]
+        first = mean(n[:1] == [target] for n in names)
+        return {"top 1": first, "top 5": mean(target in n[:5] for n in names)}
 
 
 def gains(after: Figures, before: Figures, chosen: Sequence[bool] | None = None) -> dict[str, Any]:
     """The gain of every figure in points, with its interval."""
-    kept = [*range(len(before["recall@5"]))]
-    if chosen is not None:
-        kept = [place for place in kept if chosen[place]]
-    if not kept:
+    places = [p for p in range(len(before["recall@5"])) if chosen is None or chosen[p]]
+    if not places:
         return {}
-    found: dict[str, Any] = {"requests": len(kept)}
+    found: dict[str, Any] = {"requests": len(places)}
     for name in FIGURES:
-        pair = [after[name][k] for k in kept], [before[name][k] for k in kept]
+        pair = [after[name][p] for p in places], [before[name][p] for p in places]
         found[name] = {k: 100 * v for k, v in spanned(gain_interval(*pair)).items()}
     return found
 
 
-def measure_set(chosen: LabelledSet, *, progress: Progress) -> list[dict[str, Any]]:
-    """All rows of one set."""
+def measure(sets: Sequence[LabelledSet], *, progress: Progress) -> dict[str, Any]:
+    """Gains on every set, attacks on some, and the cost of a search."""
+    return {
+        "gains": [row for chosen in sets for row in _measure_gains(chosen, progress)],
+        "attacks": [_attack(s, progress) for s in sets if s.name in ATTACKED],
+        "cost": [_cost(s, progress) for s in sets if s.name in ATTACKED],
+    }
+
+
+def _measure_gains(chosen: LabelledSet, progress: Progress) -> list[dict[str, Any]]:
     progress.say(f"learning · {chosen.name}")
+    labelled = {name for query in chosen.queries for name in query.relevant}
+    head = {"set": chosen.name, "per_tool": len(chosen.queries) / max(1, len(labelled))}
     rows: list[dict[str, Any]] = []
     with closing(_engine(chosen)) as engine:
         simulation = Simulation.of(engine, chosen.queries)
@@ -178,88 +177,107 @@ def measure_set(chosen: LabelledSet, *, progress: Progress) -> list[dict[str, An
         observed = simulation.observe()
         used = {name for row in observed for name in row.called.values()}
         unused = [used.isdisjoint(q.relevant) for q in simulation.tested]
-
-        def add(kind: str, rows_seen: Sequence[Observation]) -> None:
-            simulation.learn(rows_seen)
+        kinds = {
+            "half observed": lambda: observed,
+            "one principal": lambda: [replace(row, principal="0") for row in observed],
+            "30 % wrong": lambda: simulation.observe(wrong=WRONG),
+        }
+        for kind, observe in kinds.items():
+            simulation.learn(observe())
             after = simulation.judge()
-            rows.append({"set": chosen.name, "kind": kind, "gain": gains(after, before)})
+            rows.append(head | {"kind": kind, "gain": gains(after, before)})
             if kind == "half observed":
-                row = {"set": chosen.name, "kind": "never used"}
-                rows.append(row | {"gain": gains(after, before, unused)})
-
-        add("half observed", observed)
-        add("one principal", [replace(row, principal="0") for row in observed])
-        add("30 % wrong", simulation.observe(wrong=WRONG))
-        simulation.forget()
+                rows.append(head | {"kind": "never used", "gain": gains(after, before, unused)})
+        rows.append(head | _measure_tasks(simulation, observed))
     return rows
 
 
-def measure_attack(chosen: LabelledSet, *, progress: Progress) -> dict[str, Any]:
-    """One principal against a set: how often its tool is shown, and what the others still gain."""
+def _measure_tasks(simulation: Simulation, rows: Sequence[Observation]) -> dict[str, Any]:
+    """Recall@5 of the other tools of a task after one was called, without and with the graph."""
+    simulation.learn(rows)
+    tasks = [q for q in simulation.tested if len(q.groups) > 1]
+    figures = [
+        [_remaining(simulation, q, uses_graph=is_graph) for q in tasks]
+        for is_graph in (False, True)
+    ]
+    if not tasks:
+        return {"kind": "next tools", "gain": {}}
+    span = spanned(gain_interval(figures[1], figures[0]))
+    gain = {"requests": len(tasks), "recall@5": {k: 100 * v for k, v in span.items()}}
+    return {"kind": "next tools", "gain": gain}
+
+
+def _remaining(simulation: Simulation, query: LabelledQuery, *, uses_graph: bool) -> float:
+    called = min(query.groups[0])
+    rest = [group for group in query.groups if called not in group]
+    with after_calls([called] if uses_graph else []):
+        names = [n for n in simulation.search(query.query) if n != called]
+    return recall(names, rest, at=5)
+
+
+def _attack(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
+    """One principal against a set: how often its tools are shown, and what the others gain."""
     progress.say(f"learning · attack on {chosen.name}")
     with closing(_engine(chosen)) as engine:
         simulation = Simulation.of(engine, chosen.queries)
         chance = random.Random(simulation.seed)
-        wanted = {name for q in chosen.queries for name in q.relevant}
-        target = chance.choice(sorted(set(engine.catalog.tools) - wanted) or sorted(wanted))
-        before, shown_before = simulation.judge(), _shown(simulation, target)
-        rows = simulation.observe()
-        requests = chance.sample([*simulation.observed], min(REQUESTS, len(simulation.observed)))
-        for number, query in enumerate(requests):
-            row = simulation.observation(0, query.query, [target], -1)
-            rows += [
-                replace(row, id=f"9{number:03}{call:04}", turn=f"9-{number}-{call}")
-                for call in range(CALLS)
-            ]
-        simulation.learn(rows)
-        after, shown = simulation.judge(), _shown(simulation, target)
+        before, rows = simulation.judge(), simulation.observe()
+        found: list[dict[str, Any]] = []
+        for target in chance.sample(sorted(engine.catalog.tools), TARGETS):
+            simulation.usage.weights = None
+            shown = simulation.shares(target)
+            hostile = _hostile_rows(simulation, target, chance)
+            simulation.learn([*rows, *hostile])
+            others = gains(simulation.judge(), before)
+            found.append({"before": shown, "after": simulation.shares(target), "others": others})
+    mean_of = {
+        when: {top: mean(f[when][top] for f in found) for top in ("top 1", "top 5")}
+        for when in ("before", "after")
+    }
+    others = {name: mean(f["others"][name]["mean"] for f in found) for name in FIGURES}
+    return {"set": chosen.name, **mean_of, "others": others}
+
+
+def _hostile_rows(simulation: Simulation, target: str, chance: random.Random) -> list[Observation]:
+    count = min(REQUESTS, len(simulation.observed))
+    simulation.usage.weights = None
+    rows: list[Observation] = []
+    for number, query in enumerate(chance.sample([*simulation.observed], count)):
+        row = simulation.observation(0, query.query, [target])
+        for call in range(CALLS if row is not None else 0):
+            mark = f"9{number:03}{call:04}"
+            rows.append(replace(row, id=mark, turn=mark, principal="attacker"))
+    return rows
+
+
+def _cost(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
+    """CPU milliseconds of a search without and with past use, if every tool has a vector."""
+    progress.say(f"learning · cost on {chosen.name}")
+    with closing(_engine(chosen)) as engine:
+        usage = engine.usage
+        assert usage is not None
+        tools = [*engine.catalog]
+        rows = np.random.default_rng(0).standard_normal((len(tools), usage.embedder.dimensions))
+        rows = (rows / np.linalg.norm(rows, axis=1)[:, None]).astype(np.float32)
+        weights = UsageWeights.of(usage.embedder.id, tools, rows, {})
+        queries = [q.query for q in chosen.queries[:100]]
+
+        def one_round(mode: Any) -> float:
+            usage.mode, usage.weights = mode, weights
+            started = time.thread_time()
+            for query in queries:
+                engine.search(query)
+            return (time.thread_time() - started) * 1_000 / len(queries)
+
+        # Alternated, because other work on the machine comes and goes.
+        pairs = [(one_round("off"), one_round("on")) for _ in range(12)][2:]
+    off = median(pair[0] for pair in pairs)
     return {
         "set": chosen.name,
-        "target": target,
-        "before": shown_before,
-        "after": shown,
-        "others": gains(after, before),
+        "tools": len(tools),
+        "search_ms": off,
+        "added_ms": median(on - without for without, on in pairs),
     }
-
-
-def _shown(simulation: Simulation, target: str) -> dict[str, float]:
-    asked = [q for q in simulation.tested if target not in q.relevant]
-    names = [simulation.search(q.query) for q in asked]
-    return {
-        "top 1": mean(n[:1] == [target] for n in names),
-        "top 5": mean(target in n[:5] for n in names),
-    }
-
-
-def measure_tasks(chosen: LabelledSet, *, progress: Progress) -> dict[str, Any]:
-    """Recall@5 of the other tools of a task after its first one was called: vectors, and graph."""
-    progress.say(f"learning · tasks of {chosen.name}")
-    with closing(_engine(chosen)) as engine:
-        simulation = Simulation.of(engine, [q for q in chosen.queries if len(q.groups) > 1])
-        figures: dict[str, list[float]] = {"before": [], "vectors": [], "graph": []}
-        rows = simulation.observe()
-        for kind, values in figures.items():
-            simulation.forget()
-            if kind != "before":
-                simulation.learn(rows)
-            for query in simulation.tested:
-                values.append(_remaining(simulation, query, uses_graph=kind == "graph"))
-    return {"set": chosen.name, **{kind: mean(values) for kind, values in figures.items()}}
-
-
-def _remaining(simulation: Simulation, query: LabelledQuery, *, uses_graph: bool) -> float:
-    first = min(query.groups[0])
-    rest = [g for g in query.groups if first not in g]
-    with after_calls([first] if uses_graph else []):
-        found = [n for n in simulation.engine.search(query.query, limit=6).names if n != first]
-    return recall(found, rest, at=5)
-
-
-def measure_cost(tools: int, *, used: int, searches: int) -> dict[str, float]:
-    """Milliseconds that past use adds to a search, and that a training of one row takes."""
-    from .catalogs import recombine  # noqa: PLC0415
-
-    raise NotImplementedError(recombine)
 
 
 def _engine(chosen: LabelledSet) -> Engine:
@@ -271,29 +289,15 @@ def _engine(chosen: LabelledSet) -> Engine:
 
 def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m bench.learning", description=__doc__)
-    asked.add_argument("--set", action="append", default=[])
-    asked.add_argument("--part", action="append", default=[])
+    asked.add_argument("--quick", action="store_true", help="a part of the requests")
+    asked.add_argument("--set", action="append", default=[], help="only this set")
     options = asked.parse_args()
-    progress = Progress()
-    sets = {s.name: s for s in labelled_sets()}
-    for name in options.set or SEVERAL:
-        started = time.monotonic()
-        if not options.part or "gain" in options.part:
-            for row in measure_set(sets[name], progress=progress):
-                g = row["gain"]
-                if g:
-                    print(
-                        name,
-                        row["kind"],
-                        g["requests"],
-                        *(f"{f} {g[f]['mean']:+.1f}" for f in FIGURES),
-                        flush=True,
-                    )
-        if "attack" in options.part and name in ATTACKED:
-            print(json.dumps(measure_attack(sets[name], progress=progress)), flush=True)
-        if "tasks" in options.part and name in TASKS:
-            print(measure_tasks(sets[name], progress=progress), flush=True)
-        print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    if not available():
+        sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
+    sets = labelled_sets(at_most=100 if options.quick else None)
+    chosen = [s for s in sets if not options.set or s.name in options.set]
+    report = {"learning": measure(chosen, progress=Progress())}
+    print(f"{learning(report)}\n\n{hostile_calls(report)}")
 
 
 if __name__ == "__main__":

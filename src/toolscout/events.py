@@ -732,6 +732,8 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     SourceFailureEvent,
     FeatureFailureEvent,
     StoreFailureEvent,
+    ShadowRankEvent,
+    LearningFailureEvent,
 )
 RUN_EVENTS: tuple[type[Event], ...] = (
     RunStartEvent,
