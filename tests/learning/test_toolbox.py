@@ -232,6 +232,18 @@ async def test_tools_used_together_before_are_proposed_next(tmp_path: Path):
         assert names[1].index("move_card") < names[0].index("move_card")
 
 
+async def test_erasing_a_principal_removes_its_rows_and_what_they_taught(tmp_path: Path):
+    async with open_office(tmp_path) as box:
+        await box.wait_until_ready()
+        assert box.learner is not None
+        await use(box, MEANT, session="s", principal="ann")
+        await use(box, "comment_on_issue", session="t", principal="bob")
+        assert box.learner.erase("ann") == 1
+        assert _lift(box) == 0
+        assert _lift(box, "comment_on_issue") > 0
+        assert box.learner.erase("ann") == 0
+
+
 async def test_a_store_in_memory_learns_until_the_toolbox_closes(tmp_path: Path):
     async with open_office(tmp_path, store="memory") as box:
         await box.wait_until_ready()

@@ -76,6 +76,10 @@ class ReplayBuffer:
         self._seen = (-1, -1)
         self.problems: dict[str, str] = {}
 
+    def fork(self) -> ReplayBuffer:
+        """The same state for another thread."""
+        return ReplayBuffer(self._store, model=self.model, dimensions=self._dimensions)
+
     # Reading
 
     def read(self) -> tuple[Observation, ...]:

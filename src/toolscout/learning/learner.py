@@ -19,7 +19,7 @@ from ..search.arrays import Floats
 from ..search.rankers.usage import UsageMode, UsageRanker, UsageWeights, after_calls
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
-from .observation import Observation, tool_keys
+from .observation import Observation, hash_principal, tool_keys
 from .training import SAME_REQUEST, LearnedModel, train
 from .turns import SearchTurn, Turns, TurnSearch
 
@@ -79,7 +79,9 @@ class Learner:
         self._counts: Counter[str] = Counter()
         self._tools: Mapping[str, Tool] = {}
         self._keys: Mapping[str, str] = {}
-        self._next_tools: tuple[Tool, ...] | None = None
+        self._latest_tools: tuple[Tool, ...] = ()
+        self._keyed_tools: tuple[Tool, ...] = ()
+        self._has_new_tools = False
         self._thread: Thread | None = None
         self._is_closed = self._is_flushing = False
         self._next_poll = 0.0
@@ -103,7 +105,7 @@ class Learner:
     def update_tools(self, tools: Iterable[Tool]) -> None:
         """Take over a changed catalog."""
         with self._work:
-            self._next_tools = tuple(tools)
+            self._latest_tools, self._has_new_tools = tuple(tools), True
         if self._thread is not None or self._has_state():
             self._wake()
 
@@ -128,6 +130,17 @@ class Learner:
         self._wake()
         with self._work:
             self._work.wait_for(lambda: not self._is_flushing or self._is_closed)
+
+    def erase(self, principal: str) -> int:
+        """Remove the observations of one principal, and learn again without them; how many."""
+        self.flush(ends_turns=True)
+        gone, buffer = hash_principal(principal), self._buffer
+        if buffer is None:
+            return 0
+        # Its own reader: the worker may be using the other one.
+        removed = buffer.fork().remove(lambda row: None if row.principal == gone else row)
+        self.flush()
+        return removed
 
     def close(self) -> None:
         """Learn from the turns that are open, and stop."""
@@ -216,19 +229,21 @@ class Learner:
         return self._is_closed or self._is_flushing
 
     def _has_work(self) -> bool:
-        is_due = bool(self._pending or self._counts) or self._next_tools is not None
+        is_due = bool(self._pending or self._counts) or self._has_new_tools
         return is_due or self._is_urgent() or time.monotonic() >= self._next_poll
 
     def _learn(self) -> None:
         buffer = self._get_buffer()
-        has_new_tools = self._take_tools()
-        self._save(buffer)
         self._next_poll = time.monotonic() + _POLL_SECONDS
-        if self._model is None or buffer.has_changed():
-            self._rows = buffer.read()
+        is_changed = self._model is None
+        if buffer.has_changed():
+            self._rows, is_changed = buffer.read(), True
+        has_new_tools = self._take_tools()
+        if self._save(buffer):
+            self._rows, is_changed = buffer.read(), True
+        if self._model is None or is_changed:
             self._model = train(self._rows)
-            has_new_tools = True
-        if has_new_tools:
+        if is_changed or has_new_tools:
             self._publish(self._model)
         for problem in buffer.problems.values():
             self._report_once(problem)
@@ -240,18 +255,20 @@ class Learner:
             self._buffer = ReplayBuffer(
                 self._store, model=embedder.id, dimensions=embedder.dimensions
             )
-            self._rows = self._buffer.read()
         return self._buffer
 
     def _take_tools(self) -> bool:
+        """Compute the keys of the present tools, once there is something to learn; if so."""
         with self._work:
-            tools, self._next_tools = self._next_tools, None
-        if tools is not None:
-            self._keys = tool_keys(tools)
-            self._tools = {self._keys[tool.name]: tool for tool in tools}
-        return tools is not None
+            tools, self._has_new_tools = self._latest_tools, False
+        if tools is self._keyed_tools or not (self._rows or self._pending):
+            return False
+        self._keyed_tools = tools
+        self._keys = tool_keys(tools)
+        self._tools = {self._keys[tool.name]: tool for tool in tools}
+        return True
 
-    def _save(self, buffer: ReplayBuffer) -> None:
+    def _save(self, buffer: ReplayBuffer) -> bool:
         """Store what was observed; if that fails, it is tried again with the next observation."""
         with self._work:
             pending, counts = self._pending, self._counts
@@ -269,6 +286,7 @@ class Learner:
                 self._pending = [*pending, *self._pending][-_MAX_PENDING:]
                 self._counts += counts
             raise
+        return bool(new or counts)
 
     def _publish(self, model: LearnedModel) -> None:
         places = [place for place, key in enumerate(model.keys) if key in self._tools]

@@ -218,9 +218,11 @@ class UsageRanker:
         similar[-1] = 0
         following = self._following(weights, request)
         lifts = similar[:-1] if following is None else similar[:-1] + following
-        lifted = np.flatnonzero((lifts > 0) & request.allowed).astype(np.int32)
-        if not len(lifted):
+        best = float(lifts.max(initial=0.0))
+        if best <= 0:
             return None
+        # A small lift moves a tool that another ranker has found, but need not propose one.
+        lifted = np.flatnonzero((lifts > best / 4) & request.allowed).astype(np.int32)
         candidates = request.top_slots(lifted, lifts[lifted], MAX_CANDIDATES)
         return UsageRanking(similar, following, candidates)
 
