@@ -522,6 +522,11 @@ class SyncToolbox:
         """The journal of searches, calls and approvals; None if nothing is recorded."""
         return self._box.journal
 
+    @property
+    def learner(self) -> Learner | None:
+        """Learns from calls; None if learning is off or not possible."""
+        return self._box.learner
+
     def search(
         self,
         query: str | Sequence[str],
