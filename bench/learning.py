@@ -32,7 +32,7 @@ from toolscout.learning.training import train
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.rankers.usage import UsageRanker, UsageWeights, after_calls
+from toolscout.search.rankers.usage import UsageMode, UsageRanker, UsageWeights, after_calls
 
 from .catalogs import DATA, available
 from .progress import Progress
@@ -251,32 +251,29 @@ def _hostile_rows(simulation: Simulation, target: str, chance: random.Random) ->
 
 
 def _cost(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
-    """CPU milliseconds of a search without and with past use, if every tool has a vector."""
+    """CPU milliseconds of a search, and how many of them past use adds after half of the set."""
     progress.say(f"learning · cost on {chosen.name}")
     with closing(_engine(chosen)) as engine:
-        usage = engine.usage
-        assert usage is not None
-        tools = [*engine.catalog]
-        rows = np.random.default_rng(0).standard_normal((len(tools), usage.embedder.dimensions))
-        rows = (rows / np.linalg.norm(rows, axis=1)[:, None]).astype(np.float32)
-        weights = UsageWeights.of(usage.embedder.id, tools, rows, {})
-        queries = [q.query for q in chosen.queries[:100]]
+        simulation = Simulation.of(engine, chosen.queries)
+        simulation.learn(simulation.observe())
+        usage, queries = simulation.usage, [q.query for q in simulation.tested[:100]]
+        used = len(usage.weights.tools) if usage.weights is not None else 0
 
-        def one_round(mode: Any) -> float:
-            usage.mode, usage.weights = mode, weights
+        def one_round(mode: UsageMode) -> float:
+            usage.mode = mode
             started = time.thread_time()
             for query in queries:
                 engine.search(query)
             return (time.thread_time() - started) * 1_000 / len(queries)
 
         # Alternated, because other work on the machine comes and goes.
-        pairs = [(one_round("off"), one_round("on")) for _ in range(12)][2:]
-    off = median(pair[0] for pair in pairs)
+        pairs = [(one_round("off"), one_round("on")) for _ in range(22)][2:]
     return {
         "set": chosen.name,
-        "tools": len(tools),
-        "search_ms": off,
-        "added_ms": median(on - without for without, on in pairs),
+        "tools": len(chosen.catalog),
+        "used": used,
+        "search_ms": median(off for off, _ in pairs),
+        "added_ms": median(on - off for off, on in pairs),
     }
 
 

@@ -46,7 +46,7 @@ def learning(report: Report) -> str:
     lines.append(("**macro**", *(_points(macro_gain(rows, kind)) for kind in kinds)))
     parts = ["## Learning from use", _SAID, table(("", *kinds), lines)]
     costs = [
-        (f"{row['set']}, all {row['tools']:,} tools used", *_milliseconds(row))
+        (f"{row['set']}, {row['used']:,} of {row['tools']:,} tools used", *_milliseconds(row))
         for row in found["cost"]
     ]
     if costs:

@@ -30,8 +30,8 @@ MAX_CANDIDATES = 50
 _MAX_TRACES = 512
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
 # the main directions choose which of them are compared exactly.
-_EXACT_UP_TO = 768
-_DIRECTIONS = 48
+_EXACT_UP_TO = 128
+_DIRECTIONS = 32
 _RESCORED = 4 * MAX_CANDIDATES
 
 _called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
