@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import machine, manipulation, retrieval, serving, speed, tokencost
+from . import learning, machine, manipulation, retrieval, serving, speed, tokencost
 from .catalogs import DATA, available
 from .peers.contestants import PEERS
 from .peers.environments import install
@@ -48,6 +48,9 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
         "speed": lambda: speed.measure(effort, progress=progress),
         "tokens": tokens,
         "gateway": lambda: serving.measure(is_quick=is_quick, progress=progress),
+        "learning": lambda: learning.measure(
+            labelled_sets(at_most=4 * FEW if is_quick else None), progress=progress
+        ),
         "manipulation": lambda: manipulation.measure(
             attacked, targets=10 if is_quick else 100, progress=progress
         ),

@@ -11,6 +11,7 @@ from . import figures
 from .sections.gateway import gateway
 from .sections.head import head, method
 from .sections.head import targets as targets_section
+from .sections.learning import learning
 from .sections.manipulation import manipulation
 from .sections.retrieval import knowing, retrieval
 from .sections.speed import speed
@@ -49,6 +50,7 @@ def _parts(report: Report, plots: Iterable[str]) -> list[str]:
         speed(report, shown.get("latency", "")),
         tokens(report, shown.get("tokens", "")),
         gateway(report),
+        learning(report),
         manipulation(report),
         method(report),
     ]

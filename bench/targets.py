@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .peers.contestants import DEFAULT, FASTMCP, LEXICAL, RATEL
+from .sections.learning import macro_gain
 
 RECALL_FLOORS = {"azure_mcp": 0.97, "bfcl": 0.85, "bfcl_ar": 0.66, "seal_tools": 0.90}
 NOISE = 1.05
@@ -60,7 +61,18 @@ def judged(report: Mapping[str, Any]) -> list[Target]:
         *_retrieval(report.get("retrieval", [])),
         *_speed(report.get("speed", {}).get("rows", [])),
         *_gateway(report.get("gateway", {})),
+        *_learning(report.get("learning", {})),
     ]
+
+
+def _learning(found: Mapping[str, Any]) -> Iterator[Target]:
+    rows = found.get("gains", [])
+    gain = macro_gain(rows, "half observed").get("recall@5")
+    yield Target("recall@5 gained by learning, in points", 5.0, gain, at_least=True)
+    unused = macro_gain(rows, "never used").get("recall@5")
+    yield Target("the same for tools that were never used", -1.0, unused, at_least=True)
+    added = max((row["added_ms"] for row in found.get("cost", [])), default=None)
+    yield Target("CPU time that learning adds to a search", 0.1, added, unit=" ms")
 
 
 def _retrieval(rows: list[dict[str, Any]]) -> Iterator[Target]:

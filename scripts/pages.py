@@ -38,6 +38,7 @@ LAYERS = (
         "models · guidance · memory · offload · telemetry",
         "Independent features.",
     ),
+    ("learning", "Which tools are called after which requests."),
     ("disclosure", "What the model sees now."),
     ("search · sources", "Which tools fit, and where tools come from."),
     ("catalog · store", "The tools that exist, and storage."),

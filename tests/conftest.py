@@ -19,6 +19,8 @@ if not IS_WORKER:  # workers inherit it
         del os.environ[_name]
     os.environ["HOME"] = str(_home)
     os.environ["TOOLSCOUT_HOME"] = str(_home / "toolscout")
+    # All tests share this home, and one must not change what another finds.
+    os.environ["TOOLSCOUT_LEARNING"] = "off"
 HOME = Path(os.environ["HOME"])
 
 

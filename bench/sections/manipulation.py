@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .learning import hostile_calls
 from .markdown import Report, Row, Rows, named, table
 
 _SAID = (
@@ -20,7 +21,8 @@ def manipulation(report: Report) -> str:
     """How often hostile tools push the right one away."""
     rows: Rows = report.get("manipulation") or ()
     if not rows:
-        return "## Manipulation\n\nNot measured in this run."
+        said = ["## Manipulation", "Not measured in this run.", hostile_calls(report)]
+        return "\n\n".join(part for part in said if part)
     parts = ["## Manipulation", _SAID]
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name]
@@ -33,7 +35,7 @@ def manipulation(report: Report) -> str:
         count = max((row.get("queries", 0) for row in mine), default=0)
         head = ("", *attacks)
         parts.append(f"### {name}\n\nUp to {count} queries.\n\n{table(head, lines)}")
-    return "\n\n".join(parts)
+    return "\n\n".join(part for part in (*parts, hostile_calls(report)) if part)
 
 
 def _pushed(row: Row) -> str:

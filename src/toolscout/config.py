@@ -111,6 +111,9 @@ class Config(BaseModel):
     journal_max_mb: float = Field(default=200.0, gt=0)
     """How large the journal may grow, in megabytes; the oldest rows are dropped first."""
 
+    learning: Literal["on", "off", "shadow"] = "on"
+    """Whether search learns from calls: `on`, `off`, or `shadow`, which only measures the gain."""
+
     start_timeout_seconds: float = Field(default=10.0, ge=0)
     """How long to wait at start for sources to list their tools; slower ones are added later."""
 

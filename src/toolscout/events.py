@@ -400,6 +400,26 @@ class StoreFailureEvent(Event):
     why: Annotated[str, "the reason"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShadowRankEvent(Event):
+    """In shadow mode, a tool was called: its ranks in the search before, without and with use."""
+
+    kind: ClassVar[str] = "shadow_rank"
+
+    tool: Annotated[str, "its name"]
+    base: Annotated[int, "its rank in the reply, counted from 1"]
+    learned: Annotated[int, "its rank if past use had counted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearningFailureEvent(Event):
+    """Learned state could not be used or stored; searches continue without it."""
+
+    kind: ClassVar[str] = "learning_failed"
+
+    why: Annotated[str, "the reason"]
+
+
 # Of an agent's run
 
 
@@ -712,6 +732,8 @@ TOOLBOX_EVENTS: tuple[type[Event], ...] = (
     SourceFailureEvent,
     FeatureFailureEvent,
     StoreFailureEvent,
+    ShadowRankEvent,
+    LearningFailureEvent,
 )
 RUN_EVENTS: tuple[type[Event], ...] = (
     RunStartEvent,

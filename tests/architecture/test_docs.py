@@ -27,7 +27,9 @@ from toolscout.events import (
     KINDS,
     DiscoveryResultEvent,
     Event,
+    LearningFailureEvent,
     RankerTimeEvent,
+    ShadowRankEvent,
     ToolCallEvent,
     ToolHeldEvent,
     ToolRefusedEvent,
@@ -212,6 +214,8 @@ def test_every_figure_of_the_gateway_has_an_entry(tmp_path: Path):
         ToolRefusedEvent(tool="x"),
         ToolHeldEvent(server="one", tool="x", standing="new"),
         UpstreamReadyEvent(server="one"),
+        ShadowRankEvent(tool="x", base=2, learned=1),
+        LearningFailureEvent(why="x"),
     ):
         gateway.operations.metrics(event)
     figures = re.findall(r"^# TYPE (\w+) ", status.render_metrics(gateway), re.MULTILINE)

@@ -19,6 +19,7 @@ LAYERS = [
     ["catalog", "store"],
     ["search", "sources"],
     ["disclosure"],
+    ["learning"],
     ["models", "guidance", "memory", "offload", "telemetry"],
     ["journal"],
     ["toolbox"],

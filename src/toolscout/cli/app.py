@@ -41,6 +41,7 @@ COMMANDS = {
     "pins": Command("pins", "Review and approve the tools of MCP servers."),
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
+    "learn": Command("learn", "Show, reset and seed what search has learned from calls."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),
     "import": Command("import_servers", "Import the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..catalog.sanitization import first_sentence
+from ..config import Config
 from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, is_unsure
+from ..events import ignore
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.noise import drop_noise
 from ..search.query import Mode, parse_all
+from ..store.factory import store_path
 from .catalog_options import (
     add_overlay,
     catalog_option,
@@ -116,9 +119,12 @@ def _run_search(options: SearchOptions) -> int:
     catalog, held = load_with_held(options.paths)
     catalog = add_overlay(catalog, options.overlay, is_own=not options.paths)
     allow = tool_filter(catalog, options.servers, options.tools)
-    with open_engine(
-        catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut
-    ) as engine:
+    with (
+        open_engine(
+            catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut
+        ) as engine,
+        _learned_state(engine),
+    ):
 
         def search_and_print(texts: Sequence[str]) -> Results:
             queries = _unwrap_single(texts)
@@ -152,6 +158,25 @@ def _describe_held(
     with closing(HeldRanker(engine)) as ranker:
         found = [hit.tool for hit in results.hits]
         return held.notice(queries, allow, reply="", found=found, ranker=ranker).text
+
+
+@contextmanager
+def _learned_state(engine: Engine) -> Generator[None]:
+    """Search with what the gateway has learned about these tools."""
+    config = Config.read()
+    path = store_path(config)
+    if config.learning != "on" or path is None or not path.exists():
+        yield
+        return
+    from ..toolbox.learning_settings import open_learner
+
+    learner = open_learner(config, engine, sink=ignore)
+    if learner is not None:
+        learner.update_tools(engine.catalog)
+        learner.flush()
+    yield
+    if learner is not None:
+        learner.close()
 
 
 def _unwrap_single(texts: Sequence[str]) -> str | Sequence[str]:

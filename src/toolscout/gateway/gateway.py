@@ -8,6 +8,7 @@ from typing import Any
 
 from ..events import CatalogChangeEvent, ConfigAppliedEvent, Event, Sink, ignore, stamp
 from ..store.factory import open_store
+from ..toolbox.learning_settings import open_learner
 from ..toolbox.live_catalog import close_engine
 from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless_safe, never_ask
 from ..toolbox.toolbox import Toolbox
@@ -43,6 +44,7 @@ class Gateway:
         self.upstream = UpstreamSide(
             setup, self._engine, sink=self._on_event, quiet_seconds=quiet_seconds
         )
+        self._learner = open_learner(setup.config, self._engine, sink=self._on_event)
         self.box = self._build_toolbox(setup)
         self.clients = ClientSide(
             self.box,
@@ -64,6 +66,7 @@ class Gateway:
             store=RoutingStore(open_store(config)),
             engine=self._engine,
             sink=self._on_event,
+            learner=self._learner,
             explain_missing=self.upstream.explain_held,
             approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
@@ -105,6 +108,8 @@ class Gateway:
         await self.clients.close()
         await self.box.close()
         self.upstream.close()
+        if self._learner is not None:
+            await asyncio.to_thread(self._learner.close)
         await close_engine(self._engine)
         self.operations.close()
 

@@ -112,6 +112,7 @@ class RowReader:
             "confidence": round(event.confidence, 4),
             "queries": len(event.queries),
             "query_chars": sum(map(len, event.queries)),
+            **({"embedder": event.embedder} if event.embedder else {}),
             **({"query_texts": list(event.queries)} if self._is_full else {}),
             **self._request_data(start.arguments if start else None),
         }

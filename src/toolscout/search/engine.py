@@ -34,6 +34,7 @@ from .rankers.bm25f import BM25F
 from .rankers.cross_lingual import CrossLingual
 from .rankers.dense import Dense
 from .rankers.exact import Exact
+from .rankers.usage import UsageRanker
 from .ranking import Allow, Arms, Fusion, Ranker, allow_mask, select_rankers, unwrap
 from .recipe import fuse
 from .spelling import Spelling
@@ -114,7 +115,8 @@ class Engine:
     You can replace the `rankers`, the `fusion` and the `text_recipe` (which texts of a tool are
     embedded). `corrects_typos` switches typo correction.
     `min_confidence` is the confidence from which on a search counts as answered. `on_fill` is
-    called, in the thread that computes vectors, when that takes long and when it is over.
+    called, in the thread that computes vectors, when that takes long and when it is over. `usage`
+    is the ranker that past use is learned by, if there is one.
     """
 
     def __init__(
@@ -135,7 +137,9 @@ class Engine:
         self.min_confidence = min_confidence
         chosen = tuple(rankers or default_rankers(self.embedders))
         spelling = Spelling(is_word=_find_word_checker(self.embedders)) if corrects_typos else None
-        pipeline = Pipeline(chosen, fusion, spelling)
+        self.usage = next((r for r in map(unwrap, chosen) if isinstance(r, UsageRanker)), None)
+        traced = self.usage.trace(fusion) if self.usage is not None else fusion
+        pipeline = Pipeline(chosen, traced, spelling)
         self._pipelines: Mapping[Arms, Pipeline] = {
             arms: replace(pipeline, rankers=select_rankers(chosen, arms))
             for arms in ("all", "words", "vectors")
@@ -314,8 +318,11 @@ def _is_never_word(_: str) -> bool:
 
 
 def default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
-    """Names, words, vectors of each embedder, and translated words from the first that can."""
+    """Names, words, vectors of each embedder, translated words from the first that can, and use."""
     yield Exact()
     yield BM25F()
-    yield from (Dense(embedder) for embedder in embedders)
+    usage = [UsageRanker(Dense(embedder)) for embedder in embedders[:1]]
+    yield from (ranker.dense for ranker in usage)
+    yield from (Dense(embedder) for embedder in embedders[1:])
     yield from (CrossLingual(embedder) for embedder in [*filter(is_cross_lingual, embedders)][:1])
+    yield from usage

@@ -14,6 +14,7 @@ from ..events import (
     DiscoveryResultEvent,
     Event,
     FeatureFailureEvent,
+    LearningFailureEvent,
     OffloadEvent,
     SourceFailureEvent,
     StoreFailureEvent,
@@ -247,6 +248,8 @@ def _render_other(event: Event) -> str:
             return f"{event.source}: {event.why}"
         case StoreFailureEvent():
             return f"store: {event.why}"
+        case LearningFailureEvent():
+            return f"learning: {event.why}"
         case VectorsLoadingEvent() | VectorsReadyEvent():
             return _render_vectors(event)
         case _:

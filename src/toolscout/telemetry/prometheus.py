@@ -9,7 +9,9 @@ from threading import Lock
 from ..events import (
     DiscoveryResultEvent,
     Event,
+    LearningFailureEvent,
     RankerTimeEvent,
+    ShadowRankEvent,
     ToolCallEvent,
     ToolHeldEvent,
     ToolNotFoundEvent,
@@ -55,11 +57,22 @@ class PrometheusMetrics:
                     self._count("refusals", code="unknown_tool")
                 case ToolHeldEvent():
                     self._count("held", server=event.server)
+                case ShadowRankEvent():
+                    self._count_ranks(event)
+                case LearningFailureEvent():
+                    self._count("learning_failures")
                 case UpstreamEvent():
                     name = event.kind.removeprefix("upstream_")
                     self._count("upstream_events", server=event.server, event=name)
                 case _:
                     pass
+
+    def _count_ranks(self, event: ShadowRankEvent) -> None:
+        self._count("shadow_calls")
+        for ranking, rank in (("base", event.base), ("learned", event.learned)):
+            for depth in (1, 5):
+                if rank <= depth:
+                    self._count("shadow_hits", ranking=ranking, within=str(depth))
 
     def _count(self, name: str, **labels: str) -> None:
         self._counts[name, tuple(sorted(labels.items()))] += 1

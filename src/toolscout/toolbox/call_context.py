@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ..catalog.tool import Tool
@@ -11,6 +12,7 @@ from ..disclosure.profile import Profile
 from ..disclosure.scope import is_allowed
 from ..errors import ToolscoutError
 from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
+from ..learning.learner import Learner
 from ..search.engine import Allow
 from .approvals import Approvals
 from .features import FeatureFailure, Features
@@ -39,6 +41,7 @@ class CallContext:
     approval_seconds: float
     waiting: WaitingCalls
     question_seconds: float
+    learner: Learner | None = None
     asker: Asker | None = None
     explain_missing: MissingToolExplainer | None = None
     principal: str = ""
@@ -96,6 +99,12 @@ class CallContext:
             parent=current_parent(event.id),
             clock=self.clock,
         )
+
+    def search_context(self) -> AbstractContextManager[None]:
+        """Searches in the block know which tools this conversation has called lately."""
+        if self.learner is None:
+            return nullcontext()
+        return self.learner.search_context(self.stored.session.id, self.principal, self.client)
 
     def emit_failures(self, failures: Iterable[FeatureFailure], *, tool: str = "") -> None:
         """Report features that failed, perhaps during a call of a tool; the call continues."""

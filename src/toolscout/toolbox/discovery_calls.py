@@ -65,18 +65,19 @@ def _apply_discovery(
         sections, delivered, failures = context.features.deliver(sections, tools)
         return delivered
 
-    outcome = discover(
-        context.profile,
-        name,
-        arguments,
-        session=session,
-        engine=context.live.engine,
-        catalog=context.live.catalog,
-        allow=context.allow,
-        rules=deliver_rules,
-        held=context.explain,
-        extras=[tool for _, tool in context.features.visible_tools.values()],
-    )
+    with context.search_context():
+        outcome = discover(
+            context.profile,
+            name,
+            arguments,
+            session=session,
+            engine=context.live.engine,
+            catalog=context.live.catalog,
+            allow=context.allow,
+            rules=deliver_rules,
+            held=context.explain,
+            extras=[tool for _, tool in context.features.visible_tools.values()],
+        )
     after = outcome.session
     after = _copy_changed_sections(session, sections, after)
     return after, DiscoveryReply(outcome, newly_loaded(session, after), delivered, failures)

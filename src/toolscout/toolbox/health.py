@@ -12,6 +12,7 @@ from ..disclosure.feature import Feature, HealthStatus
 from ..disclosure.profile import Profile
 from ..errors import ToolscoutError
 from ..journal.journal import Journal
+from ..learning.learner import Learner
 from ..search.engine import Engine
 from ..store.contract import Store
 from .features import Features
@@ -55,6 +56,7 @@ async def check_health(
     profile: Profile,
     overlay: LiveOverlay | None = None,
     journal: Journal | None = None,
+    learner: Learner | None = None,
 ) -> Health:
     """Check every component; a check that fails is an error of that component alone."""
     parts = {
@@ -67,6 +69,8 @@ async def check_health(
         parts["overlay"] = _overlay_health(overlay, live.overlay_problems())
     if journal is not None:
         parts["journal"] = _journal_health(journal)
+    if learner is not None:
+        parts["learning"] = _learning_health(learner)
     for name, feature in features.by_name.items():
         parts[name] = _add_problems(_feature_health(feature), feature_problems.get(name, ()))
     return Health(parts)
@@ -126,6 +130,14 @@ def _journal_health(journal: Journal) -> ComponentHealth:
     if state.status != "degraded":
         return ComponentHealth()
     return ComponentHealth("degraded", {"why": state.reason, "missed": state.missed})
+
+
+def _learning_health(learner: Learner) -> ComponentHealth:
+    state = learner.status
+    facts = {"mode": state.mode, "observations": state.observations, "tools": state.tools}
+    if not state.problems:
+        return ComponentHealth(facts=facts)
+    return ComponentHealth("degraded", {**facts, "problems": [*state.problems]})
 
 
 def _feature_health(feature: Feature) -> ComponentHealth:

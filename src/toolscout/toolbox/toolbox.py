@@ -31,6 +31,7 @@ from ..events import (
     stamp_sink,
 )
 from ..journal.journal import Journal
+from ..learning.learner import Learner
 from ..search.embedders import load_embedders
 from ..search.engine import Allow, Engine
 from ..search.hit import Results
@@ -44,6 +45,7 @@ from .executor import CallExecutor
 from .feature_settings import build_features, follow_profile
 from .features import FeatureFailure, Features, find_shadowed_tools
 from .health import Health, check_health
+from .learning_settings import open_learner
 from .live_catalog import LiveCatalog, close_engine
 from .live_overlay import LiveOverlay
 from .loop_thread import LoopThread
@@ -72,7 +74,8 @@ class Toolbox:
     it as an async context manager: sources are listed on entering, and a slow source is added
     when its list arrives. `overlay` is a file with phrases and aliases for tools, which is read
     again when it changes. `features` are extensions; `rules`, `memory` and `offload` are
-    those with a role, and come from the settings if they are not given.
+    those with a role, and come from the settings if they are not given. `learner` learns from
+    calls; by default it is the one that the setting `learning` asks for.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Toolbox:
         engine: Engine | None = None,
         sink: Sink = ignore,
         journal: Journal | None = None,
+        learner: Learner | None = None,
         allow: AllowRule | None = None,
         approver: Approver | None = None,
         asker: Asker | None = None,
@@ -106,12 +110,22 @@ class Toolbox:
         self._journal = journal or _open_journal(store, self._config, clock)
         self._owns_journal = journal is None
         journal_sink = self._record if self._journal is not None else ignore
-        self._sink = _combine(journal_sink, sink, clock=clock)
+        self._learner = learner
+        is_learning = learner is not None or _can_learn(store, self._config)
+        self._sink = _combine(
+            journal_sink, self._observe if is_learning else ignore, sink, clock=clock
+        )
         self._owns_engine = engine is None
         file = overlay or self._config.overlay
         self._overlay = LiveOverlay(expand_path(file)) if file else None
+        engine = engine or _build_engine(self._config, self._sink)
+        self._owns_learner = learner is None
+        if learner is None and is_learning:
+            self._learner = open_learner(
+                _with_store(self._config, store), engine, sink=self._sink, clock=clock
+            )
         self._live = LiveCatalog(
-            engine or _build_engine(self._config, self._sink),
+            engine,
             sink=self._sink,
             on_update=self._notify_features,
             allow=lambda: self._allowed_by(self._profile, None),
@@ -165,6 +179,8 @@ class Toolbox:
             await asyncio.to_thread(stored.save)
         await self._live.close()
         self._emit_failures(await self._features.close())
+        if self._learner is not None and self._owns_learner:
+            await asyncio.to_thread(self._learner.close)
         if self._owns_engine:
             await close_engine(self._live.engine)
         # A store or an engine that the user passed in is the user's to close.
@@ -209,6 +225,11 @@ class Toolbox:
     def journal(self) -> Journal | None:
         """The journal of searches, calls and approvals; None if nothing is recorded."""
         return self._journal
+
+    @property
+    def learner(self) -> Learner | None:
+        """Learns from calls; None if learning is off or not possible."""
+        return self._learner
 
     @property
     def profile(self) -> Profile:
@@ -279,6 +300,7 @@ class Toolbox:
                 explain_missing=self._explain_missing,
                 waiting=self._waiting,
                 question_seconds=self._question_seconds,
+                learner=self._learner,
                 asker=asker or self._asker,
                 principal=principal,
                 client=client,
@@ -344,6 +366,7 @@ class Toolbox:
             feature_problems=self._feature_problems,
             profile=self._profile,
             journal=self._journal,
+            learner=self._learner,
         )
 
     def admits_server(self, server: str) -> bool:
@@ -419,6 +442,12 @@ class Toolbox:
             except Exception as error:  # noqa: BLE001 - a feature must not block the catalog
                 problems[name] = (*found, repr(error))
         self._feature_problems = problems
+        if self._learner is not None:
+            self._learner.update_tools(catalog)
+
+    def _observe(self, event: Event) -> None:
+        if self._learner is not None:
+            self._learner(event)
 
     def _record(self, event: Event) -> None:
         """Write an event to the journal, from the first session on."""
@@ -492,6 +521,11 @@ class SyncToolbox:
     def journal(self) -> Journal | None:
         """The journal of searches, calls and approvals; None if nothing is recorded."""
         return self._box.journal
+
+    @property
+    def learner(self) -> Learner | None:
+        """Learns from calls; None if learning is off or not possible."""
+        return self._box.learner
 
     def search(
         self,
@@ -581,9 +615,20 @@ def _open_journal(
     """The journal beside the store; none for a store that is not on disk, or is the user's own."""
     if store is not None and not isinstance(store, str | Path):
         return None
-    config = config.model_copy(update={"store": str(store)}) if store is not None else config
+    config = _with_store(config, store)
     is_kept = config.record != "off" and log_path(config) is not None
     return Journal.open(config, clock=clock) if is_kept else None
+
+
+def _with_store(config: Config, store: Store | str | Path | None) -> Config:
+    """The settings with the store that was given as a path."""
+    is_path = isinstance(store, str | Path)
+    return config.model_copy(update={"store": str(store)}) if is_path else config
+
+
+def _can_learn(store: Store | str | Path | None, config: Config) -> bool:
+    """Whether calls are learned from: not with the user's own store, which has no room for it."""
+    return config.learning != "off" and (store is None or isinstance(store, str | Path))
 
 
 def _combine(*sinks: Sink, clock: Callable[[], float]) -> Sink:

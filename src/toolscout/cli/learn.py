@@ -1,0 +1,270 @@
+"""`toolscout learn`: show, reset, export and seed what search has learned from calls."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..config import Config
+from ..errors import ConfigError
+from ..store.contract import StoreLimits
+from ..store.factory import log_path, open_store, store_path
+from .catalog_options import catalog_option, load_and_warn, open_engine
+from .journal_output import open_output
+from .output import json_option, print_json, print_line, print_note, print_table, warn
+from .pins import config_option
+from .progress import progress
+
+if TYPE_CHECKING:
+    from ..learning.buffer import ReplayBuffer
+    from ..learning.observation import Observation
+    from ..learning.seeding import Seeds
+    from ..search.engine import Engine
+    from ..store.log_contract import LogRow
+
+_MAX_TOOLS_SHOWN = 20
+_MAX_PROBLEMS_SHOWN = 10
+_PAGE_ROWS = 1_000
+_NOTHING = "Nothing was learned yet. Calls after searches are learned unless learning is off."
+
+
+@click.group(name="learn")
+def command() -> None:
+    """Show, reset, export and seed what search has learned from calls."""
+
+
+def _read_config(path: Path | None) -> Config:
+    # Only TOML has a [settings] table, and so a `home`.
+    return Config.read(path if path is not None and path.suffix == ".toml" else None)
+
+
+@contextmanager
+def _open_buffer(config: Config) -> Generator[ReplayBuffer]:
+    """The learned state of the configured store and model."""
+    from ..learning.buffer import SPACE, ReplayBuffer
+    from ..search.embedders import load_embedders
+
+    if store_path(config) is None:
+        raise ConfigError(
+            "With store = memory, what is learned exists only in its process.",
+            hint="Set store to sqlite or to the path of a file.",
+        )
+    embedders = load_embedders(config.embedder)
+    if not embedders:
+        raise ConfigError(
+            "Learning compares requests by their vectors, and embedder is none.",
+            hint="Set embedder to use, the bundled one.",
+        )
+    store = open_store(config, space=SPACE, limits=StoreLimits(cap=None))
+    first = embedders[0]
+    try:
+        yield ReplayBuffer(store, model=first.id, dimensions=first.dimensions)
+    finally:
+        store.close()
+
+
+@command.command(name="status")
+@config_option
+@json_option
+def show_status(*, path: Path | None, is_json: bool) -> None:
+    """Show what was learned, for which tools, and the figures of shadow mode."""
+    config = _read_config(path)
+    with _open_buffer(config) as buffer:
+        rows = buffer.read()
+        counts, problems = buffer.counts(), [*buffer.problems.values()]
+    tools = Counter(name for row in rows for name in row.called.values())
+    shadow = _shadow_figures(counts)
+    if is_json:
+        print_json(
+            {
+                "learning": config.learning,
+                "observations": len(rows),
+                "principals": len({row.principal for row in rows}),
+                "tools": dict(tools.most_common()),
+                "shadow": shadow,
+                "problems": problems,
+            }
+        )
+        return
+    print_line(
+        f"learning: {config.learning}, {len(rows)} observations of"
+        f" {len({row.principal for row in rows})} principals, {len(tools)} tools"
+    )
+    if tools:
+        most = tools.most_common(_MAX_TOOLS_SHOWN)
+        print_table(("tool", "observations"), [(name, str(n)) for name, n in most])
+    else:
+        print_note(_NOTHING)
+    if shadow["calls"]:
+        columns = ("shadow mode", "recall@1", "recall@5")
+        print_table(columns, [_shadow_row(shadow, "base"), _shadow_row(shadow, "learned")])
+        print_note(f"Of {shadow['calls']} calls after a search, without and with past use.")
+    for problem in problems:
+        warn(problem)
+
+
+def _shadow_figures(counts: Mapping[str, int]) -> dict[str, Any]:
+    calls = counts.get("shadow_calls", 0)
+    figures = {
+        f"{order}_recall_at_{depth}": round(counts.get(f"{order}@{depth}", 0) / max(1, calls), 4)
+        for order in ("base", "learned")
+        for depth in (1, 5)
+    }
+    return {"calls": calls, **figures}
+
+
+def _shadow_row(shadow: Mapping[str, Any], order: str) -> tuple[str, str, str]:
+    one, five = (shadow[f"{order}_recall_at_{depth}"] for depth in (1, 5))
+    return ("with past use" if order == "learned" else "without"), f"{one:.3f}", f"{five:.3f}"
+
+
+@command.command(name="reset")
+@click.argument("tools", nargs=-1)
+@click.option("--principal", help="Erase one principal: its observations, and what they taught.")
+@click.option("--all", "is_all", is_flag=True, help="Forget everything, shadow figures too.")
+@config_option
+@json_option
+def reset_state(
+    *, tools: tuple[str, ...], principal: str | None, is_all: bool, path: Path | None, is_json: bool
+) -> None:
+    """Forget TOOLS, a principal, or everything; running gateways follow within seconds."""
+    from ..learning.observation import hash_principal
+
+    if [bool(tools), principal is not None, is_all].count(True) != 1:
+        raise ConfigError(
+            "Nothing was reset: it is not clear what to forget.",
+            hint="Name tools, or give --principal NAME, or --all.",
+        )
+    with _open_buffer(_read_config(path)) as buffer:
+        if is_all:
+            removed = buffer.clear()
+        elif principal is not None:
+            gone = hash_principal(principal)
+            removed = buffer.remove(lambda row: None if row.principal == gone else row)
+        else:
+            _check_names(tools, buffer.read())
+            removed = sum(buffer.remove(lambda row, n=name: _drop_tool(row, n)) for name in tools)
+    if is_json:
+        print_json({"removed": removed})
+    else:
+        print_line(f"Forgotten: {removed} observations.")
+
+
+def _drop_tool(row: Observation, name: str) -> Observation | None:
+    return row.without_tool(name) if name in row.called.values() else row
+
+
+def _check_names(names: Iterable[str], rows: Iterable[Observation]) -> None:
+    known = {name for row in rows for name in row.called.values()}
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 3)
+            meant = f"Did you mean {', '.join(near)}?" if near else ""
+            raise ConfigError(
+                f"Nothing was learned for {name!r}.",
+                hint=meant or "See the tools: toolscout learn status",
+            )
+
+
+@command.command(name="export")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+              help="Write to this file, which only you can read.")  # fmt: skip
+@config_option
+@json_option
+def export_state(*, output: Path | None, path: Path | None, is_json: bool) -> None:
+    """Write the observations as JSON Lines: vectors, tools and hashes, and no text."""
+    with _open_buffer(_read_config(path)) as buffer, open_output(output) as file:
+        rows = buffer.read()
+        for row in rows:
+            file.write(json.dumps({"model": buffer.model, **row.to_json()}) + "\n")
+    if output is not None and is_json:
+        print_json({"file": str(output), "observations": len(rows)})
+    elif output is not None:
+        print_line(f"{len(rows)} observations written to {output}.")
+
+
+@command.command(name="import")
+@click.argument(
+    "file", required=False, type=click.Path(path_type=Path, exists=True, dir_okay=False)
+)
+@click.option("--journal", "is_journal", is_flag=True, help="Learn from the journal.")
+@click.option(
+    "--any-model", is_flag=True, help="Also journal rows that do not name the model of vectors."
+)
+@catalog_option
+@config_option
+@json_option
+def import_state(
+    *,
+    file: Path | None,
+    is_journal: bool,
+    any_model: bool,
+    paths: tuple[Path, ...],
+    path: Path | None,
+    is_json: bool,
+) -> None:
+    """Learn from FILE or from the journal.
+
+    FILE has lines of {"request": "…", "called": ["tool", …]}, or is an export. The tools are those
+    of --catalog, or of your servers as they were last listed.
+    """
+    if (file is None) != is_journal:
+        raise ConfigError("Nothing was imported.", hint="Name one FILE, or give --journal.")
+    config = _read_config(path)
+    catalog = load_and_warn(paths)
+    with (
+        _open_buffer(config) as buffer,
+        open_engine(catalog, embedder=config.embedder, no_cache=False) as engine,
+        progress("Learning"),
+    ):
+        seeds = _read_seeds(file, config, engine, any_model=any_model)
+        known = {row.id for row in buffer.read()}
+        new = [row for row in seeds.rows if row.id not in known]
+        buffer.append(new)
+    for problem in seeds.problems[:_MAX_PROBLEMS_SHOWN]:
+        warn(problem)
+    if len(seeds.problems) > _MAX_PROBLEMS_SHOWN:
+        warn(f"… and {len(seeds.problems) - _MAX_PROBLEMS_SHOWN} more like these.")
+    if is_json:
+        print_json({"observations": len(new), "problems": seeds.problems})
+    else:
+        print_line(f"Learned from {len(new)} observations.")
+    if not new and seeds.problems:
+        sys.exit(1)
+
+
+def _read_seeds(file: Path | None, config: Config, engine: Engine, *, any_model: bool) -> Seeds:
+    from ..learning.seeding import read_journal, read_lines
+
+    if file is not None:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            return read_lines(lines, engine)
+    return read_journal(_journal_rows(config), engine, accepts_unnamed=any_model)
+
+
+def _journal_rows(config: Config) -> Iterable[LogRow]:
+    from ..store.log_contract import LogFilter
+    from ..store.sqlite_log import SqliteLog
+
+    path = log_path(config)
+    if path is None or not path.exists():
+        raise ConfigError(
+            f"There is no journal at {path}.",
+            hint="The first search or call creates it, unless record is off.",
+        )
+    log = SqliteLog(path)
+    try:
+        last = 0
+        while rows := log.read(LogFilter(after=last), limit=_PAGE_ROWS, is_newest_first=False):
+            yield from rows
+            last = rows[-1].sequence
+    finally:
+        log.close()

@@ -1,0 +1,1 @@
+"""Learning from use: which tools are called after which requests."""

@@ -1,0 +1,276 @@
+"""The replay buffer: observations in a store, shared by all processes that learn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from ..errors import StoreError
+from ..store.contract import Store
+from .observation import Observation, parse_observation
+from .training import MIN_WEIGHT, age_weights, select_calls
+
+FORMAT = 1
+SPACE = "learning"
+"""The space of a store that has the learned state."""
+
+MAX_ROWS = 8_192
+"""How many observations are kept."""
+
+_SEGMENT_ROWS = 64
+# Room for what other models have learned, too.
+_MAX_SEGMENTS = 512
+_HEAD = "head"
+_RETRIES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The record that every write changes: which segments there are, and what was counted.
+
+    `epoch` counts removals, after which all segments have to be read again.
+    """
+
+    first: int = 0
+    last: int = 0
+    epoch: int = 0
+    rows: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def to_text(self) -> str:
+        """The head as it is stored."""
+        parts = {name: getattr(self, name) for name in ("first", "last", "epoch", "rows")}
+        return json.dumps({"format": FORMAT, **parts, "counts": dict(self.counts)})
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """Up to 64 observations of one model; `version` is that of its record."""
+
+    version: int = 0
+    model: str = ""
+    dimensions: int = 0
+    rows: tuple[Observation, ...] = ()
+    is_damaged: bool = False
+
+
+class ReplayBuffer:
+    """Reads and writes the observations of one embedding model.
+
+    Every process appends to the last segment, with a version, and repeats the change if another
+    was first. State that cannot be read, or that another model made, is not used; `problems` says
+    so.
+    """
+
+    def __init__(
+        self, store: Store, *, model: str, dimensions: int, max_rows: int = MAX_ROWS
+    ) -> None:
+        self._store = store
+        self._max_rows = max_rows
+        self.model = model
+        self._dimensions = dimensions
+        self._segments: dict[int, _Segment] = {}
+        self._seen = (-1, -1)
+        self.problems: dict[str, str] = {}
+
+    def fork(self) -> ReplayBuffer:
+        """The same state for another thread."""
+        return ReplayBuffer(self._store, model=self.model, dimensions=self._dimensions)
+
+    # Reading
+
+    def read(self) -> tuple[Observation, ...]:
+        """All observations of this model, read again where another process changed them."""
+        head, version = self._read_head()
+        if (version, head.epoch) != self._seen:
+            is_same = self._seen[1] == head.epoch
+            known = self._segments if is_same else {}
+            # Before the last segment nothing changes without a new epoch.
+            settled = max(known, default=head.first)
+            self._segments = {
+                number: known[number]
+                if number in known and number < settled
+                else self._read_segment(number)
+                for number in range(head.first, head.last + 1)
+            }
+            self._seen = version, head.epoch
+        mine = (self._segments[n] for n in sorted(self._segments))
+        return tuple(row for segment in mine if self._is_mine(segment) for row in segment.rows)
+
+    def has_changed(self) -> bool:
+        """Whether another process has written since the last reading."""
+        return self._read_head()[1] != self._seen[0]
+
+    def counts(self) -> Mapping[str, int]:
+        """What was counted, such as the calls of shadow mode."""
+        return self._read_head()[0].counts
+
+    # Writing
+
+    def append(
+        self, rows: Sequence[Observation], *, counts: Mapping[str, int] | None = None
+    ) -> None:
+        """Add observations and counts; the oldest that no longer count are dropped."""
+        todo = tuple(rows)
+        for _ in range(_RETRIES + len(rows)):
+            todo = self._append_some(todo) if todo else ()
+        if todo:
+            raise _busy()
+        added = Counter(counts or {})
+        head = self._update_head(
+            lambda h: replace(h, rows=h.rows + len(rows), counts={**Counter(h.counts) + added})
+        )
+        if head.rows > self._max_rows or head.last - head.first >= _MAX_SEGMENTS:
+            self.compact()
+
+    def _append_some(self, rows: tuple[Observation, ...]) -> tuple[Observation, ...]:
+        """Write what fits into the last segment, or begin the next one; the rest."""
+        number = self._read_head()[0].last
+        segment = self._read_segment(number)
+        room = _SEGMENT_ROWS - len(segment.rows)
+        if room <= 0 or not self._is_mine(segment):
+            self._update_head(lambda head: replace(head, last=max(head.last, number + 1)))
+            return rows
+        mine = replace(segment, model=self.model, dimensions=self._dimensions)
+        is_written = self._put_segment(number, replace(mine, rows=(*segment.rows, *rows[:room])))
+        return rows[room:] if is_written else rows
+
+    def _is_mine(self, segment: _Segment) -> bool:
+        is_new = segment.version == 0
+        is_same = (segment.model, segment.dimensions) == (self.model, self._dimensions)
+        return (is_new or is_same) and not segment.is_damaged
+
+    def remove(self, change: Callable[[Observation], Observation | None]) -> int:
+        """Change or remove observations of all models; how many were affected.
+
+        State that cannot be read is removed as a whole, since it may contain what has to go.
+        """
+        head, _ = self._read_head()
+        affected = sum(self._filter(n, change) for n in range(head.first, head.last + 1))
+        self._update_head(lambda h: replace(h, epoch=h.epoch + 1))
+        return affected
+
+    def clear(self) -> int:
+        """Remove everything; how many observations there were."""
+        count = len(self.read())
+        head, _ = self._read_head()
+        for number in range(head.first, head.last + 1):
+            self._store.delete(_segment_key(number))
+        self._update_head(lambda h: Head(first=h.last + 1, last=h.last + 1, epoch=h.epoch + 1))
+        return count
+
+    def compact(self) -> None:
+        """Drop what no longer counts, and then the oldest of the principals with the most."""
+        rows = self.read()
+        kept = retained_ids(rows, at_most=3 * self._max_rows // 4)
+        self.remove(lambda row: row if row.id in kept else None)
+        head, _ = self._read_head()
+        first = max(head.first, head.last - _MAX_SEGMENTS // 2)
+        numbers = range(head.first, head.last)
+        gone = [n for n in numbers if n < first or not self._read_segment(n).rows]
+        for number in gone:
+            self._store.delete(_segment_key(number))
+        start = next((n for n in numbers if n not in gone), head.last)
+        self._update_head(lambda h: replace(h, first=max(h.first, start), rows=len(kept)))
+
+    def _filter(self, number: int, change: Callable[[Observation], Observation | None]) -> int:
+        for _ in range(_RETRIES):
+            segment = self._read_segment(number)
+            if segment.is_damaged:
+                return int(self._store.delete(_segment_key(number)))
+            changed = [change(row) for row in segment.rows]
+            after = tuple(row for row in changed if row is not None)
+            if after == segment.rows:
+                return 0
+            if self._put_segment(number, replace(segment, rows=after)):
+                return sum(row is not old for row, old in zip(changed, segment.rows, strict=True))
+        raise _busy()
+
+    # Records
+
+    def _read_segment(self, number: int) -> _Segment:
+        record = self._store.get(_segment_key(number))
+        if record is None:
+            return _Segment()
+        try:
+            values = _read_object(record.text)
+            model, dimensions = str(values["model"]), int(values["dimensions"])
+            rows = [parse_observation(row, dimensions=dimensions) for row in values["rows"]]
+        except (ValueError, KeyError, TypeError) as error:
+            self.problems[_segment_key(number)] = f"Learned state was ignored: {error}."
+            return _Segment(record.version, is_damaged=True)
+        if model != self.model:
+            self.problems["model"] = f"What was learned with {model} is not used."
+        return _Segment(record.version, model, dimensions, tuple(rows))
+
+    def _put_segment(self, number: int, segment: _Segment) -> bool:
+        values = {"format": FORMAT, "model": segment.model, "dimensions": segment.dimensions}
+        text = json.dumps({**values, "rows": [row.to_json() for row in segment.rows]})
+        put = self._store.put(_segment_key(number), text, expected=segment.version)
+        return put is not None
+
+    def _read_head(self) -> tuple[Head, int]:
+        record = self._store.get(_HEAD)
+        if record is None:
+            return self._recover_head(), 0
+        try:
+            values = _read_object(record.text)
+            numbers = {name: int(values[name]) for name in ("first", "last", "epoch", "rows")}
+            counts = {str(k): int(v) for k, v in dict(values["counts"]).items()}
+            return Head(**numbers, counts=counts), record.version
+        except (ValueError, KeyError, TypeError) as error:
+            self.problems[_HEAD] = f"The list of learned state was damaged and rebuilt: {error}."
+            return self._recover_head(), record.version
+
+    def _recover_head(self) -> Head:
+        """A head for the segments that are there."""
+        keys = [r.key for r in self._store.list(limit=2 * _MAX_SEGMENTS) if r.key != _HEAD]
+        numbers = sorted(int(k.partition(":")[2]) for k in keys if k.startswith("rows:"))
+        return Head(numbers[0], numbers[-1]) if numbers else Head()
+
+    def _update_head(self, change: Callable[[Head], Head]) -> Head:
+        for _ in range(_RETRIES):
+            head, version = self._read_head()
+            after = change(head)
+            if self._store.put(_HEAD, after.to_text(), expected=version) is not None:
+                return after
+        raise _busy()
+
+
+def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]:
+    """The observations to keep: those that count, and of the rest of them the fairest choice."""
+    ordered = sorted(rows, key=lambda row: row.id)
+    weights = dict(zip((row.id for row in ordered), age_weights(ordered), strict=True))
+    counting = [row for row, _ in select_calls(ordered) if weights[row.id] >= MIN_WEIGHT]
+    while len(counting) > at_most:
+        # One principal that floods the buffer loses its own rows first.
+        (most, count), *others = Counter(row.principal for row in counting).most_common(2)
+        floor = others[0][1] if others else 0
+        surplus = min(len(counting) - at_most, max(1, count - floor))
+        oldest = {row.id for row in [r for r in counting if r.principal == most][:surplus]}
+        counting = [row for row in counting if row.id not in oldest]
+    return frozenset(row.id for row in counting)
+
+
+def _segment_key(number: int) -> str:
+    return f"rows:{number}"
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    values: object = json.loads(text)
+    if not isinstance(values, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - one kind of error for bad state
+    found = cast("dict[str, Any]", values)
+    if found.get("format") != FORMAT:
+        raise ValueError(f"its format is {found.get('format')!r} and not {FORMAT}")
+    return found
+
+
+def _busy() -> StoreError:
+    return StoreError(
+        "Learned state could not be written: other processes write to it all the time.",
+        hint="Try again.",
+    )
