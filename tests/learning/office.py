@@ -11,8 +11,8 @@ from toolscout.sources.functions import tool
 from toolscout.toolbox.session import Session
 from toolscout.toolbox.toolbox import Toolbox
 
-REQUEST = "put my thoughts somewhere"
-"""A request that shares no word with the tool that is meant."""
+REQUEST = "make a message visible"
+"""A request that shares no word with the tool that is meant; other tools have all its words."""
 
 MEANT = "append_entry"
 DESCRIPTIONS = {

@@ -68,9 +68,9 @@ async def search(client: Client, query: str = REQUEST) -> list[str]:
     return sorted((n for n in names if n in reply), key=reply.index)
 
 
-async def use(client: Client) -> int:
+async def use(client: Client, query: str = REQUEST) -> int:
     """Search, and call the tool that is meant; its place in the reply."""
-    names = await search(client)
+    names = await search(client, query)
     result = await client.call_tool("call_tool", {"name": TOOL, "arguments": {}})
     assert text(result) == f"{MEANT} ran"
     return names.index(TOOL)
@@ -117,7 +117,7 @@ async def test_a_gateway_over_stdio_learns_when_its_client_leaves(tmp_path: Path
 async def test_shadow_mode_reports_recall_with_and_without_use(tmp_path: Path):
     with serving(tmp_path, TOOLSCOUT_LEARNING="shadow") as url:
         async with Client(url) as client:
-            places = [await use(client) for _ in range(3)]
+            places = [await use(client, "add this to my diary") for _ in range(3)]
             await search(client)
         assert len({*places}) == 1
         async with httpx2.AsyncClient() as http:
