@@ -126,8 +126,7 @@ class Simulation:
             for first, others in model.following.items()
         }
         tools = [self.engine.catalog[names[key]] for key in model.keys]
-        embedder = self.usage.embedder.id
-        self.usage.weights = UsageWeights.of(embedder, tools, model.rows, following)
+        self.usage.weights = UsageWeights.of(tools, model.rows, following)
 
     def judge(self) -> Figures:
         """The figures of each tested request."""

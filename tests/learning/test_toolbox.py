@@ -160,6 +160,22 @@ async def test_a_tool_that_the_caller_may_not_see_is_never_lifted_into_view(tmp_
         assert after.near == before.near
 
 
+async def test_a_principal_that_repeats_itself_adds_one_observation(tmp_path: Path):
+    async with open_office(tmp_path) as box:
+        await box.wait_until_ready()
+        assert box.learner is not None
+        for number in range(5):
+            await use(box, MEANT, session=f"s{number}", principal="eve")
+        learn(box)
+        for number in range(5):
+            await use(box, MEANT, session=f"t{number}", principal="eve")
+        learn(box)
+        assert box.learner.status.observations == 1
+        await use(box, MEANT, session="u", principal="ann")
+        learn(box)
+        assert box.learner.status.observations == 2
+
+
 async def test_a_tool_that_changes_its_definition_starts_again(tmp_path: Path):
     async with open_office(tmp_path) as box:
         await box.wait_until_ready()

@@ -297,7 +297,7 @@ class Learner:
             if first in names
         }
         tools = [self._tools[model.keys[place]] for place in places]
-        weights = UsageWeights.of(self._usage.embedder.id, tools, model.rows[places], following)
+        weights = UsageWeights.of(tools, model.rows[places], following)
         self._usage.weights = weights if tools else None
 
     def _report(self, problem: str) -> None:

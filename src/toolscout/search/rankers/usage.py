@@ -29,10 +29,10 @@ MAX_CANDIDATES = 50
 
 _MAX_TRACES = 512
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
-# the main directions choose which of them are compared exactly.
+# the main directions choose which of them are compared; the others are not lifted.
 _EXACT_UP_TO = 128
 _DIRECTIONS = 32
-_RESCORED = 4 * MAX_CANDIDATES
+_MAX_COMPARED = 4 * MAX_CANDIDATES
 
 _called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
 
@@ -54,7 +54,6 @@ class UsageWeights:
     `following` has, for the name of a tool, the tools that are used after it and their lifts.
     """
 
-    embedder: str
     tools: tuple[Tool, ...]
     rows: Floats
     following: Mapping[str, Mapping[str, float]] = field(
@@ -65,18 +64,14 @@ class UsageWeights:
 
     @classmethod
     def of(
-        cls,
-        embedder: str,
-        tools: Sequence[Tool],
-        rows: Floats,
-        following: Mapping[str, Mapping[str, float]],
+        cls, tools: Sequence[Tool], rows: Floats, following: Mapping[str, Mapping[str, float]]
     ) -> UsageWeights:
         """The weights, with what a fast scan needs if they are many."""
         if len(rows) <= _EXACT_UP_TO:
-            return cls(embedder, tuple(tools), rows, following)
+            return cls(tuple(tools), rows, following)
         _, _, directions = np.linalg.svd(rows, full_matrices=False)
         basis = np.ascontiguousarray(directions[:_DIRECTIONS].T)
-        return cls(embedder, tuple(tools), rows, following, basis, rows @ basis)
+        return cls(tuple(tools), rows, following, basis, rows @ basis)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +101,7 @@ class SearchTrace:
 
 @dataclass(frozen=True, slots=True)
 class UsageRanking:
-    """The lifts of all tools for one request; 0 for a tool that was never used."""
+    """The lifts of all slots for one request; 0 for a tool that was never used."""
 
     similar: Floats
     following: Floats | None
@@ -207,22 +202,22 @@ class UsageRanker:
                 self._traces.popitem(last=False)
 
     def _rank(self, request: RankingRequest, vector: Floats) -> UsageRanking | None:
-        weights = self.weights
-        if weights is None or weights.embedder != self.embedder.id:
+        weights, allowed = self.weights, request.allowed
+        if weights is None:
             return None
         slots = self._find_slots(weights, request)
-        similar = np.zeros(
-            request.index.size + 1, np.float32
-        )  # the last is for tools that are gone
-        similar[slots] = _compare(weights, vector)
-        similar[-1] = 0
+        # The last place is for tools that are gone, whose slot is -1.
+        similar = np.zeros(request.index.size + 1, np.float32)
+        # Only visible tools take part: a hidden one must not decide which others are lifted.
+        near = _nearest(weights, allowed[slots] & (slots >= 0), vector)
+        similar[slots[near]] = np.maximum(weights.rows[near] @ vector, 0)
         following = self._following(weights, request)
-        lifts = similar[:-1] if following is None else similar[:-1] + following
+        lifts = similar[:-1] if following is None else similar[:-1] + following * allowed
         best = float(lifts.max(initial=0.0))
         if best <= 0:
             return None
         # A small lift moves a tool that another ranker has found, but need not propose one.
-        lifted = np.flatnonzero((lifts > best / 4) & request.allowed).astype(np.int32)
+        lifted = np.flatnonzero(lifts > best / 4).astype(np.int32)
         candidates = request.top_slots(lifted, lifts[lifted], MAX_CANDIDATES)
         return UsageRanking(similar, following, candidates)
 
@@ -247,16 +242,15 @@ class UsageRanker:
         return lifts
 
 
-def _compare(weights: UsageWeights, vector: Floats) -> Floats:
-    """The similarity of a request to each learned vector, at least 0."""
+def _nearest(weights: UsageWeights, visible: Mask, vector: Floats) -> Ints:
+    """The rows of visible tools to compare: all if they are few, else those that look similar."""
     if weights.basis is None or weights.lead is None:
-        return np.maximum(weights.rows @ vector, 0)
-    scores = weights.lead @ (vector @ weights.basis)
-    best = np.flatnonzero(scores > scores.max() / 2)
-    if len(best) > _RESCORED:
-        best = np.argpartition(scores, -_RESCORED)[-_RESCORED:]
-    scores[best] = weights.rows[best] @ vector
-    return np.maximum(scores, 0)
+        return np.flatnonzero(visible).astype(np.int32)
+    scores = weights.lead @ (vector @ weights.basis) * visible
+    near = np.flatnonzero(scores > scores.max() / 4)
+    if len(near) > _MAX_COMPARED:
+        near = np.argpartition(scores, -_MAX_COMPARED)[-_MAX_COMPARED:]
+    return near.astype(np.int32)
 
 
 class WatchedDense:

@@ -1,0 +1,98 @@
+"""The ranker for past use, in an engine with made-up weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.tool import Tool
+from toolscout.search.embedders import load_embedders
+from toolscout.search.engine import Engine
+from toolscout.search.rankers.usage import UsageRanker, UsageWeights, after_calls
+
+QUERY = "put my thoughts somewhere"
+TOOLS = [Tool(name=f"tool_{n}", description=f"Handle the case {n} of a thing.") for n in range(400)]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    engine = Engine(Catalog(TOOLS), embedders=load_embedders("use"))
+    engine.fill()
+    return engine
+
+
+@pytest.fixture
+def usage(engine: Engine) -> UsageRanker:
+    assert engine.usage is not None
+    engine.usage.mode = "on"
+    engine.usage.weights = None
+    return engine.usage
+
+
+def weights(engine: Engine, lifts: dict[str, float], *, noise: int = 0) -> UsageWeights:
+    """Vectors that lift some tools for the query by so much, and other tools hardly."""
+    vector = engine.search(QUERY).vectors[0].values
+    random = np.random.default_rng(0)
+    names = [*lifts, *(t.name for t in TOOLS[-noise:] if noise and t.name not in lifts)]
+    rows = 0.05 * random.standard_normal((len(names), len(vector))).astype(np.float32)
+    for place, lift in enumerate(lifts.values()):
+        rows[place] = lift * vector
+    return UsageWeights.of([engine.catalog[name] for name in names], rows, {})
+
+
+@pytest.mark.parametrize("noise", [0, 300])
+def test_a_lift_is_exact_with_few_and_with_many_learned_vectors(
+    engine: Engine, usage: UsageRanker, noise: int
+):
+    usage.weights = weights(engine, {"tool_7": 9.0, "tool_8": 5.0}, noise=noise)
+    first, second = engine.search(QUERY).hits[:2]
+    assert (first.name, second.name) == ("tool_7", "tool_8")
+    parts = {str(reason): reason.score for reason in first.why}
+    assert parts["used for similar requests"] == pytest.approx(9, abs=1e-2)
+    assert sum(parts.values()) == pytest.approx(first.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("noise", [0, 300])
+def test_what_a_caller_may_not_see_decides_nothing(engine: Engine, usage: UsageRanker, noise: int):
+    visible = frozenset(t.name for t in TOOLS[1:100])
+    usage.weights = weights(engine, {"tool_7": 2.0, "tool_8": 1.0}, noise=noise)
+    alone = engine.search(QUERY, allow=visible, limit=50)
+    usage.weights = weights(engine, {"tool_7": 2.0, "tool_8": 1.0, "tool_0": 99.0}, noise=noise)
+    beside = engine.search(QUERY, allow=visible, limit=50)
+    assert [(h.name, h.score) for h in beside.hits] == [(h.name, h.score) for h in alone.hits]
+    assert beside.near == alone.near
+
+
+def test_a_negative_similarity_lowers_nothing(engine: Engine, usage: UsageRanker):
+    before = engine.search(QUERY, limit=20)
+    usage.weights = weights(engine, {before.names[0]: -6.0})
+    assert engine.search(QUERY, limit=20).hits == before.hits
+
+
+def test_tools_that_left_the_catalog_are_not_lifted(usage: UsageRanker, engine: Engine):
+    kept = Engine(Catalog(TOOLS[:50]), embedders=engine.embedders)
+    kept.fill()
+    assert kept.usage is not None
+    kept.usage.mode = "on"
+    before = kept.search(QUERY, limit=50)
+    kept.usage.weights = weights(engine, {"tool_300": 9.0})
+    assert kept.search(QUERY, limit=50).hits == before.hits
+
+
+def test_a_tool_that_is_often_used_next_is_proposed_after_the_other_was_called(
+    engine: Engine, usage: UsageRanker
+):
+    one = weights(engine, {"tool_7": 0.0})
+    usage.weights = UsageWeights.of(one.tools, one.rows, {"tool_3": {"tool_9": 9.0}})
+    assert engine.search(QUERY).names[0] != "tool_9"
+    with after_calls(["tool_3"]):
+        hit = engine.search(QUERY).hits[0]
+    assert hit.name == "tool_9"
+    assert "often used next" in [str(reason) for reason in hit.why]
+
+
+def test_a_search_by_words_alone_is_not_lifted(engine: Engine, usage: UsageRanker):
+    usage.weights = weights(engine, {"tool_7": 9.0})
+    names = engine.search("handle case 12", arms="words").names
+    assert names[0] == "tool_12"
