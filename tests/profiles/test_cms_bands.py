@@ -32,7 +32,7 @@ class CountingEmbedder:
     """Texts about images in any of three languages are alike; it counts the queries."""
 
     id = "counting"
-    dimensions = 26
+    dimensions = 1_001
     is_latin_only = False
 
     def __init__(self) -> None:

@@ -22,13 +22,6 @@ were weren what when where which while who whom whose why will with would wouldn
 yourself yourselves
 """
 _STOP = frozenset(_STOP_WORDS.split())
-# Words that hardly any other language has: a text with one of them counts as English. Cheap and
-# good enough: it only decides how unknown words are treated.
-_ENGLISH_WORDS = """
-and can could does every from how its many much my need our please should some something that the
-their them these they this those what when where which who why with would you your
-"""
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
 # Combining marks that belong to the letter before them but are not in `\w`: vowels and tones of the
 # scripts of India and its neighbours, Hebrew, Arabic, Thaana, Thai, Lao, Tibetan, Burmese, Khmer.
 # Without them every vowel sign would split a word.
@@ -100,34 +93,9 @@ def word_forms(words: Iterable[str]) -> Iterator[str]:
             yield from map(str.casefold, parts)
 
 
-def has_camel_case(text: str) -> bool:
-    """Whether a text contains camel case, as in `sendMail`."""
-    return _CAMEL_BOUNDARY.search(text) is not None
-
-
 def replace_words(text: str, replacements: Mapping[str, str]) -> str:
     """Replace words of a text, looked up in lower case and without accents."""
-    if not text.isascii():
-        return _WORD.sub(lambda m: replacements.get(fold(m[0]).casefold(), m[0]), text)
-    # Few words are replaced, so searching for each is faster than matching all words of the text.
-    plain = text.lower()
-    found = sorted((place, word) for word in replacements for place in word_positions(plain, word))
-    pieces: list[str] = []
-    end = 0
-    for place, word in found:
-        pieces += text[end:place], replacements[word]
-        end = place + len(word)
-    return "".join((*pieces, text[end:]))
-
-
-def word_positions(plain: str, word: str) -> Iterator[int]:
-    """The positions of a word in an ASCII text, where it is not part of another word."""
-    place = plain.find(word)
-    while place >= 0:
-        end = place + len(word)
-        if not (plain[place - 1 : place].isalnum() or plain[end : end + 1].isalnum()):
-            yield place
-        place = plain.find(word, end)
+    return _WORD.sub(lambda m: replacements.get(fold(m[0]).casefold(), m[0]), text)
 
 
 def terms(text: str) -> list[str]:
@@ -138,11 +106,6 @@ def terms(text: str) -> list[str]:
 def terms_of_words(words: Sequence[str]) -> list[str]:
     """The index terms of words as written."""
     return list(chain.from_iterable(map(_term_cache.__getitem__, words)))
-
-
-def terms_by_word(words: Iterable[str]) -> list[tuple[str, ...]]:
-    """The index terms of each word."""
-    return list(map(_term_cache.__getitem__, words))
 
 
 def tokenize(text: str) -> list[str]:
@@ -158,11 +121,6 @@ def tokenize(text: str) -> list[str]:
 def needs_bigrams(text: str) -> bool:
     """Whether a text has characters that are indexed as bigrams."""
     return _BIGRAM_SCRIPTS.search(text) is not None
-
-
-def is_english(text: str) -> bool:
-    """Whether a text contains one of the function words that mark it as English."""
-    return " the " in text or not _ENGLISH.isdisjoint(text.lower().split())
 
 
 def latin_share(text: str) -> float:

@@ -54,10 +54,8 @@ class Snapshot:
 
     catalog: Catalog
     index: Index
-    masks: dict[Allow, Mask] = field(default_factory=dict[Allow, Mask])
-    masks_by_id: dict[int, tuple[Allow, Mask]] = field(
-        default_factory=dict[int, tuple[Allow, Mask]]
-    )
+    # By identity: comparing two sets of thousands of names takes longer than a search.
+    masks: dict[int, tuple[Allow, Mask]] = field(default_factory=dict[int, tuple[Allow, Mask]])
 
     def mask(self, allow: Allow | None) -> Mask:
         """The slots that a rule allows; computed once for rules that cannot change."""
@@ -65,28 +63,12 @@ class Snapshot:
             return self.index.alive
         if not (callable(allow) or isinstance(allow, frozenset)):
             return allow_mask(self.index, allow)  # a list or set may change between searches
-        # By identity first: comparing two sets of thousands of names takes longer than a search.
-        if (cached := self.masks_by_id.get(id(allow))) is not None:
-            return cached[1]
-        mask = self._look_up_mask(allow)
-        if len(self.masks_by_id) >= _MAX_MASKS:
-            self.masks_by_id.clear()
-        # The rule is stored too: while it is alive, no other object can get its id.
-        self.masks_by_id[id(allow)] = allow, mask
-        return mask
-
-    def _look_up_mask(self, allow: Allow) -> Mask:
-        """The same for a rule that may equal a known one without being the same object."""
-        try:
-            known = self.masks.get(allow)
-        except TypeError:  # not hashable
-            return allow_mask(self.index, allow)
-        if known is None:
-            known = allow_mask(self.index, allow)
+        if (cached := self.masks.get(id(allow))) is None:
             if len(self.masks) >= _MAX_MASKS:
                 self.masks.clear()
-            self.masks[allow] = known
-        return known
+            # The rule is stored too: while it is alive, no other object can get its id.
+            cached = self.masks[id(allow)] = allow, allow_mask(self.index, allow)
+        return cached[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ _HUBNESS_SAMPLE = 1_000
 _NEIGHBOURS = 25
 # A second translation counts only if it is nearly as good as the first.
 _MAX_TRANSLATIONS = 2
-_TRANSLATION_MARGIN = 0.12
+_TRANSLATION_MARGIN = 0.08
 # The glossary is built again when the vocabulary has grown by five percent.
 _REBUILD_GROWTH = 1.05
 

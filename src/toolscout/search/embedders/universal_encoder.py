@@ -22,7 +22,7 @@ _MIN_CHARS_TO_SIMPLIFY = 4
 _KANA = re.compile("[\u3041-\u30ff]")
 
 _CHARACTERS = "simplified_chinese.txt"
-_MAX_LEGIBILITY_CHARS = 400
+_MAX_LEGIBILITY_CHARS = 200
 
 
 @cache

@@ -60,8 +60,10 @@ class CrossLingual:
     def rank(self, request: RankingRequest) -> LexicalRanking | None:
         """Score the tools that contain translations of the query's unknown words."""
         glossary = request.index.glossaries.get(self.embedder.id)
+        if glossary is None or _is_plainly_known(request):
+            return None
         unknown, known_share = _unknown_words(request)
-        if glossary is None or known_share >= FLUENT_SHARE or not unknown:
+        if known_share >= FLUENT_SHARE or not unknown:
             return None
         readable = vocabulary_coverage(self.embedder, request.query.words)
         if readable <= 0:
@@ -101,6 +103,12 @@ class CrossLingual:
                     self._vectors.clear()
                 self._vectors |= known
         return known
+
+
+def _is_plainly_known(request: RankingRequest) -> bool:
+    """Whether visible tools have enough of the terms; a quick test where terms are words."""
+    known, count = len(request.known_terms), len({*request.terms})
+    return known >= FLUENT_SHARE * count and not needs_bigrams(request.query.words)
 
 
 def _unknown_words(request: RankingRequest) -> tuple[list[str], float]:
