@@ -31,6 +31,7 @@ from .client_call import (
     ask_user,
     explain_absent_tool,
     strip_upstream_prefix,
+    suggest_held_tools,
     tag_result,
 )
 from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
@@ -189,6 +190,7 @@ class ClientSide:
         result = record.result
         if not is_search:  # a search result lists the missing servers itself
             result = explain_absent_tool(result, names, self._upstream, rule)
+            result = suggest_held_tools(result, names, self._upstream, rule)
         self._count_call(record, result)
         if is_search:
             result = self._memory.add_to_result(result, session)
@@ -226,8 +228,10 @@ class ClientSide:
                 reply=result.text,
                 found=[tool for name in record.found if (tool := self._box.catalog.get(name))],
                 ranker=self._upstream.held_ranker,
+                has_others=bool(self._box.catalog),
             )
-            is_alone = not self._box.catalog or (notice.names_tools and not record.found)
+            has_answer = bool(self._box.catalog) or not queries
+            is_alone = not has_answer or (notice.names_tools and not record.found)
             result = add_held_notice(result, notice, is_alone=is_alone)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
 
