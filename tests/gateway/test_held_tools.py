@@ -498,3 +498,31 @@ async def test_the_commands_report_a_held_tool_too(serve: Serve, tmp_path: Path)
         said = await toolscout(running.home, "search", "--embedder", "none", NONSENSE[0])
         assert "held" not in said
         assert "Nothing fits." in said
+
+
+async def test_no_reply_lists_a_tool_as_found_and_as_held(serve: Serve, tmp_path: Path) -> None:
+    async with (
+        changing(serve, tmp_path, "log") as running,
+        running.client() as client,
+        asyncio.timeout(60),
+    ):
+        said = ""
+        while "held for approval" not in said.lower():
+            said = await ask(client, "publish commits to a remote")
+            is_found = "s__push:" in said or "s__push(" in said
+            assert is_found != ("held for approval" in said.lower()), said
+
+
+async def test_calls_of_a_disabled_and_of_a_failing_server_say_so(serve: Serve) -> None:
+    servers = {
+        "off": {**small(), "disabled": True},
+        "bad": {"command": "no-such-program-anywhere"},
+        "one": small(),
+    }
+    async with serve(servers) as running, running.client() as client, asyncio.timeout(60):
+        said = text(await client.call_tool("call_tool", {"name": "off__echo"}))
+        assert "its server off is disabled" in said
+        assert "toolscout enable off" in said
+        while "its server bad is failing" not in said:
+            said = text(await client.call_tool("call_tool", {"name": "bad__echo"}))
+        assert "There is no tool" not in said

@@ -64,7 +64,7 @@ class Gateway:
             store=RoutingStore(open_store(config)),
             engine=self._engine,
             sink=self._on_event,
-            explain_missing=self.upstream.explain_held,
+            explain_missing=self.upstream.explain_missing,
             approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from ...disclosure.discovery import role_of
 from ...disclosure.profile import Profile
 from ...disclosure.scope import is_small_catalog
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...telemetry import lines
 from ...toolbox.call_record import CallRecord
 from ...toolbox.session import Session
 from ...toolbox.step import StepLimits
@@ -46,6 +48,7 @@ from .sessions import (
 )
 from .views import ClientView, ViewCache
 
+_lines = logging.getLogger(lines.LOGGER)
 _MAX_SESSIONS = 2_000
 # A gateway does not see the steps of the model behind a client: a client that polls a tool must
 # not be taken for a model that repeats itself.
@@ -183,6 +186,8 @@ class ClientSide:
         token = CURRENT_CHANNEL.set(client)
         try:
             await self._upstream.wait_for(names, rule)
+            if is_search:
+                await self._upstream.settle()
             record = await self._run_step(call, session)
         finally:
             CURRENT_CHANNEL.reset(token)
@@ -230,6 +235,8 @@ class ClientSide:
                 ranker=self._upstream.held_ranker,
                 has_others=bool(self._box.catalog),
             )
+            if notice.text:
+                _lines.info("search: %s", notice.text)
             has_answer = bool(self._box.catalog) or not queries
             is_alone = not has_answer or (notice.names_tools and not record.found)
             result = add_held_notice(result, notice, is_alone=is_alone)

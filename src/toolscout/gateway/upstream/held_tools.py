@@ -177,6 +177,9 @@ class HeldTools:
         If not `has_others`, all tools are held, and the line says at least how many there are.
         """
         chosen = self.search(queries, allow, found=found, ranker=ranker)
+        # A tool may be held since the search began. The reply is about that moment.
+        listed = {tool.name for tool in found}
+        chosen = [each for each in chosen if each.tool.name not in listed]
         # The reply to `select:NAME` has explained the tool already.
         held = [each for each in chosen if each.approve_command not in reply]
         if held:
