@@ -144,12 +144,12 @@ def test_serving_on_a_port_in_use_says_what_to_do(
     assert "--http HOST:PORT" in said
 
 
-def test_serving_on_an_unknown_host_says_how_to_write_an_address(
+def test_serving_on_a_single_word_says_that_the_port_is_missing(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = config(home, {"one": small()})
-    assert run(["serve", "--config", path, "--http", "no.such.host.invalid"]) == 2
-    assert "HOST:PORT, as in --http 127.0.0.1:8765" in " ".join(capsys.readouterr().err.split())
+    assert run(["serve", "--config", path, "--http", "foo"]) == 2
+    assert "'foo' has no port: write it as HOST:PORT." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
