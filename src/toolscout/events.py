@@ -202,7 +202,7 @@ class DiscoveryResultEvent(Event):
     """A discovery tool answered."""
 
     kind: ClassVar[str] = "tool_discovery_result"
-    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
+    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder", "code"})
 
     tool: Annotated[str, "its name"]
     queries: Annotated[tuple[str, ...], "the query or queries"] = ()
@@ -213,6 +213,7 @@ class DiscoveryResultEvent(Event):
     vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
     embedder: Annotated[str, "the id of the model that made the vectors"] = ""
     is_error: Annotated[bool, "whether the search was refused"] = False
+    code: Annotated[str, "of the error"] = ""
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
 
@@ -587,9 +588,11 @@ class UpstreamAsleepEvent(UpstreamEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamRemovedEvent(UpstreamEvent):
-    """A server left the configuration."""
+    """A server left the configuration, or was disabled in it."""
 
     kind: ClassVar[str] = "upstream_removed"
+
+    is_disabled: Annotated[bool, "whether it is still configured, but disabled"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

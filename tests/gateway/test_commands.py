@@ -144,6 +144,36 @@ def test_serving_on_a_port_in_use_says_what_to_do(
     assert "--http HOST:PORT" in said
 
 
+def test_serving_on_a_single_word_says_that_the_port_is_missing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(home, {"one": small()})
+    assert run(["serve", "--config", path, "--http", "foo"]) == 2
+    assert "'foo' has no port: write it as HOST:PORT." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"mcpServers": {}}, "There are no servers in"),
+        ({"servers": []}, "toolscout add"),
+        ({"mcpServers": {"s": {**small(), "url": "http://127.0.0.1:9/mcp"}}}, "url is used"),
+    ],
+)
+def test_check_says_what_is_odd_in_a_file_and_what_to_do(
+    home: Path, capsys: pytest.CaptureFixture[str], document: dict[str, Any], says: str
+) -> None:
+    (home / "odd.json").write_text(json.dumps(document))
+    run(["check", "--config", "odd.json"])
+    said = capsys.readouterr()
+    assert says in " ".join((said.out + said.err).split())
+
+
+def test_approve_alone_points_to_the_pins(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["approve", "own"]) == 2
+    assert "toolscout pins approve" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("port", ["65536", "99999", "-1"])
 def test_serving_on_an_invalid_port_is_a_usage_error(
     home: Path, capsys: pytest.CaptureFixture[str], port: str

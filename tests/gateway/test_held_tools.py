@@ -43,11 +43,12 @@ async def toolscout(home: Path, *arguments: str) -> str:
         "-m",
         "toolscout.cli",
         *arguments,
-        env={**os.environ, "TOOLSCOUT_HOME": str(home)},
+        env={**os.environ, "TOOLSCOUT_HOME": str(home), "XDG_CONFIG_HOME": str(home / "config")},
         stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
-    output, _ = await process.communicate()
-    return output.decode()
+    output, errors = await process.communicate()
+    return output.decode() or errors.decode()
 
 
 async def list_with_library(home: Path, path: Path, tool: str = "s__plain") -> None:
@@ -406,3 +407,122 @@ def test_a_held_tool_is_found_by_meaning_beside_a_tool_that_fits_in_words() -> N
             for query in ("what time is it in tokyo", "what does the clock say right now"):
                 assert ranker.select(query, [now], [convert]) == (now,), query
             assert ranker.select("convert 3pm from berlin to tokyo", [now], [convert]) == ()
+
+
+# Which replies mention a held tool
+
+NONSENSE = ("xqzvk wrrtp", "bake a chocolate cake")
+
+
+async def ask(client: Client, query: str) -> str:
+    return text(await client.call_tool("tool_search", {"query": query}))
+
+
+async def test_a_filter_reports_every_held_tool_that_passes_it(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        offer(tmp_path, "log", "push", "pull")
+        async with asyncio.timeout(60):
+            while len(running.gateway.upstreams.held_tools.catalog) < 2:
+                await ask(client, "anything")
+        for query in ("server:s", "/pu(sh|ll)/"):
+            said = await ask(client, query)
+            assert "s__push" in said, query
+            assert "s__pull" in said, query
+
+
+@pytest.mark.parametrize("query", NONSENSE)
+async def test_a_search_that_nothing_fits_mentions_no_held_tool(
+    serve: Serve, tmp_path: Path, query: str
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        said = await ask(client, query)
+        assert "held for approval" not in said.lower()
+        assert "fits" in said
+
+
+async def test_wrong_arguments_of_a_search_are_reported_without_held_tools(
+    serve: Serve, tmp_path: Path
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        said = text(await client.call_tool("tool_search", {"queries": ["publish"]}))
+        assert "held" not in said.lower()
+
+
+@pytest.mark.parametrize("name", ["s__psuh", "pusch", "s_push_"])
+async def test_nearly_the_name_of_a_held_tool_gets_one_answer(
+    serve: Serve, tmp_path: Path, name: str
+) -> None:
+    async with holding(serve, tmp_path) as running, running.client() as client:
+        said = await ask(client, f"select:{name}")
+        assert said.count(APPROVE) == 1
+        assert "no tool" not in said.lower()
+        for call in (("call_tool", {"name": name}), ("describe_tools", {"names": [name]})):
+            said = text(await client.call_tool(*call))
+            assert "s__push" in said, call
+            assert said.count(APPROVE) == 1, call
+
+
+def test_without_vectors_a_held_tool_fits_only_by_a_keyword() -> None:
+    push = Tool(name="s__push", description=TEXTS["push"], server="s")
+    with closing(Engine(Catalog())) as engine, closing(HeldRanker(engine)) as ranker:
+        assert ranker.select("publish my commits", [push], []) == (push,)
+        for query in NONSENSE:
+            assert ranker.select(query, [push], []) == (), query
+
+
+def test_with_vectors_a_held_tool_fits_only_if_it_is_near() -> None:
+    push = Tool(name="s__push", description=TEXTS["push"], server="s")
+    log = Tool(name="s__log", description=TEXTS["log"], server="s")
+    with closing(Engine(Catalog([log]), embedders=load_embedders("use"))) as engine:
+        engine.fill()
+        with closing(HeldRanker(engine)) as ranker:
+            assert ranker.select("upload my work to github", [push], [log]) == (push,)
+            for query in NONSENSE:
+                for found in ([], [log]):
+                    assert ranker.select(query, [push], found) == (), query
+
+
+async def test_the_commands_report_a_held_tool_too(serve: Serve, tmp_path: Path) -> None:
+    async with holding(serve, tmp_path) as running:
+        own = running.home / "config" / "toolscout" / "mcp.json"
+        own.parent.mkdir(parents=True)
+        own.write_text(running.path.read_text())
+        shown = await toolscout(running.home, "catalog", "show", "push", "--json")
+        assert "s__push is held for approval" in shown
+        for query in ("select:push", "select:pusch", "server:s"):
+            said = await toolscout(running.home, "search", "--embedder", "none", query)
+            assert APPROVE in " ".join(said.split()), query
+            assert "No tool is named" not in said, query
+        said = await toolscout(running.home, "search", "--embedder", "none", NONSENSE[0])
+        assert "held" not in said
+        assert "Nothing fits." in said
+
+
+async def test_no_reply_lists_a_tool_as_found_and_as_held(serve: Serve, tmp_path: Path) -> None:
+    async with (
+        changing(serve, tmp_path, "log") as running,
+        running.client() as client,
+        asyncio.timeout(60),
+    ):
+        said = ""
+        while "held for approval" not in said.lower():
+            said = await ask(client, "publish commits to a remote")
+            is_found = "s__push:" in said or "s__push(" in said
+            assert is_found != ("held for approval" in said.lower()), said
+
+
+async def test_calls_of_a_disabled_and_of_a_failing_server_say_so(serve: Serve) -> None:
+    servers = {
+        "off": {**small(), "disabled": True},
+        "bad": {"command": "no-such-program-anywhere"},
+        "one": small(),
+    }
+    async with serve(servers) as running, running.client() as client, asyncio.timeout(60):
+        said = text(await client.call_tool("call_tool", {"name": "off__echo"}))
+        assert "its server off is disabled" in said
+        assert "toolscout enable off" in said
+        while "its server bad is failing" not in said:
+            said = text(await client.call_tool("call_tool", {"name": "bad__echo"}))
+        assert "There is no tool" not in said

@@ -21,6 +21,7 @@ from tests.gateway.conftest import Serve, small
 from toolscout.cli.serve_log import TerminalFormatter, is_coloured
 from toolscout.errors import ToolscoutError
 from toolscout.events import (
+    CatalogChangeEvent,
     DiscoveryResultEvent,
     Event,
     ToolCallEvent,
@@ -30,6 +31,8 @@ from toolscout.events import (
     UpstreamFailedEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
+    UpstreamRemovedEvent,
+    VectorsLoadingEvent,
 )
 from toolscout.sources.mcp.server_log import MAX_LOG_BYTES, ServerLogs
 from toolscout.sources.mcp.servers import Server
@@ -273,6 +276,24 @@ OUTCOMES: list[tuple[Event, str]] = [
         ToolRefusedEvent(tool="t", code="invalid_arguments", why="held for approval"),
         "call t: refused: the arguments do not fit",
     ),
+    (
+        ToolCallEvent(tool="t", is_error=True, code="refused"),
+        "call t: refused: held for approval (0 ms)",
+    ),
+    (
+        ToolRefusedEvent(tool="t", code="refused", why="t: its server s is disabled."),
+        "call t: refused: its server is disabled",
+    ),
+    (
+        DiscoveryResultEvent(tool="describe_tools", is_error=True, code="unknown_tool"),
+        "describe_tools: failed: there is no such tool (0 ms)",
+    ),
+    (
+        DiscoveryResultEvent(tool="describe_tools", is_error=True, code="refused"),
+        "describe_tools: refused: held for approval (0 ms)",
+    ),
+    (UpstreamRemovedEvent(server="s", is_disabled=True), "s: disabled"),
+    (UpstreamRemovedEvent(server="s"), "s: removed"),
     (ToolNotFoundEvent(tool="t"), "call t: refused: there is no such tool"),
     (
         DiscoveryResultEvent(tool="tool_search", queries=("/(/",), is_error=True),
@@ -288,6 +309,26 @@ OUTCOMES: list[tuple[Event, str]] = [
 @pytest.mark.parametrize(("event", "line"), OUTCOMES, ids=[line for _, line in OUTCOMES])
 def test_a_line_says_in_words_how_a_call_or_a_search_ended(event: Event, line: str) -> None:
     assert render_event(event) == line
+
+
+def test_tools_that_leave_the_catalog_because_they_are_held_do_not_count_as_removed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    lines = EventLines()
+    for event in (
+        ToolHeldEvent(server="s", tool="t", standing="changed"),
+        CatalogChangeEvent(source="s", removed=1),
+        CatalogChangeEvent(source="s", removed=1),
+    ):
+        lines(event)
+    assert caplog.messages == ["s: 1 tool held for approval", "s: 1 tool removed"]
+
+
+def test_vectors_in_progress_get_a_line_with_their_count() -> None:
+    assert "still loading" in render_event(VectorsLoadingEvent(done=0, total=5_248))
+    line = render_event(VectorsLoadingEvent(done=1_200, total=5_248))
+    assert "1,200 of 5,248" in line
 
 
 def test_every_error_has_words_for_its_line() -> None:

@@ -80,11 +80,11 @@ async def test_the_upstream_side_alone_lists_servers_and_explains_what_is_held(
         await box.wait_until_ready()
         assert upstream.is_complete
         (held, *_) = [t for s in upstream.upstreams.sources.values() for t in s.tools_on_hold()]
-        refusal = upstream.explain_held(held.name, None)
+        refusal = upstream.explain_missing(held.name, None)
         assert isinstance(refusal, CallRefusedError)
         assert "approve" in str(refusal)
-        assert upstream.explain_held(held.name, frozenset()) is None  # not for this caller
-        assert upstream.explain_held("no_such_tool", None) is None
+        assert upstream.explain_missing(held.name, frozenset()) is None  # not for this caller
+        assert upstream.explain_missing("no_such_tool", None) is None
 
 
 # Client side

@@ -235,6 +235,8 @@ def test_an_archive_that_is_unsafe_damaged_or_newer_changes_nothing(
 ):
     rewrite(backup, change)
     before = content(home)
+    code, said = command("state", "restore", backup, home=home)
+    assert words in said["error"]["message"]  # and not that there is state already
     code, said = command("state", "restore", backup, "--force", home=home)
     assert code == 2
     assert words in said["error"]["message"]

@@ -16,6 +16,7 @@ from ..errors import QueryError, ToolscoutError
 from .output import print_error
 
 EXIT_USAGE = 2
+_PINS_COMMANDS = ("approve", "revoke", "diff")
 EXIT_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 
@@ -65,6 +66,10 @@ class LazyGroup(click.Group):
         """Import a command."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
+            if cmd_name in _PINS_COMMANDS and not ctx.resilient_parsing:
+                ctx.fail(
+                    f"There is no command {cmd_name!r}. Did you mean toolscout pins {cmd_name}?"
+                )
             near = get_close_matches(cmd_name, COMMANDS, n=1)
             if near and not ctx.resilient_parsing:
                 ctx.fail(f"There is no command {cmd_name!r}. Did you mean {near[0]}?")

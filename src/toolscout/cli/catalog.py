@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,11 +20,15 @@ from .catalog_options import (
     catalog_option,
     load_and_warn,
     load_catalog,
+    load_with_held,
     nearest_names,
     tool_filter,
 )
 from .output import json_option, print_error, print_json, print_line, print_table
 from .progress import progress
+
+if TYPE_CHECKING:
+    from ..gateway.upstream.held_tools import HeldTools
 
 EXIT_PROBLEMS = 1
 EXIT_UNKNOWN_TOOL = 1
@@ -76,15 +81,14 @@ def list_tools(
 @json_option
 def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
     """Show one tool in full; NAME may be in any case style or without its server."""
-    catalog = load_and_warn(paths)
+    catalog, held = load_with_held(paths)
     names = catalog.resolve(name)
     if not names:
-        print_error(
-            UnknownToolError.code,
-            f"No tool is named {name!r}.",
-            hint=_suggestion(catalog, name),
-            is_json=is_json,
+        error = held.explain(name, None) if held else None
+        error = error or UnknownToolError(
+            f"No tool is named {name!r}.", hint=_suggestion(catalog, name, held)
         )
+        print_error(error.code, error.message, hint=error.hint, is_json=is_json)
         return EXIT_UNKNOWN_TOOL
     if is_json:
         rows = [catalog[n].row() for n in names]
@@ -94,7 +98,9 @@ def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
     return 0
 
 
-def _suggestion(catalog: Catalog, name: str) -> str:
+def _suggestion(catalog: Catalog, name: str, held: HeldTools | None) -> str:
+    if held and (close := held.suggest(name, None)):
+        return " ".join(each.suggestion for each in close)
     near = nearest_names(catalog, name)
     return f"Similar names: {', '.join(near)}." if near else "List all with: toolscout catalog list"
 

@@ -51,6 +51,11 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
             print_line(f"{server.server}: {problem}", style="yellow")
     for warning in report.warnings:
         print_line(warning, style="yellow")
+    if not report.servers:
+        print_line(
+            f"There are no servers in {setup.path}. Add one: toolscout add NAME -- COMMAND",
+            style="yellow",
+        )
     print_line(
         f"{report.tools} tools cost {report.tokens_everything:,} tokens; a client is shown"
         f" {report.tokens_shown:,}. Saved so far: {report.tokens_saved:,}."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..catalog.catalog import Catalog
 from ..catalog.sanitization import first_sentence
 from ..config import Config
 from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, is_unsure
@@ -17,6 +18,7 @@ from ..events import ignore
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.noise import drop_noise
+from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
 from ..search.query import Mode, parse_all
 from ..store.factory import store_path
 from .catalog_options import (
@@ -130,7 +132,10 @@ def _run_search(options: SearchOptions) -> int:
             queries = _unwrap_single(texts)
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
             results = drop_noise(results, engine, allow=allow)
-            notice = _describe_held(results, texts, held, engine, allow) if held else ""
+            notice = ""
+            if held:
+                notice = _describe_held(results, texts, held, engine, allow)
+                results = _drop_held_names(results, texts, held, allow)
             doubt = _describe_doubt(results, engine)
             _print_answer(results, queries, options, held=notice, doubt=doubt)
             return results
@@ -157,7 +162,29 @@ def _describe_held(
 
     with closing(HeldRanker(engine)) as ranker:
         found = [hit.tool for hit in results.hits]
-        return held.notice(queries, allow, reply="", found=found, ranker=ranker).text
+        has_others = bool(engine.catalog)
+        notice = held.notice(
+            queries, allow, reply="", found=found, ranker=ranker, has_others=has_others
+        )
+        return notice.text
+
+
+def _drop_held_names(
+    results: Results, queries: Sequence[str], held: HeldTools, allow: Allow | None
+) -> Results:
+    """The results, where selected names of held tools do not count as missing."""
+    selected = [name for query in parse_all(queries) for name in query.select]
+    if not any(held.find_or_suggest(name, allow) for name in selected):
+        return results
+    known = Catalog(hit.tool for hit in results.hits)
+    absent = [
+        name
+        for name in selected
+        if not known.resolve(name) and not held.find_or_suggest(name, allow)
+    ]
+    notes = [note for note in results.notes if not note.startswith(MISSING_NAMES_PREFIX)]
+    notes += [note_missing_names(absent)] if absent else []
+    return replace(results, notes=tuple(notes))
 
 
 @contextmanager

@@ -64,6 +64,8 @@ class Address(click.ParamType[tuple[str, int]]):
         host, colon, port = str(value).rpartition(":")
         if not colon:  # only a host, or only a port
             host, port = (port, "") if not port.isdigit() else ("", port)
+            if host and "." not in host and host != "localhost":
+                self.fail(f"{value!r} has no port: write it as HOST:PORT.", param, ctx)
         try:
             number = int(port or DEFAULT_PORT)
         except ValueError:

@@ -35,7 +35,20 @@ def is_unsure(results: Results, engine: Engine) -> bool:
         return is_weak(results.confidence)
     if results.confidence == 1:  # requested by name
         return False
-    if similarity < _MIN_SIMILARITY or results.confidence < _MIN_CONFIDENCE:
+    return results.confidence < _MIN_CONFIDENCE or is_far(results)
+
+
+def is_far(results: Results) -> bool:
+    """Whether the best hit is far from the query in words and meaning, whatever the confidence.
+
+    For searches among a few tools, where the confidence says little.
+    """
+    similarity = results.evidence.similarity if results.evidence else None
+    if results.confidence == 1:  # requested by name
+        return False
+    if similarity is None:
+        return not _has_keyword(results)
+    if similarity < _MIN_SIMILARITY:
         return True
     is_alone = results.query.isascii() and not _has_keyword(results)
     return is_alone and similarity < _MIN_SIMILARITY_ALONE

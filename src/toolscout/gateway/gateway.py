@@ -67,7 +67,7 @@ class Gateway:
             engine=self._engine,
             sink=self._on_event,
             learner=self._learner,
-            explain_missing=self.upstream.explain_held,
+            explain_missing=self.upstream.explain_missing,
             approval_policy=_APPROVAL_POLICIES[options.confirm],
         )
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import uvicorn
 from fastmcp.server.server import FastMCP
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
 
 from ..errors import ConfigError
 from ..telemetry.otel import OpenTelemetry
@@ -27,6 +29,7 @@ from .operations.reload import watch_config
 from .setup import Setup
 
 PATH = "/mcp"
+HTTP_NOT_FOUND = 404
 _BACKLOG = 2_048
 # Clients keep streams open that never end by themselves. They are closed after this time.
 _GRACEFUL_SHUTDOWN_SECONDS = 2
@@ -123,6 +126,7 @@ async def serve_http(
             allowed_hosts=hosts,
             allowed_origins=list(options.allowed_origins),
         )
+        app.add_exception_handler(HTTP_NOT_FOUND, _answer_unknown_path)
         config = uvicorn.Config(
             app,
             lifespan="on",
@@ -133,6 +137,11 @@ async def serve_http(
             timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_SECONDS,
         )
         await _run_until_stopped(uvicorn.Server(config), listener)
+
+
+def _answer_unknown_path(_: Request, __: Exception) -> Response:
+    text = f"There is nothing at this path. MCP clients connect to {PATH}; / says more.\n"
+    return PlainTextResponse(text, status_code=HTTP_NOT_FOUND)
 
 
 async def _run_until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:
@@ -161,6 +170,8 @@ def bind_socket(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigError(
             f"Cannot serve on {host}:{port}: {error.strerror}.",
-            hint="Stop the program that uses the port, or choose another with --http HOST:PORT.",
+            hint="Write the address as HOST:PORT, as in --http 127.0.0.1:8765."
+            if isinstance(error, socket.gaierror)
+            else "Stop the program that uses the port, or choose another with --http HOST:PORT.",
         ) from error
     return listener

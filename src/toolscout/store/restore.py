@@ -55,7 +55,7 @@ def restore(
 
     `user_folder` is the user's folder for configuration; without one, its files are left out.
     """
-    _check_target(config, is_forced=is_forced)
+    _check_unused(config)
     parent = config.state_folder.parent
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -63,6 +63,8 @@ def restore(
         with tempfile.TemporaryDirectory(prefix=".toolscout-restore-", dir=parent) as name:
             staging = Path(name)
             manifest = _unpack(file, staging, progress)
+            # After the archive was verified: nobody should force a damaged one.
+            _check_target(config, is_forced=is_forced)
             users = _files_to_replace(staging, user_folder, is_forced=is_forced)
             kept = _replace_state(config, staging, users)
     except OSError as error:
@@ -73,12 +75,15 @@ def restore(
     return RestoredState(manifest, config.state_folder, kept)
 
 
-def _check_target(config: Config, *, is_forced: bool) -> None:
+def _check_unused(config: Config) -> None:
     if users := describe_users(config):
         raise StoreError(
             f"The state in {config.state_folder} is used by {users}.",
             hint=f"Stop it, then restore again. {_UNCHANGED}",
         )
+
+
+def _check_target(config: Config, *, is_forced: bool) -> None:
     if not is_forced and any(list_state_files(config)):
         raise StoreError(
             f"There is state in {config.state_folder} already.",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ..catalog.sanitization import error_line, escape_hidden
 from ..events import (
@@ -45,7 +47,6 @@ _MAX_NAMES = 3
 _SOURCE_LABELS = {"": "catalog", "mcp content": "prompts and resources"}
 
 
-_NO_ANSWER = "failed: see the reply"
 _UNKNOWN_REASON = "see the reply"
 REASONS = {
     "": "the tool is not available here",
@@ -76,6 +77,7 @@ REASONS = {
 }
 """What each code of an outcome means, in words for a person."""
 _HELD = "held for approval"
+_DISABLED = " is disabled."
 _STANDINGS = {"shadow": "it uses the name of another tool"}
 
 
@@ -97,13 +99,27 @@ class EventLines:
         self._shows_queries = shows_queries
         self._known = frozenset(known)
         self._failing: set[str] = set()
+        self._held: Counter[str] = Counter()
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
+        event = self._count_held(event)
         if self._is_news(event) and (
             line := render_event(event, shows_queries=self._shows_queries)
         ):
             self._logger.log(log_level(event.kind), "%s", line)
+
+    def _count_held(self, event: Event) -> Event:
+        """The event; a change that only removes tools which are held now counts no removal."""
+        if isinstance(event, ToolHeldEvent) and event.standing != "new":
+            self._held[event.server] += 1
+        if not isinstance(event, CatalogChangeEvent) or not event.removed:
+            return event
+        held = min(event.removed, self._held.pop(event.source, 0))
+        if held:
+            text = f"{held} {'tool' if held == 1 else 'tools'} held for approval"
+            self._logger.info("%s", escape_hidden(f"{event.source}: {text}", cap=_MAX_LINE_CHARS))
+        return replace(event, removed=event.removed - held)
 
     def _is_news(self, event: Event) -> bool:
         match event:
@@ -118,6 +134,8 @@ class EventLines:
                 return True
             case SourceFailureEvent():  # follows the failure of its server, and repeats it
                 return event.source not in self._failing and event.why not in self._known
+            case CatalogChangeEvent():  # none if all removed tools are held
+                return bool(event.added or event.changed or event.removed)
             case ToolHeldEvent():  # the pins log one line for all tools of a server
                 return False
             case _:
@@ -148,16 +166,23 @@ def _render(event: Event, *, shows_queries: bool) -> str:
 
 def _render_search(event: DiscoveryResultEvent, *, shows_queries: bool) -> str:
     if not event.queries:
-        outcome = _NO_ANSWER if event.is_error else _join(event.names) or "nothing found"
+        failure = _search_failure(event) if event.is_error else ""
+        outcome = failure or _join(event.names) or "nothing found"
         return f"{event.tool}: {outcome} ({event.took_ms:.0f} ms)"
     texts = ", ".join(f'"{_shorten(q)}"' for q in event.queries[:_MAX_NAMES])
     query = f" {texts}" if shows_queries else ""
     if event.is_error:
-        return f"search{query}: {_NO_ANSWER} ({event.took_ms:.0f} ms)"
+        return f"search{query}: {_search_failure(event)} ({event.took_ms:.0f} ms)"
     if not event.names:
         return f"search{query}: nothing found ({event.took_ms:.0f} ms)"
     facts = f"confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
     return f"search{query}: {_join(event.names)} ({facts})"
+
+
+def _search_failure(event: DiscoveryResultEvent) -> str:
+    reason = _reason(event.code) if event.code else _UNKNOWN_REASON
+    # Discovery tools refuse nothing but tools that are held for approval.
+    return f"refused: {_HELD}" if event.code == "refused" else f"failed: {reason}"
 
 
 def _shorten(query: str) -> str:
@@ -173,6 +198,9 @@ def _join(names: Sequence[str]) -> str:
 def _render_call(event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent) -> str:
     tool = _shorten(event.tool)
     match event:
+        case ToolCallEvent() if event.is_error and event.code == "refused":
+            # A server refuses nothing itself: its tool has changed since the search.
+            return f"call {tool}: refused: {_HELD} ({event.took_ms:.0f} ms)"
         case ToolCallEvent():
             outcome = f"failed: {_reason(event.code or 'call')}" if event.is_error else "ok"
             return f"call {tool}: {outcome} ({event.took_ms:.0f} ms)"
@@ -180,6 +208,8 @@ def _render_call(event: ToolCallEvent | ToolRefusedEvent | ToolNotFoundEvent) ->
             # The reason of a refusal may quote arguments, so it is not shown itself.
             is_held = event.code == "refused" and _HELD in event.why
             reason = _HELD if is_held else _reason(event.code)
+            if event.why.endswith(_DISABLED):
+                reason = "its server is disabled"
             return f"call {tool}: refused: {reason}"
         case ToolNotFoundEvent():
             return f"call {tool}: refused: {_reason('unknown_tool')}"
@@ -200,7 +230,7 @@ def _render_upstream(event: UpstreamEvent) -> str:
         case UpstreamConfiguredEvent():
             text = "configuration changed"
         case UpstreamRemovedEvent():
-            text = "removed"
+            text = "disabled" if event.is_disabled else "removed"
         case UpstreamStartingEvent():
             text = "still starting"
         case UpstreamReadyEvent():
@@ -258,7 +288,8 @@ def _render_other(event: Event) -> str:
 
 def _render_vectors(event: VectorsLoadingEvent | VectorsReadyEvent) -> str:
     if isinstance(event, VectorsLoadingEvent):
-        return "Semantic search is still loading; results are keyword-only."
+        count = f" ({event.done:,} of {event.total:,} vectors)" if event.done else ""
+        return f"Semantic search is still loading{count}; results are keyword-only."
     if event.done < event.total:
         missing = event.total - event.done
         return f"Semantic search is incomplete: {missing:,} of {event.total:,} vectors are missing."

@@ -118,6 +118,7 @@ def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took
             vector=search.vector if search else b"",
             embedder=search.embedder if search else "",
             is_error=outcome.result.is_error,
+            code=outcome.result.code if outcome.result.is_error else "",
             rules_tokens=default_counter().count(reply.rules) if reply.rules else 0,
             took_ms=took_ms,
         )

@@ -12,6 +12,7 @@ import mcp_types as types
 from ...catalog.result import Content, Result
 from ...disclosure.doubt import UNSURE_HEADING
 from ...disclosure.profile import Profile
+from ...disclosure.resolution import UNKNOWN_TOOL_PREFIX
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
 from ...errors import SourceError, ToolscoutError
 from ...search.query import parse_all
@@ -155,6 +156,18 @@ def explain_absent_tool(
         status = f"cannot be used: {reason}" if reason else "is still starting: try again later."
         notes.append(Content(text=f"Its server {server} {status}"))
     return replace(result, content=(*result.content, *notes), raw=None) if notes else result
+
+
+def suggest_held_tools(
+    result: Result, names: Sequence[str], upstream: UpstreamSide, rule: AccessRule | None
+) -> Result:
+    """Add the held tools with nearly the name that was reported as unknown."""
+    unknown = [n for n in names if f"{UNKNOWN_TOOL_PREFIX}{n[:100]!r}" in result.text]
+    near = [each for n in unknown for each in upstream.upstreams.held_tools.suggest(n, rule)]
+    if not near:
+        return result
+    note = Content(text=" ".join(dict.fromkeys(each.suggestion for each in near)))
+    return replace(result, content=(*result.content, note), raw=None)
 
 
 def tag_result(result: Result, *, tool: str = "") -> Result:

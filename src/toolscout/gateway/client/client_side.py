@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ from ...disclosure.discovery import role_of
 from ...disclosure.profile import Profile
 from ...disclosure.scope import is_small_catalog
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...telemetry import lines
 from ...toolbox.call_record import CallRecord
 from ...toolbox.session import Session
 from ...toolbox.step import StepLimits
@@ -31,6 +33,7 @@ from .client_call import (
     ask_user,
     explain_absent_tool,
     strip_upstream_prefix,
+    suggest_held_tools,
     tag_result,
 )
 from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
@@ -45,6 +48,7 @@ from .sessions import (
 )
 from .views import ClientView, ViewCache
 
+_lines = logging.getLogger(lines.LOGGER)
 _MAX_SESSIONS = 2_000
 # A gateway does not see the steps of the model behind a client: a client that polls a tool must
 # not be taken for a model that repeats itself.
@@ -182,6 +186,8 @@ class ClientSide:
         token = CURRENT_CHANNEL.set(client)
         try:
             await self._upstream.wait_for(names, rule)
+            if is_search:
+                await self._upstream.settle()
             record = await self._run_step(call, session)
         finally:
             CURRENT_CHANNEL.reset(token)
@@ -189,6 +195,7 @@ class ClientSide:
         result = record.result
         if not is_search:  # a search result lists the missing servers itself
             result = explain_absent_tool(result, names, self._upstream, rule)
+            result = suggest_held_tools(result, names, self._upstream, rule)
         self._count_call(record, result)
         if is_search:
             result = self._memory.add_to_result(result, session)
@@ -226,8 +233,12 @@ class ClientSide:
                 reply=result.text,
                 found=[tool for name in record.found if (tool := self._box.catalog.get(name))],
                 ranker=self._upstream.held_ranker,
+                has_others=bool(self._box.catalog),
             )
-            is_alone = not self._box.catalog or (notice.names_tools and not record.found)
+            if notice.text:
+                _lines.info("search: %s", notice.text)
+            has_answer = bool(self._box.catalog) or not queries
+            is_alone = not has_answer or (notice.names_tools and not record.found)
             result = add_held_notice(result, notice, is_alone=is_alone)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
 

@@ -117,10 +117,13 @@ class _Reader:
         tools = ServerTools.of(server, listing).definitions
         problem = server.problem
         pins: Mapping[str, Pin] = {}
-        label = server.name
+        label, held = server.name, 0
         try:
             ledger = self._compare(self._pins.ledger_for(ServerIdentity.of(server)), tools)
-            pins = {pin.tool: pin for pin in ledger.pins_on_hold if pin.tool in tools}
+            on_hold = ledger.pins_on_hold
+            pins = {pin.tool: pin for pin in on_hold if pin.tool in tools}
+            # Without a list of tools, as after a restore, all that is known are the pins.
+            held = len(pins) if listing is not None else len(on_hold)
             label = self._pins.shortest_label(ledger)
         except StoreError as error:
             problem = problem or str(error)
@@ -133,7 +136,7 @@ class _Reader:
             file=str(self._setup.path),
             project=server.project,
             tools=None if listing is None else len(tools),
-            held=len(pins),
+            held=held,
             problem=problem,
             state=state[0],
             state_reason=state[1],

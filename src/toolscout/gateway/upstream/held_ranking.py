@@ -8,9 +8,11 @@ from threading import Lock
 
 from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool
+from ...disclosure.doubt import is_far
 from ...errors import ToolscoutError
 from ...search.embedders.cache import VectorCache
 from ...search.engine import Engine
+from ...search.hit import Results
 from ...search.noise import drop_noise
 from ...search.rankers.bm25f import BM25F
 from ...search.rankers.dense import Dense
@@ -58,7 +60,11 @@ class HeldRanker:
             for hit in candidates[:_MAX_COMPARED]
             if hit.name not in chosen and _similarity(engine, query, [hit.name]) >= best > 0
         }
-        return tuple(hit.tool for hit in candidates if hit.name in chosen)
+        return tuple(
+            hit.tool
+            for hit in candidates
+            if hit.name in chosen and not is_far(_search_one(engine, query, hit.name))
+        )
 
     def close(self) -> None:
         """Release the vectors."""
@@ -80,6 +86,10 @@ class HeldRanker:
         cache = VectorCache(self._vectors) if self._vectors else None
         rankers = (Exact(), BM25F(), *map(Dense, embedders))
         return Engine(embedders=embedders, cache=cache, rankers=rankers)
+
+
+def _search_one(engine: Engine, query: str, name: str) -> Results:
+    return engine.search(query, limit=1, allow=frozenset((name,)))
 
 
 def _similarity(engine: Engine, query: str, names: Sequence[str]) -> float:

@@ -7,16 +7,18 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import cached_property
 
 import mcp_types as types
 from pydantic import ValidationError
 
 from ...catalog.catalog import Catalog
-from ...catalog.tool import Tool
+from ...catalog.tool import Tool, normalise_name
 from ...disclosure.scope import is_allowed
 from ...errors import CallRefusedError, ToolscoutError
 from ...search.engine import Allow, Engine
+from ...search.query import Query, parse_all
 from ...sources.mcp import wire
 from ...sources.mcp.servers import Server
 from .held_ranking import HeldRanker
@@ -28,6 +30,9 @@ _PLAIN_NAME = re.compile(r"[A-Za-z0-9_./][\w./-]{0,127}", re.ASCII)
 _MAX_MENTIONS = 3
 # Of more held tools than this, those that share the most words with a query are ranked.
 _MAX_CANDIDATES = 20
+# How alike a misspelled name is to the right one, from 0 to 1.
+_MIN_LIKENESS = 0.8
+_MAX_NAME_CHARS = 100
 
 
 def pins_command(action: str, server: str, tool: str = "") -> str:
@@ -60,6 +65,14 @@ class HeldTool:
         """The command that approves the tool."""
         return pins_command("approve", self.server, wire.tool_origin(self.tool)[0])
 
+    @property
+    def suggestion(self) -> str:
+        """The tool as the one that a wrong name may mean."""
+        return (
+            f"Perhaps {self.tool.name}, which is held for approval. The operator of the gateway"
+            f" can approve: {self.approve_command}"
+        )
+
     def refusal(self) -> CallRefusedError:
         """The error for a call of the tool."""
         return CallRefusedError(
@@ -91,6 +104,20 @@ class HeldTools:
         found = (self.catalog[n] for n in self.catalog.resolve(name))
         return tuple(self._held(tool) for tool in found if is_allowed(tool, allow))
 
+    def find_or_suggest(self, name: str, allow: Allow | None) -> tuple[HeldTool, ...]:
+        """The tools that a name may mean, or else those with nearly this name."""
+        return self.find(name, allow) or self.suggest(name, allow)
+
+    def suggest(self, name: str, allow: Allow | None) -> tuple[HeldTool, ...]:
+        """The tools whose names, with or without the server, differ from a name by a typo."""
+        spelled: dict[str, dict[str, Tool]] = {}
+        for tool in self.catalog:
+            if is_allowed(tool, allow):
+                for known in (tool.name, tool.local_name):
+                    spelled.setdefault(_fold(known), {})[tool.name] = tool
+        near = get_close_matches(_fold(name[:_MAX_NAME_CHARS]), spelled, n=1, cutoff=_MIN_LIKENESS)
+        return tuple(self._held(tool) for key in near for tool in spelled[key].values())
+
     def explain(self, name: str, allow: Allow | None) -> CallRefusedError | None:
         """Why a name cannot be called, if it refers to held tools."""
         found = self.find(name, allow)
@@ -113,11 +140,27 @@ class HeldTools:
     ) -> tuple[HeldTool, ...]:
         """The tools that a search would have found beside, or instead of, the found ones."""
         held: dict[str, HeldTool] = {}
-        for query in queries:
-            if candidates := self._candidates(query, allow):
-                chosen = ranker.select(query, candidates, found)
-                held |= {tool.name: self._held(tool) for tool in chosen}
+        with suppress(ToolscoutError):  # a malformed query; the search itself reports it
+            for query in parse_all(queries):
+                chosen = self._search_one(query, allow, found, ranker)
+                held |= {each.tool.name: each for each in chosen}
         return tuple(held.values())
+
+    def _search_one(
+        self, query: Query, allow: Allow | None, found: Sequence[Tool], ranker: HeldRanker
+    ) -> Iterable[HeldTool]:
+        if query.is_empty:
+            return ()
+        if query.select:
+            others = Catalog(found)
+            absent = (name for name in query.select if not others.resolve(name))
+            return (each for name in absent for each in self.find_or_suggest(name, allow))
+        if not query.words:  # only filters, or a pattern: every tool that passes
+            hits = self._engine.search(query.text, limit=len(self.catalog), allow=allow).hits
+            return (self._held(hit.tool) for hit in hits)
+        candidates = self._candidates(query.text, allow)
+        chosen = ranker.select(query.text, candidates, found) if candidates else ()
+        return (self._held(tool) for tool in chosen)
 
     def notice(
         self,
@@ -127,17 +170,25 @@ class HeldTools:
         reply: str,
         found: Sequence[Tool],
         ranker: HeldRanker,
+        has_others: bool,
     ) -> HeldNotice:
-        """One line about the held tools that a search would have found; empty if there are none."""
+        """One line about the held tools that a search would have found; empty if there are none.
+
+        If not `has_others`, all tools are held, and the line says at least how many there are.
+        """
         chosen = self.search(queries, allow, found=found, ranker=ranker)
+        # A tool may be held since the search began. The reply is about that moment.
+        listed = {tool.name for tool in found}
+        chosen = [each for each in chosen if each.tool.name not in listed]
         # The reply to `select:NAME` has explained the tool already.
         held = [each for each in chosen if each.approve_command not in reply]
         if held:
             return HeldNotice(_mention(held), names_tools=True)
-        return HeldNotice("" if found or chosen else self._count_line(allow))
+        is_count = queries and not has_others and not chosen
+        return HeldNotice(self._count_line(allow) if is_count else "")
 
     def _count_line(self, allow: Allow | None) -> str:
-        """For a search that found nothing at all: a few tools by name, or how many there are."""
+        """For a search where nothing can be found: a few tools by name, or how many there are."""
         held = [self._held(tool) for tool in self.catalog if is_allowed(tool, allow)]
         if len(held) > _MAX_MENTIONS:
             return (
@@ -162,6 +213,10 @@ class HeldTools:
 
     def _held(self, tool: Tool) -> HeldTool:
         return HeldTool(tool, self._labels.get(tool.server, tool.server))
+
+
+def _fold(name: str) -> str:
+    return normalise_name(name).replace("_", "")
 
 
 def _mention(held: Sequence[HeldTool]) -> str:

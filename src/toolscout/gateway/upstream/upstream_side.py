@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ...catalog.source import Source
-from ...errors import ToolscoutError
+from ...catalog.tool import Tool
+from ...disclosure.scope import is_allowed
+from ...errors import CallRefusedError, SourceError, ToolscoutError
 from ...events import Sink
 from ...search.engine import Allow, Engine
 from ...sources.mcp.listing_cache import ListingCache
@@ -81,9 +84,31 @@ class UpstreamSide:
         missing = self.upstreams.absent_servers()
         return [n for n in missing if rule is None or rule.admits_server(n)]
 
-    def explain_held(self, name: str, allow: Allow | None) -> ToolscoutError | None:
-        """Why a tool cannot be called, if it is held until approved and the caller may know it."""
-        return self.upstreams.held_tools.explain(name, allow)
+    def explain_missing(self, name: str, allow: Allow | None) -> ToolscoutError | None:
+        """Why a tool cannot be called, as far as the caller may know it.
+
+        It is held until approved, or its server is disabled or fails.
+        """
+        if held := self.upstreams.held_tools.explain(name, allow):
+            return held
+        tool = Tool(name=name)
+        for server in self.upstreams.disabled_servers_for(name):
+            if is_allowed(replace(tool, server=server), allow):
+                return CallRefusedError(
+                    f"{name} cannot be called: its server {server} is disabled.",
+                    hint=f"The operator of the gateway can enable it: toolscout enable {server}",
+                )
+        for server in self.upstreams.absent_servers_for(name):
+            reason = self.upstreams.sources[server].inner.state.reason
+            if reason and is_allowed(replace(tool, server=server), allow):
+                return SourceError(
+                    f"{name} cannot be called: its server {server} is failing: {reason}"
+                )
+        return None
+
+    async def settle(self) -> None:
+        """Wait until the catalog has the outcome of every comparison with pins."""
+        await self.upstreams.settle(timeout_seconds=self._wait_seconds)
 
     @property
     def is_complete(self) -> bool:

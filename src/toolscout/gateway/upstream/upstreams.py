@@ -58,6 +58,8 @@ class Upstreams:
         self._notify_changed: Callable[[str], None] = lambda _: None
         self._box: Toolbox | None = None
         self._held: tuple[list[PinComparison], HeldTools] = [], HeldTools({}, {})
+        self._settled: Mapping[str, PinComparison] = {}
+        self._disabled: frozenset[str] = frozenset()
         self._admission_tasks: dict[str, asyncio.Task[None]] = {}
         self.content = MCPContentSource(self._content_servers)
 
@@ -99,6 +101,10 @@ class Upstreams:
             [n for n in self._sources if tool.startswith(qualify_name(n, ""))]
         )
 
+    def disabled_servers_for(self, tool: str) -> tuple[str, ...]:
+        """The disabled servers that a tool's name begins with."""
+        return tuple(n for n in sorted(self._disabled) if tool.startswith(qualify_name(n, "")))
+
     def _absent_among(self, names: Collection[str]) -> tuple[str, ...]:
         in_catalog = self._box.catalog.sources if self._box and names else ()
         return tuple(n for n in names if not self._sources[n].is_covered_by(in_catalog))
@@ -129,6 +135,16 @@ class Upstreams:
         task.add_done_callback(on_done)
         return task
 
+    async def settle(self, *, timeout_seconds: float) -> None:
+        """Wait until the catalog has the outcome of every comparison with pins.
+
+        Otherwise one reply could list a tool as found and as held for approval.
+        """
+        compared = {n: s.comparison for n, s in self._sources.items() if s.comparison.definitions}
+        new = [n for n, c in compared.items() if self._settled.get(n) is not c]
+        await self.wait_for_servers(*new, timeout_seconds=timeout_seconds)
+        self._settled = compared
+
     @property
     def held_tools(self) -> HeldTools:
         """The tools of all servers that are held for approval now."""
@@ -148,6 +164,8 @@ class Upstreams:
         self, servers: Iterable[Server], apis: Iterable[API] = ()
     ) -> Sequence[Source]:
         """The sources for a new toolbox: servers, APIs, and the servers' prompts and resources."""
+        servers = tuple(servers)
+        self._disabled = frozenset(s.name for s in servers if s.is_disabled)
         self._sources = {s.name: self._create_source(s) for s in servers if not s.is_disabled}
         self._apis = {api.name: api for api in apis}
         return (*self._sources.values(), *map(OpenAPISource, self._apis.values()), self.content)
@@ -182,11 +200,13 @@ class Upstreams:
     async def apply(self, servers: Iterable[Server], apis: Iterable[API], box: Toolbox) -> None:
         """Apply an edited configuration: stop and start only the servers that changed."""
         await self._apply_apis({api.name: api for api in apis}, box)
+        servers = tuple(servers)
+        self._disabled = frozenset(s.name for s in servers if s.is_disabled)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
             self._sources.pop(name).drain_on_close()
             await box.remove(name)
-            self._sink(UpstreamRemovedEvent(server=name))
+            self._sink(UpstreamRemovedEvent(server=name, is_disabled=name in self._disabled))
         new: list[PinnedSource] = []
         for name, server in wanted.items():
             known = self._sources.get(name)

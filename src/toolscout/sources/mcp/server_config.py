@@ -56,7 +56,10 @@ def _merge_tables(tables: Mapping[str, object]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for where, table in tables.items():
         if not isinstance(table, dict):
-            raise ConfigError(f"{where} must be an object of servers by name.")
+            raise ConfigError(
+                f"{where} must be an object of servers by name.",
+                hint='Write {"NAME": {"command": …}}, or add a server with toolscout add.',
+            )
         entries = cast("dict[str, Any]", table)
         if duplicates := sorted(merged.keys() & entries.keys()):
             raise ConfigError(
@@ -91,7 +94,13 @@ def _build_servers(
         unknown = sorted(set(entry) - KNOWN_KEYS)
         if unknown:
             warnings.append(f"Server {name!r}: unknown keys ignored: {', '.join(unknown)}.")
-        yield build_server(name, entry, variables, folder=folder)
+        server = build_server(name, entry, variables, folder=folder)
+        if server.command and server.url:
+            used, other = ("command", "url") if server.transport == "stdio" else ("url", "command")
+            warnings.append(
+                f"Server {name!r} has a command and a url: {used} is used, not {other}."
+            )
+        yield server
 
 
 def normalise_server_name(label: str) -> str:
