@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..catalog.sanitization import first_sentence
-from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, is_unsure
+from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, judge_results
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
-from ..search.noise import drop_noise
 from ..search.query import Mode, parse_all
 from .catalog_options import (
     add_overlay,
@@ -123,7 +122,7 @@ def _run_search(options: SearchOptions) -> int:
         def search_and_print(texts: Sequence[str]) -> Results:
             queries = _unwrap_single(texts)
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
-            results = drop_noise(results, engine, allow=allow)
+            results = judge_results(results, engine, allow=allow)
             notice = _describe_held(results, texts, held, engine, allow) if held else ""
             doubt = _describe_doubt(results, engine)
             _print_answer(results, queries, options, held=notice, doubt=doubt)
@@ -170,7 +169,8 @@ def _print_answer(
     if options.explain:
         read_as = [query.render() for query in parse_all(queries, mode=options.mode)]
     if options.is_json:
-        results = replace(results, notes=(held, *results.notes)) if held else results
+        first = held or doubt
+        results = replace(results, notes=(first, *results.notes)) if first else results
         row = results_to_dict(results, explain=options.explain, read_as=read_as)
         print_json(row, is_line=options.reads_lines)
     else:
@@ -183,6 +183,7 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
         "query": results.query,
         "confidence": results.confidence,
         "answered": results.is_answered,
+        "verdict": results.verdict,
         "took_ms": results.took_ms,
         "hits": [_hit_to_dict(hit, explain=explain) for hit in results.hits],
         "near": list(results.near),
@@ -221,7 +222,7 @@ def _describe_doubt(results: Results, engine: Engine) -> str:
     if not results.is_answered:
         cut = f"{engine.min_confidence:.2f}"
         return f"Not sure enough: the cut is {cut}. These are only the nearest tools."
-    return UNSURE_NOTE if is_unsure(results, engine) else ""
+    return UNSURE_NOTE if results.verdict == "unsure" else ""
 
 
 def _score_parts(hit: Hit) -> list[tuple[str, float]]:
