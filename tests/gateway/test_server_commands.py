@@ -226,6 +226,19 @@ def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
         assert bool(pins.ledgers("one")) == (not forget)
 
 
+def test_approvals_can_be_forgotten_after_the_server_was_removed(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pins = PinStore(user / ".local/state/toolscout/pins")
+    put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
+    pins.save(PinLedger("one").record_offers([ToolOffer("t", "digest", {})], trusts_first=True))
+    assert run(["remove", "one"]) == 0
+    advice = capsys.readouterr().out.partition("toolscout ")[2].splitlines()[0]
+    assert run(advice.split()) == 0
+    assert not pins.ledgers("one")
+    assert run(["remove", "one", "--forget"]) == 2
+
+
 async def test_a_running_gateway_follows_disable_and_enable(serve: Serve) -> None:
     async with serve({"one": small()}) as running, running.client() as client:
 
@@ -306,7 +319,7 @@ def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
     run(["search", "push", "--embedder", "none"])
     assert "Nothing fits" not in capsys.readouterr().out
     found = answer(capsys, "search", "show the history", "--embedder", "none")
-    assert found["notes"] == []
+    assert not any("pins approve" in note for note in found["notes"])
     assert run(["pins", "approve", "s", "push"]) == 0
     assert "approved push" in capsys.readouterr().out
     (hit,) = answer(capsys, "search", "obey", "--embedder", "none")["hits"]
@@ -406,6 +419,17 @@ def test_import_is_undone_as_a_whole(user: Path, capsys: pytest.CaptureFixture[s
     assert not user_servers_file().exists()
     assert [p.name for p in path.parent.iterdir()] == ["mcp.json"]
     assert run(["import", "--undo"]) == 2
+
+
+def test_undo_mentions_clients_only_if_it_restored_a_file_of_one(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    for options, is_client in (([], False), (["--point"], True)):
+        assert run(["import", "cursor", "--apply", *options]) == 0
+        capsys.readouterr()
+        assert run(["import", "--undo"]) == 0
+        assert ("Restart the clients" in capsys.readouterr().out) is is_client
 
 
 def test_undo_leaves_later_edits_unless_forced(user: Path) -> None:
