@@ -299,6 +299,45 @@ def test_list_shows_where_a_server_is_whose_variable_is_not_set(
     assert "pw" not in out
 
 
+def test_search_says_which_tools_it_searches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "echo", "--embedder", "none"]) == 0
+    assert "Using the 81 tools of the example." in capsys.readouterr().err
+    path = put(tmp_path / "other.json", {"mcpServers": {"one": small()}})
+    search = ["search", "echo", "--embedder", "none", "--config", str(path)]
+    assert run(search) == 2
+    assert f"toolscout check --config {path}" in capsys.readouterr().err
+    assert run(["check", "--config", str(path)]) == 0
+    capsys.readouterr()
+    assert run(search) == 0
+    assert "one__echo" in capsys.readouterr().out
+
+
+def test_check_says_what_to_do_about_a_server_that_is_slow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = {**small("hangs"), "connect_timeout_seconds": 1}
+    path = put(tmp_path / "mcp.json", {"mcpServers": {"slow": slow}})
+    assert run(["check", "--config", str(path)]) == 11
+    shown = capsys.readouterr().out
+    assert "slow: a first start may download it, so try again." in shown
+    assert "toolscout logs slow" in shown
+
+
+def test_list_shows_the_project_of_a_server_that_lacks_a_variable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = str(Path.cwd())
+    servers = {
+        "a": {"command": "x", "project": here},
+        "b": {"command": "x", "env": {"KEY": "${UNSET_KEY}"}, "project": here},
+    }
+    put(user_servers_file(), {"mcpServers": servers})
+    listed = answer(capsys, "list")["servers"]
+    assert [server["project"] for server in listed] == [here, here]
+
+
 def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

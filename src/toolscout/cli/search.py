@@ -24,7 +24,15 @@ from .catalog_options import (
     tool_filter,
 )
 from .config_options import overlay_option
-from .output import json_option, print_json, print_line, print_note, print_table
+from .output import (
+    count_noun,
+    json_option,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    warn,
+)
 from .progress import progress
 from .repl import run_repl
 
@@ -41,6 +49,7 @@ class SearchOptions:
 
     query: tuple[str, ...]
     paths: tuple[Path, ...]
+    config: Path | None
     overlay: Path | None
     limit: int
     also: tuple[str, ...]
@@ -68,6 +77,12 @@ class SearchOptions:
 @click.command(name="search")
 @click.argument("query", nargs=-1)
 @catalog_option
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Search the servers of this configuration, as last listed by check or serve.",
+)
 @overlay_option
 @click.option(
     "-k",
@@ -106,14 +121,22 @@ def command(**options: Any) -> int:
     Words in any language, or a form of the query language: select:a,b · +required · -excluded ·
     server:name · category:name · /pattern/. Without QUERY, queries are read line by line.
     """
-    return _run_search(SearchOptions(**options))
+    chosen = SearchOptions(**options)
+    if chosen.config is not None and chosen.paths:
+        raise click.UsageError("Give either --config or --catalog, not both.")
+    return _run_search(chosen)
 
 
 def _run_search(options: SearchOptions) -> int:
     # Parsed first, so that a mistake in the query is reported before the catalog is loaded.
     parsed = parse_all(_unwrap_single(options.queries), mode=options.mode)
-    catalog, held = load_with_held(options.paths)
-    catalog = add_overlay(catalog, options.overlay, is_own=not options.paths)
+    catalog, held = load_with_held(options.paths, options.config)
+    if held is None and not options.paths and not options.is_json:
+        warn(
+            f"Using the {count_noun(len(catalog), 'tool')} of the example. To use your own, run"
+            " toolscout add, or name a file with --catalog or --config."
+        )
+    catalog = add_overlay(catalog, options.overlay, is_own=not options.paths, config=options.config)
     allow = tool_filter(catalog, options.servers, options.tools)
     with open_engine(
         catalog, embedder=options.embedder, no_cache=options.no_cache, cut=options.cut
@@ -130,7 +153,7 @@ def _run_search(options: SearchOptions) -> int:
 
         has_vectors = engine.embedders and not engine.status.problem
         if has_vectors and (options.reads_lines or any(query.words for query in parsed)):
-            with progress("Loading the encoder"):
+            with progress("Loading semantic search"):
                 engine.search("warm up", limit=1)  # `took_ms` must not include loading it
         if options.reads_lines:
             run_repl(catalog, search_and_print, first=options.queries)
