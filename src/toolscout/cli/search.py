@@ -12,6 +12,7 @@ import click
 
 from ..catalog.sanitization import first_sentence
 from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, judge_results
+from ..search.deprecation import is_deprecated
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.query import Mode, parse_all
@@ -254,7 +255,10 @@ def _score_parts(hit: Hit) -> list[tuple[str, float]]:
     rest = hit.score - sum(score for _, score in parts)
     # What its server's other tools add, what words that it lacks take away, and the difference
     # that it makes when another tool serves the same part of the request.
-    return parts if abs(rest) < _ROUNDING else [*parts, ("server and missing words", rest)]
+    label = "server and missing words"
+    if is_deprecated(hit.tool):
+        label = f"deprecated, {label}"
+    return parts if abs(rest) < _ROUNDING else [*parts, (label, rest)]
 
 
 def _table_row(hit: Hit) -> tuple[str, ...]:
