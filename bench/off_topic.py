@@ -17,13 +17,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.disclosure.doubt import is_unsure
+from toolscout.disclosure.doubt import judge_results
 from toolscout.evals.dataset import LabelledQuery
 from toolscout.examples import CATALOG, QUESTIONS
 from toolscout.search import embedders
 from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.noise import drop_noise
 from toolscout.sources.files import read_tools
 
 from .catalogs import rows
@@ -45,10 +44,9 @@ class Verdict:
 def judge(engine: Engine, query: str, relevant: Iterable[str] = ()) -> Verdict:
     """Answer a request as the commands and the profiles do."""
     found = engine.search(query, limit=HITS)
-    kept = drop_noise(found, engine)
-    is_nothing = not kept.hits
+    verdict = judge_results(found, engine).verdict
     is_right = not set(relevant).isdisjoint(found.names)
-    return Verdict(is_nothing, not is_nothing and is_unsure(kept, engine), is_right)
+    return Verdict(verdict == "nothing fits", verdict == "unsure", is_right)
 
 
 def share(verdicts: Sequence[Verdict], kind: str) -> str:

@@ -106,7 +106,7 @@ def test_the_module_runs_like_the_command(home: Path) -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith("get_menu\t")
-    assert done.stderr == ""
+    assert done.stderr.startswith("Using the 81 tools of the example.")
 
 
 def test_a_reader_that_goes_away_is_not_our_failure(home: Path) -> None:

@@ -144,7 +144,7 @@ def test_rows_that_are_left_out_are_counted_and_named(shell, sets: dict[str, str
     assert after["recall@1"] == before["recall@1"]
     lines = ", ".join(str(line) for line in range(4, 17))
     last = json.loads(done.err.splitlines()[-1])["warning"]["message"]
-    assert last == f"{sets['queries']}: rows skipped: 13, on line {lines}."
+    assert last == f"{sets['queries']}: 13 rows skipped, on lines {lines}."
 
 
 def test_one_tool_in_three_spellings_counts_once(shell, sets: dict[str, str]) -> None:

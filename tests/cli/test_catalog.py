@@ -52,6 +52,13 @@ def test_the_example_catalog_is_valid_to_the_last_advice(shell) -> None:
     assert "81 tools, 0 errors, 0 warnings" in done.out
 
 
+def test_validate_counts_one_thing_in_the_singular(shell, tmp_path: Path) -> None:
+    file = tmp_path / "tools.jsonl"
+    file.write_text('{"name": "send_email", "description": "Send an email message to a person."}\n')
+
+    assert "1 tool, 0 errors" in shell("catalog", "validate", str(file)).out
+
+
 @pytest.fixture
 def flawed(tmp_path: Path) -> Path:
     file = tmp_path / "tools.jsonl"

@@ -153,6 +153,42 @@ def test_a_request_about_something_else_gets_doubt_before_the_hits(shell, query:
     assert done.out.startswith(("# Perhaps nothing fits.", "# Nothing fits."))
 
 
+def test_nothing_fits_is_below_every_cut_and_in_json(shell) -> None:
+    done = shell("search", "qwpzx", "--catalog", "example", "--cut", "0.5", "--json")
+    found = json.loads(done.out)
+
+    assert done.code == 1
+    assert (found["answered"], found["verdict"]) == (False, "nothing fits")
+    assert found["notes"][0].startswith("Nothing fits.")
+
+
+@pytest.mark.parametrize(("query", "verdict"), [("hi there", "unsure"), ("send mail", "likely")])
+def test_json_carries_the_verdict_and_its_note(shell, query: str, verdict: str) -> None:
+    found = json.loads(shell("search", query, "--catalog", "example", "--json").out)
+
+    assert found["verdict"] == verdict
+    has_note = any(note.startswith("Perhaps nothing fits.") for note in found["notes"])
+    assert has_note is (verdict == "unsure")
+
+
+def test_a_corrected_request_for_a_tool_by_name_gets_no_doubt(shell) -> None:
+    done = shell("search", "sned emial", "--catalog", "example")
+
+    assert done.out.startswith("send_email\t")
+
+
+def test_a_successor_gets_the_verdict_of_the_tool_that_it_replaces(shell, tmp_path: Path) -> None:
+    old = {"name": "create_ticket", "description": "DEPRECATED: use open_case. Support tickets."}
+    new = {"name": "open_case", "description": "Open a case for a customer."}
+    file = tmp_path / "tools.jsonl"
+    file.write_text(f"{json.dumps(old)}\n{json.dumps(new)}\n", encoding="utf-8")
+    options = ("--catalog", "example", "--catalog", str(file), "--json")
+
+    found = json.loads(shell("search", "create a support ticket", *options).out)
+    assert [hit["name"] for hit in found["hits"]][:2] == ["open_case", "create_ticket"]
+    assert found["verdict"] == "likely"
+
+
 @pytest.mark.parametrize("query", ["mail the invoice to Ann", "wann haben alle Zeit?", "refund"])
 def test_a_real_request_gets_no_doubt(shell, query: str) -> None:
     assert "othing fits" not in shell("search", query, "--catalog", "example").out

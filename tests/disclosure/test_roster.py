@@ -83,8 +83,8 @@ def test_the_budget_holds_and_every_tool_is_counted(servers: int, each: int, bud
     ("before", "now", "said"),
     [
         ({"a": 1}, {"a": 1}, ""),
-        ({}, {"a": 2}, "new: a (2)"),
-        ({"a": 1}, {}, "gone: a"),
+        ({}, {"a": 2}, "added: a (2)"),
+        ({"a": 1}, {}, "removed: a"),
         ({"a": 1}, {"a": 3}, "changed: a (1 → 3)"),
         ({}, {f"s{i}": 1 for i in range(20)}, "and 12 more"),
     ],

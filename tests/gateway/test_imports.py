@@ -88,7 +88,7 @@ def test_pointing_without_applying_says_what_it_would_do(
     path = put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
     before = path.read_bytes()
     assert run(["import", "cursor", "--point"]) == 0
-    assert f"{path} would point, with --apply, at the gateway" in capsys.readouterr().out
+    assert f"{path} would use the gateway (with --apply)" in capsys.readouterr().out
     assert path.read_bytes() == before
     assert imported(capsys, "cursor", "--point")["pointed"] == [str(path)]
 
@@ -121,6 +121,32 @@ def test_settings_only_clients_have_are_reported(
         "vscode, files: envFile",
         "vscode, web: its login",
     ]
+
+
+def test_the_folder_of_a_project_replaces_the_variable_of_the_editor(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"command": "x", "args": ["${workspaceFolder}/a"], "envFile": "${workspaceFolder}/.env"}
+    put(Path(".vscode/mcp.json"), {"servers": {"ours": entry}})
+    put(user / ".config/Code/User/mcp.json", {"servers": {"mine": entry}})
+    plan = imported(capsys, "vscode", "--apply")
+    written = json.loads(user_servers_file().read_text())["mcpServers"]
+    assert written["ours"]["args"] == [f"{Path.cwd()}/a"]
+    assert not any("envFile" in entry for entry in written.values())
+    assert [step["unset"] for step in plan["steps"]] == [[], []]
+    assert any("mine: only the client knows ${workspaceFolder}" in p for p in plan["problems"])
+    assert not any("ours: only the client" in p for p in plan["problems"])
+
+
+def test_the_plan_shows_which_servers_are_disabled(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servers = {"on": {"command": "x"}, "off": {"command": "y", "disabled": True}}
+    put(user / ".cursor/mcp.json", {"mcpServers": servers})
+    assert run(["import", "cursor"]) == 0
+    shown = {line.split("\t")[1]: line for line in capsys.readouterr().out.splitlines()[:2]}
+    assert "\tadd (disabled)\t" in shown["off"]
+    assert "\tadd\t" in shown["on"]
 
 
 def test_files_of_the_project_and_newer_places_are_read(

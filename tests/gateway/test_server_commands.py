@@ -226,6 +226,19 @@ def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
         assert bool(pins.ledgers("one")) == (not forget)
 
 
+def test_approvals_can_be_forgotten_after_the_server_was_removed(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pins = PinStore(user / ".local/state/toolscout/pins")
+    put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
+    pins.save(PinLedger("one").record_offers([ToolOffer("t", "digest", {})], trusts_first=True))
+    assert run(["remove", "one"]) == 0
+    advice = capsys.readouterr().out.partition("toolscout ")[2].splitlines()[0]
+    assert run(advice.split()) == 0
+    assert not pins.ledgers("one")
+    assert run(["remove", "one", "--forget"]) == 2
+
+
 async def test_a_running_gateway_follows_disable_and_enable(serve: Serve) -> None:
     async with serve({"one": small()}) as running, running.client() as client:
 
@@ -286,6 +299,45 @@ def test_list_shows_where_a_server_is_whose_variable_is_not_set(
     assert "pw" not in out
 
 
+def test_search_says_which_tools_it_searches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["search", "echo", "--embedder", "none"]) == 0
+    assert "Using the 81 tools of the example." in capsys.readouterr().err
+    path = put(tmp_path / "other.json", {"mcpServers": {"one": small()}})
+    search = ["search", "echo", "--embedder", "none", "--config", str(path)]
+    assert run(search) == 2
+    assert f"toolscout check --config {path}" in capsys.readouterr().err
+    assert run(["check", "--config", str(path)]) == 0
+    capsys.readouterr()
+    assert run(search) == 0
+    assert "one__echo" in capsys.readouterr().out
+
+
+def test_check_says_what_to_do_about_a_server_that_is_slow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = {**small("hangs"), "connect_timeout_seconds": 1}
+    path = put(tmp_path / "mcp.json", {"mcpServers": {"slow": slow}})
+    assert run(["check", "--config", str(path)]) == 11
+    shown = capsys.readouterr().out
+    assert "slow: a first start may download it, so try again." in shown
+    assert "toolscout logs slow" in shown
+
+
+def test_list_shows_the_project_of_a_server_that_lacks_a_variable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    here = str(Path.cwd())
+    servers = {
+        "a": {"command": "x", "project": here},
+        "b": {"command": "x", "env": {"KEY": "${UNSET_KEY}"}, "project": here},
+    }
+    put(user_servers_file(), {"mcpServers": servers})
+    listed = answer(capsys, "list")["servers"]
+    assert [server["project"] for server in listed] == [here, here]
+
+
 def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,7 +358,7 @@ def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
     run(["search", "push", "--embedder", "none"])
     assert "Nothing fits" not in capsys.readouterr().out
     found = answer(capsys, "search", "show the history", "--embedder", "none")
-    assert found["notes"] == []
+    assert not any("pins approve" in note for note in found["notes"])
     assert run(["pins", "approve", "s", "push"]) == 0
     assert "approved push" in capsys.readouterr().out
     (hit,) = answer(capsys, "search", "obey", "--embedder", "none")["hits"]
@@ -406,6 +458,17 @@ def test_import_is_undone_as_a_whole(user: Path, capsys: pytest.CaptureFixture[s
     assert not user_servers_file().exists()
     assert [p.name for p in path.parent.iterdir()] == ["mcp.json"]
     assert run(["import", "--undo"]) == 2
+
+
+def test_undo_mentions_clients_only_if_it_restored_a_file_of_one(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    for options, is_client in (([], False), (["--point"], True)):
+        assert run(["import", "cursor", "--apply", *options]) == 0
+        capsys.readouterr()
+        assert run(["import", "--undo"]) == 0
+        assert ("Restart the clients" in capsys.readouterr().out) is is_client
 
 
 def test_undo_leaves_later_edits_unless_forced(user: Path) -> None:

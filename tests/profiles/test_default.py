@@ -323,11 +323,11 @@ def test_changes_of_the_catalog_are_reported_once_and_the_roster_stays(talk, too
     before = talk.view()
     talk.now(talk.catalog.with_source("late", [tool("scan", "Scan paper", server="scanner")]))
     told = talk.call("tool_search", query="list photo").text
-    assert "new: scanner (1)" in told
+    assert "added: scanner (1)" in told
     assert talk.view().instructions == before.instructions
     assert "scanner" not in talk.call("tool_search", query="list invoice").text
     talk.now(talk.catalog.without_source("late"))
-    assert "gone: scanner" in talk.call("tool_search", query="list customer").text
+    assert "removed: scanner" in talk.call("tool_search", query="list customer").text
 
 
 def test_names_that_cannot_be_sent_are_shown_as_they_will_be_called(talk, tool) -> None:

@@ -33,7 +33,7 @@ from ..evals.dataset import (
 )
 from ..search.engine import Engine
 from .catalog_options import PATH, embedder_options, load_and_warn, open_engine, warn_about
-from .output import json_option, print_json, print_line, print_table, warn
+from .output import count_noun, json_option, print_json, print_line, print_table, warn
 from .progress import progress
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -141,7 +141,10 @@ def _warn_skipped_rows(path: Path, unread: Sequence[Problem], unknown: Sequence[
         lines = [problem.where.removeprefix(f"{path}:") for problem in unread]
         more = ", …" if len(lines) > _MAX_LISTED_LINES else "."
         first = ", ".join(lines[:_MAX_LISTED_LINES])
-        warn(f"{path}: rows skipped: {len(lines)}, on line {first}{more}")
+        skipped = count_noun(len(lines), "row")
+        warn(
+            f"{path}: {skipped} skipped, on {'line' if len(lines) == 1 else 'lines'} {first}{more}"
+        )
 
 
 def _write_rows(path: Path, scored: Sequence[QueryScore]) -> None:

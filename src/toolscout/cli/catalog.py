@@ -24,7 +24,7 @@ from .catalog_options import (
     nearest_names,
     tool_filter,
 )
-from .output import json_option, print_error, print_json, print_line, print_table
+from .output import count_noun, json_option, print_error, print_json, print_line, print_table
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -133,5 +133,6 @@ def validate_tools(
             )
         errors = sum(p.severity == "error" for p in problems)
         warnings = len(problems) - errors
-        print_line(f"{len(loaded.catalog)} tools, {errors} errors, {warnings} warnings.")
+        counts = {"tool": len(loaded.catalog), "error": errors, "warning": warnings}
+        print_line(f"{', '.join(count_noun(n, noun) for noun, n in counts.items())}.")
     return EXIT_PROBLEMS if fatal else 0

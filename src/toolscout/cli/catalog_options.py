@@ -24,7 +24,7 @@ from ..search.embedders.cache import VectorCache
 from ..search.engine import Engine
 from ..sources.files import read_tools
 from ..toolbox.live_overlay import read_overlay
-from .output import Decorated, warn
+from .output import Decorated, count_noun, warn
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -104,19 +104,29 @@ def load_and_warn(paths: Sequence[Path]) -> Catalog:
     return load_with_held(paths)[0]
 
 
-def load_with_held(paths: Sequence[Path]) -> tuple[Catalog, HeldTools | None]:
-    """The tools to search, and those of the user's servers that are held for approval."""
+def load_with_held(
+    paths: Sequence[Path], config: Path | None = None
+) -> tuple[Catalog, HeldTools | None]:
+    """The tools to search, and those of the servers that are held for approval.
+
+    Without paths, the servers are those of `config`, or else of the user's own list.
+    """
     with progress("Reading tools"):
-        if not paths and (own := load_server_tools()):
+        if not paths and (own := load_server_tools(config)):
             return own
+        if config is not None:
+            raise ConfigError(
+                f"No tools of {config} are known yet.",
+                hint=f"List them first: toolscout check --config {config}.",
+            )
         loaded = load_catalog(paths)
     warn_about(loaded.problems)
     return loaded.catalog, None
 
 
-def load_server_tools() -> tuple[Catalog, HeldTools] | None:
-    """The tools of the user's own servers as they were last listed; None if none are known."""
-    file = user_servers_file()
+def load_server_tools(config: Path | None = None) -> tuple[Catalog, HeldTools] | None:
+    """The tools of servers, the user's own by default, as last listed; None if none are known."""
+    file = config or user_servers_file()
     if not file.is_file():
         return None
     try:
@@ -132,16 +142,18 @@ def load_server_tools() -> tuple[Catalog, HeldTools] | None:
     held = collect_held_tools(servers)
     if not tools and not held.catalog:
         return None
-    count = "1 tool" if len(tools) == 1 else f"{len(tools)} tools"
+    count = count_noun(len(tools), "tool")
     warn(f"Using the {count} of {file}; --catalog example uses the example.")
     return Catalog(tools), held
 
 
-def find_overlay_file(overlay: Path | None, *, is_own: bool) -> Path | None:
-    """The file given with `--overlay`, else that of the settings or of the user's own servers."""
+def find_overlay_file(
+    overlay: Path | None, *, is_own: bool, config: Path | None = None
+) -> Path | None:
+    """The file given with `--overlay`, else that of the settings or of the servers."""
     if overlay is not None or (overlay := Config.read().overlay) is not None or not is_own:
         return overlay
-    file = user_servers_file()
+    file = config or user_servers_file()
     if not file.is_file():
         return None
     try:
@@ -151,9 +163,11 @@ def find_overlay_file(overlay: Path | None, *, is_own: bool) -> Path | None:
     return Setup.read(file).toolbox_config.overlay
 
 
-def add_overlay(catalog: Catalog, overlay: Path | None, *, is_own: bool) -> Catalog:
+def add_overlay(
+    catalog: Catalog, overlay: Path | None, *, is_own: bool, config: Path | None = None
+) -> Catalog:
     """The catalog with phrases and aliases; without `--overlay`, a bad file is a warning."""
-    path = find_overlay_file(overlay, is_own=is_own)
+    path = find_overlay_file(overlay, is_own=is_own, config=config)
     if path is None:
         return catalog
     try:
@@ -188,7 +202,7 @@ def open_engine(
         if loaded and not no_cache:
             cache = VectorCache(Config.read().cache_folder / VECTORS)
         engine = Engine(catalog, embedders=loaded, cache=cache, min_confidence=cut)
-        report("Loading the encoder", 0, 0)
+        report("Loading semantic search", 0, 0)
         with _closing_on_error(engine):
             status = engine.fill(lambda done, total: report("Computing vectors", done, total))
     try:

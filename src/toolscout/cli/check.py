@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from .config_options import find_servers_file, servers_option
 from .output import json_option, print_json, print_line, print_table
 from .progress import progress
+
+if TYPE_CHECKING:
+    from ..gateway.operations.doctor import ServerCheck
+    from ..sources.mcp.server_log import ServerLogs
 
 
 @click.command(name="check")
@@ -49,6 +54,8 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
             )
         for problem in server.problems:
             print_line(f"{server.server}: {problem}", style="yellow")
+        if server.status == "unreachable" and setup.server_logs:
+            _print_next_step(server, setup.server_logs)
     for warning in report.warnings:
         print_line(warning, style="yellow")
     if not report.servers:
@@ -64,6 +71,18 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
         report.verdict, style={"ready": "green", "degraded": "yellow"}.get(report.verdict, "red")
     )
     return EXIT_CODES[report.verdict]
+
+
+def _print_next_step(server: ServerCheck, logs: ServerLogs) -> None:
+    """What to do about a server that cannot be reached."""
+    if "did not answer within" in server.reason:
+        print_line(
+            f"{server.server}: a first start may download it, so try again. If it needs longer,"
+            " raise connect_timeout_seconds in its entry.",
+            style="yellow",
+        )
+    if server.server in logs.servers():
+        print_line(f"{server.server}: its log: toolscout logs {server.server}", style="yellow")
 
 
 _MAX_NAMES = 3

@@ -120,14 +120,14 @@ def _print_costs(costs: Sequence[Any], demo: ModuleType, counter: TokenCounter) 
             "everything",
             "saved",
             "over all",
-            "design E",
+            "expected",
         ),
         rows,
         title=f"Tokens of tools, instructions and rules in a request ({counter.name})",
     )
     print_line(
         "saved: of the last request; over all: of all requests, where everything-loaded is not "
-        "charged for searching; design E: what its plan expects."
+        "charged for searching; expected: the estimate that this profile was designed for."
     )
     print_line("")
     print_table(

@@ -13,12 +13,12 @@ from .output import json_option, print_json, print_line, print_note, print_table
 from .progress import progress
 
 if TYPE_CHECKING:
-    from ..gateway.imports.importer import ImportPlan
+    from ..gateway.imports.importer import ImportPlan, ImportStep
     from ..gateway.imports.undo import WrittenFile
 
 _ACTION_TEXTS = {
     "add": "add",
-    "rename": "add under another name: that one is taken",
+    "rename": "add under another name, because the name is taken",
     "same": "already there",
     "own": "skip: it is the gateway",
 }
@@ -95,8 +95,8 @@ def command(
     _print_plan(plan)
     _print_summary(plan, written, is_applied=is_applied)
     for path in pointed:
-        done = "points" if is_applied else "would point, with --apply,"
-        print_line(f"{path} {done} at the gateway.")
+        done = "now uses" if is_applied else "would use"
+        print_line(f"{path} {done} the gateway{'' if is_applied else ' (with --apply)'}.")
     _print_next_steps(plan, is_applied=is_applied, is_pointed=is_pointed)
 
 
@@ -128,6 +128,7 @@ def _undo(*, is_forced: bool, is_json: bool) -> None:
 
     with progress("Restoring files (another command may be changing them)"):
         restored = undo_last(_records_folder(), is_forced=is_forced)
+        clients = _client_files()
     if is_json:
         print_json(
             {
@@ -139,7 +140,16 @@ def _undo(*, is_forced: bool, is_json: bool) -> None:
     for file in restored:
         what = "Restored" if file.backup else "Deleted (it was new):"
         print_line(f"{what} {file.path}", style="green")
-    print_line("Restart the clients whose files were restored.")
+    if any(Path(file.path).resolve() in clients for file in restored):
+        print_line("Restart the clients whose files were restored.")
+
+
+def _client_files() -> set[Path]:
+    """The files of all clients, here and in the home folder."""
+    from ..gateway.imports.clients import CLIENTS, config_files
+
+    home, folder = Path.home(), Path.cwd()
+    return {p.resolve() for c in CLIENTS for p in config_files(c, home=home, folder=folder)}
 
 
 def _print_plan(plan: ImportPlan) -> None:
@@ -150,7 +160,7 @@ def _print_plan(plan: ImportPlan) -> None:
             (
                 s.client,
                 s.server,
-                _ACTION_TEXTS[s.action],
+                _action_text(s),
                 s.name,
                 s.place,
                 " ".join(s.variables),
@@ -170,6 +180,11 @@ def _print_plan(plan: ImportPlan) -> None:
             )
 
 
+def _action_text(step: ImportStep) -> str:
+    is_disabled = step.is_disabled and step.action in ("add", "rename")
+    return f"{_ACTION_TEXTS[step.action]} (disabled)" if is_disabled else _ACTION_TEXTS[step.action]
+
+
 def _plan_to_dict(
     plan: ImportPlan, written: list[WrittenFile], *, is_applied: bool
 ) -> dict[str, Any]:
@@ -179,6 +194,7 @@ def _plan_to_dict(
             "file": str(s.path),
             "server": s.server,
             "action": s.action,
+            "disabled": s.is_disabled,
             "name": s.name,
             "place": s.place,
             "needs": list(s.variables),

@@ -20,6 +20,11 @@ def json_option(function: Decorated) -> Decorated:
     return click.option("--json", "is_json", is_flag=True, help="Print JSON.")(function)
 
 
+def count_noun(count: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is one."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def is_terminal() -> bool:
     """Whether the output is a terminal, rather than a pipe or a file."""
     from rich.console import Console

@@ -13,11 +13,11 @@ import click
 from ..catalog.catalog import Catalog
 from ..catalog.sanitization import first_sentence
 from ..config import Config
-from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, is_unsure
+from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, judge_results
 from ..events import ignore
+from ..search.deprecation import is_deprecated
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
-from ..search.noise import drop_noise
 from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
 from ..search.query import Mode, parse_all
 from ..store.factory import store_path
@@ -30,7 +30,15 @@ from .catalog_options import (
     tool_filter,
 )
 from .config_options import overlay_option
-from .output import json_option, print_json, print_line, print_note, print_table
+from .output import (
+    count_noun,
+    json_option,
+    print_json,
+    print_line,
+    print_note,
+    print_table,
+    warn,
+)
 from .progress import progress
 from .repl import run_repl
 
@@ -47,6 +55,7 @@ class SearchOptions:
 
     query: tuple[str, ...]
     paths: tuple[Path, ...]
+    config: Path | None
     overlay: Path | None
     limit: int
     also: tuple[str, ...]
@@ -74,6 +83,12 @@ class SearchOptions:
 @click.command(name="search")
 @click.argument("query", nargs=-1)
 @catalog_option
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Search the servers of this configuration, as last listed by check or serve.",
+)
 @overlay_option
 @click.option(
     "-k",
@@ -112,14 +127,22 @@ def command(**options: Any) -> int:
     Words in any language, or a form of the query language: select:a,b · +required · -excluded ·
     server:name · category:name · /pattern/. Without QUERY, queries are read line by line.
     """
-    return _run_search(SearchOptions(**options))
+    chosen = SearchOptions(**options)
+    if chosen.config is not None and chosen.paths:
+        raise click.UsageError("Give either --config or --catalog, not both.")
+    return _run_search(chosen)
 
 
 def _run_search(options: SearchOptions) -> int:
     # Parsed first, so that a mistake in the query is reported before the catalog is loaded.
     parsed = parse_all(_unwrap_single(options.queries), mode=options.mode)
-    catalog, held = load_with_held(options.paths)
-    catalog = add_overlay(catalog, options.overlay, is_own=not options.paths)
+    catalog, held = load_with_held(options.paths, options.config)
+    if held is None and not options.paths and not options.is_json:
+        warn(
+            f"Using the {count_noun(len(catalog), 'tool')} of the example. To use your own, run"
+            " toolscout add, or name a file with --catalog or --config."
+        )
+    catalog = add_overlay(catalog, options.overlay, is_own=not options.paths, config=options.config)
     allow = tool_filter(catalog, options.servers, options.tools)
     with (
         open_engine(
@@ -131,7 +154,7 @@ def _run_search(options: SearchOptions) -> int:
         def search_and_print(texts: Sequence[str]) -> Results:
             queries = _unwrap_single(texts)
             results = engine.search(queries, limit=options.limit, allow=allow, mode=options.mode)
-            results = drop_noise(results, engine, allow=allow)
+            results = judge_results(results, engine, allow=allow)
             notice = ""
             if held:
                 notice = _describe_held(results, texts, held, engine, allow)
@@ -142,7 +165,7 @@ def _run_search(options: SearchOptions) -> int:
 
         has_vectors = engine.embedders and not engine.status.problem
         if has_vectors and (options.reads_lines or any(query.words for query in parsed)):
-            with progress("Loading the encoder"):
+            with progress("Loading semantic search"):
                 engine.search("warm up", limit=1)  # `took_ms` must not include loading it
         if options.reads_lines:
             run_repl(catalog, search_and_print, first=options.queries)
@@ -222,7 +245,8 @@ def _print_answer(
     if options.explain:
         read_as = [query.render() for query in parse_all(queries, mode=options.mode)]
     if options.is_json:
-        results = replace(results, notes=(held, *results.notes)) if held else results
+        first = held or doubt
+        results = replace(results, notes=(first, *results.notes)) if first else results
         row = results_to_dict(results, explain=options.explain, read_as=read_as)
         print_json(row, is_line=options.reads_lines)
     else:
@@ -235,6 +259,7 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
         "query": results.query,
         "confidence": results.confidence,
         "answered": results.is_answered,
+        "verdict": results.verdict,
         "took_ms": results.took_ms,
         "hits": [_hit_to_dict(hit, explain=explain) for hit in results.hits],
         "near": list(results.near),
@@ -273,7 +298,7 @@ def _describe_doubt(results: Results, engine: Engine) -> str:
     if not results.is_answered:
         cut = f"{engine.min_confidence:.2f}"
         return f"Not sure enough: the cut is {cut}. These are only the nearest tools."
-    return UNSURE_NOTE if is_unsure(results, engine) else ""
+    return UNSURE_NOTE if results.verdict == "unsure" else ""
 
 
 def _score_parts(hit: Hit) -> list[tuple[str, float]]:
@@ -282,7 +307,10 @@ def _score_parts(hit: Hit) -> list[tuple[str, float]]:
     rest = hit.score - sum(score for _, score in parts)
     # What its server's other tools add, what words that it lacks take away, and the difference
     # that it makes when another tool serves the same part of the request.
-    return parts if abs(rest) < _ROUNDING else [*parts, ("server and missing words", rest)]
+    label = "server and missing words"
+    if is_deprecated(hit.tool):
+        label = f"deprecated, {label}"
+    return parts if abs(rest) < _ROUNDING else [*parts, (label, rest)]
 
 
 def _table_row(hit: Hit) -> tuple[str, ...]:

@@ -34,16 +34,24 @@ def remove_command(
     deletes them too.
     """
     file = _open_file(path)
-    labels = [file.require(name) for name in names]
+    # A server may have been removed before, and only its approvals be left.
+    gone = [name for name in names if forget and file.find(name) is None]
+    forgotten = [name for name in gone if _forget(name, file.path)]
+    labels = [file.require(name) for name in names if name not in forgotten]
     for label in labels:
         file.remove(label)
-    forgotten = [label for label in labels if forget and _forget(label, file.path)]
+    forgotten += [label for label in labels if forget and _forget(label, file.path)]
     if is_json:
         print_json({"removed": labels, "forgotten": forgotten, "file": str(file.path)})
         return
-    print_line(f"Removed {', '.join(labels)} from {file.path}.", style="green")
+    if labels:
+        print_line(f"Removed {', '.join(labels)} from {file.path}.", style="green")
+    if forgotten:
+        print_line(f"Deleted the approvals of {', '.join(forgotten)}.", style="green")
     if not forget:
-        print_line("Approvals of their tools are kept; --forget drops them.")
+        option = "" if path is None else f" --config {path}"
+        again = f"toolscout remove {' '.join(labels)} --forget{option}"
+        print_line(f"Approvals of their tools are kept. To delete them too: {again}")
     print_reload_note(file.path)
 
 

@@ -144,6 +144,8 @@ def _print_report(report: dict[str, Any]) -> None:
         for name, r in report["profiles"].items()
     ]
     print_table(("profile", "start", "after 1 search", "after 5", "saved"), rows)
+    if len(report["profiles"]) > 1:
+        print_line("solaris, mcpagent, cortex, everruns: published designs, see docs/profiles.md.")
     for name, row in report["profiles"].items():
         if "note" in row:
             print_line(f"{name} costs more than everything loaded. {row['note']}")

@@ -11,9 +11,9 @@ from typing import Protocol
 from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
 from ..search.hit import QueryVector, Results
-from ..search.noise import drop_noise, is_noise
+from ..search.noise import is_noise
 from ..search.query import parse
-from .doubt import is_unsure, is_weak
+from .doubt import is_unsure, is_weak, judge_results
 from .scope import Scope
 
 
@@ -116,7 +116,7 @@ class HybridMatcher:
         """The engine's results, from keywords and vectors together; none where nothing fits."""
         allow = domain.allow
         results = domain.engine.search(query, limit=limit, allow=allow)
-        return drop_noise(results, domain.engine, allow=allow)
+        return judge_results(results, domain.engine, allow=allow)
 
 
 # Below this joint confidence, keywords alone do not count.

@@ -60,11 +60,11 @@ def catalog_news(before: Mapping[str, int], now: Mapping[str, int], *, max_items
     resized = [f"{g} ({before[g]} → {n})" for g, n in now.items() if g in before and before[g] != n]
     removed = [g for g in before if g not in now]
     parts = [
-        f"{label} {_join_limited(items, max_items)}"
-        for label, items in (("new:", added), ("changed:", resized), ("gone:", removed))
+        f"{label}: {_join_limited(items, max_items)}"
+        for label, items in (("added", added), ("changed", resized), ("removed", removed))
         if items
     ]
-    return f"Since the list above, {'; '.join(parts)}." if parts else ""
+    return f"Changes since the list above: {'; '.join(parts)}." if parts else ""
 
 
 def _group_by_server(tools: Iterable[Tool]) -> dict[str, list[Tool]]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from ..catalog.tool import Tool
 from .arrays import Floats
 
 MAX_NEAR = 8
 """The most names that are listed after the hits."""
+
+Verdict = Literal["likely", "unsure", "nothing fits"]
+"""Whether the hits of a search are likely, likely wrong, or left out because nothing fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,7 @@ class Results:
     corrected typo or vectors that are not ready. `evidence` is the basis of the confidence. If a
     query selects tools by name, `is_selection` is true and `hits` has all of them, whatever the
     limit. `vectors` are what the queries were encoded as, by the first embedder that was used.
+    `verdict` is None in what an `Engine` returns, which does not judge its hits.
     """
 
     query: str
@@ -115,6 +119,7 @@ class Results:
     evidence: Evidence | None = None
     is_selection: bool = False
     vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
+    verdict: Verdict | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

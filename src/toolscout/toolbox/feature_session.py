@@ -8,6 +8,7 @@ from typing import Any
 
 from ..catalog.result import Result
 from ..catalog.tool import Tool
+from ..disclosure.doubt import judge_results
 from ..errors import CallRefusedError
 from ..events import Event
 from ..search.hit import Results
@@ -63,7 +64,9 @@ class FeatureSession:
         """The best tools for a query among those that the caller may use."""
         self._check()
         check_search(query, limit, "auto")
-        return self._context.live.engine.search(query, limit=limit, allow=self._context.allow)
+        engine, allow = self._context.live.engine, self._context.allow
+        results = engine.search(query, limit=limit, allow=allow)
+        return judge_results(results, engine, allow=allow)
 
     async def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool as the caller would; a failure of the tool is an error result."""

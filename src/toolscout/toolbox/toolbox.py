@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
 from ..config import Config, expand_path
+from ..disclosure.doubt import judge_results
 from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
@@ -244,11 +245,16 @@ class Toolbox:
         allow: AllowRule | None = None,
         mode: Mode = "auto",
     ) -> Results:
-        """The best tools for a query, or for several at once."""
+        """The best tools for a query, or for several at once.
+
+        `verdict` of the results is "likely", "unsure", or "nothing fits"; then there are no hits.
+        """
         self._check_entered()
         check_search(query, limit, mode)
         allowed = self._allowed_by(self._profile, allow)
-        return self._live.engine.search(query, limit=limit, allow=allowed, mode=mode)
+        engine = self._live.engine
+        results = engine.search(query, limit=limit, allow=allowed, mode=mode)
+        return judge_results(results, engine, allow=allowed)
 
     async def session(
         self,

@@ -18,12 +18,13 @@ import yaml
 
 from ...errors import ConfigError
 from ...sources.mcp.config import strip_json_comments
-from .formats import as_list, as_table, convert_entry, is_built_in, name_inputs
+from .formats import as_list, as_table, convert_entry, fill_workspace, is_built_in, name_inputs
 
 FileFormat = Literal["json", "toml", "yaml"]
 # How the gateway itself appears in a client's file.
 _OWN_URL = re.compile(r"https?://(127\.0\.0\.1|localhost|\[::1\]):8765/mcp/?$")
 _OWN_COMMANDS = ("toolscout", "toolscout.cli")
+_WORKSPACE = "${workspaceFolder}"
 # Parts of an entry that work only in its client.
 _CAVEATS = {
     "envFile": "envFile is not imported: name its variables in env, as ${NAME}, and set them"
@@ -61,11 +62,15 @@ class ClientApp:
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """One server of a client's file in the gateway's format, or what is wrong with it."""
+    """One server of a client's file in the gateway's format, or what is wrong with it.
+
+    `caveats` say which parts of it are not imported, and what to do about them.
+    """
 
     name: str
     entry: Mapping[str, Any]
     flaw: str = ""
+    caveats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +284,12 @@ def _read_entry(
     converted = convert_entry(client.name, cast("dict[str, Any]", entry), inputs)
     if flaw := _entry_flaw(converted):
         return ServerEntry(name, converted, flaw)
+    caveats = tuple(text for key, text in _CAVEATS.items() if converted.get(key))
+    converted.pop("envFile", None)
+    if table.project is not None:
+        converted = fill_workspace(converted, str(table.project))
+    elif _WORKSPACE in json.dumps(converted):
+        caveats += (f"only the client knows {_WORKSPACE}: write the path instead.",)
     # A client starts a project's servers in the project's folder. The gateway runs elsewhere.
     if table.project is not None and _has_relative_paths(converted, table.project):
         converted.setdefault("cwd", str(table.project))
@@ -286,7 +297,7 @@ def _read_entry(
         converted["project"] = str(table.project)
     if name in table.off:
         converted["disabled"] = True
-    return ServerEntry(name, converted)
+    return ServerEntry(name, converted, caveats=caveats)
 
 
 def _entry_flaw(entry: Mapping[str, Any]) -> str:
@@ -330,8 +341,3 @@ def is_gateway(entry: Mapping[str, Any], *, name: str = "") -> bool:
 
 def _is_own_url(text: str) -> bool:
     return bool(_OWN_URL.match(text))
-
-
-def import_caveats(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Which parts of an entry are not imported, and what to do about them."""
-    yield from (remedy for key, remedy in _CAVEATS.items() if entry.get(key))

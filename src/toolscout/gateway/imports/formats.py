@@ -43,6 +43,12 @@ def convert_entry(client: str, entry: dict[str, Any], inputs: Mapping[str, str])
     return _CONVERTERS.get(client, dict)(cast("dict[str, Any]", named))
 
 
+def fill_workspace(entry: dict[str, Any], project: str) -> dict[str, Any]:
+    """An entry with the folder of its project in place of `${workspaceFolder}`."""
+    filled = _map_strings(entry, lambda text: text.replace("${workspaceFolder}", project))
+    return cast("dict[str, Any]", filled)
+
+
 def is_built_in(client: str, entry: object) -> bool:
     """Whether an entry is a part of its client, which only the client can start."""
     table = as_table(entry)

@@ -18,7 +18,6 @@ from .clients import (
     ClientApp,
     ServerEntry,
     config_files,
-    import_caveats,
     is_gateway,
     read_config_file,
     read_entries,
@@ -27,6 +26,8 @@ from .formats import entry_summary
 
 Action = Literal["add", "same", "rename", "own"]
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
+# Filled in by clients, so nobody should set them for the gateway.
+_CLIENT_VARIABLES = ("workspaceFolder",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,11 @@ class ImportStep:
         return str(self.entry.get("project") or "")
 
     @property
+    def is_disabled(self) -> bool:
+        """Whether the user switched the server off in the client."""
+        return self.entry.get("disabled") is True or self.entry.get("enabled") is False
+
+    @property
     def unset_variables(self) -> tuple[str, ...]:
         """The variables that the server needs and that are not set here."""
         return tuple(name for name in self.variables if not os.environ.get(name))
@@ -58,7 +64,8 @@ class ImportStep:
     @property
     def variables(self) -> tuple[str, ...]:
         """The environment variables that the server needs."""
-        return tuple(dict.fromkeys(_VARIABLE.findall(json.dumps(self.entry))))
+        found = dict.fromkeys(_VARIABLE.findall(json.dumps(self.entry)))
+        return tuple(name for name in found if name not in _CLIENT_VARIABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,7 @@ def plan_import(
                 steps.append(step)
                 if step.action in ("add", "rename"):
                     taken[normalise_server_name(step.name)] = (step.name, step.entry)
-                    problems += [f"{label}: {caveat}" for caveat in import_caveats(step.entry)]
+                    problems += [f"{label}: {caveat}" for caveat in server.caveats]
     return ImportPlan(target, tuple(steps), tuple(problems))
 
 

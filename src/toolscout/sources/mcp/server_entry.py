@@ -80,9 +80,9 @@ def build_server(
     # A disabled server needs no valid entry: its variables may well be unset.
     project = str(entry.get("project") or "")
     is_elsewhere = not reader.is_in(project)
-    server = reader.build_unusable()
+    server = replace(reader.build_unusable(), project=project)
     if entry.get("disabled") is True or entry.get("enabled") is False or is_elsewhere:
-        return replace(server, is_disabled=True, project=project if is_elsewhere else "")
+        return replace(server, is_disabled=True)
     return replace(server, problem=problem)
 
 
