@@ -40,7 +40,7 @@ def summary(report: Report) -> str:
         "Times are medians of single searches on one thread: queries of any length for keyword"
         " search, of one clause with vectors. docker_catalog, bfcl_turns and agentdojo were looked"
         " at while part of the ranking was made"
-        " ([which](decisions/ranking.md#on-requests-of-agents-users)), so they are not unseen."
+        " ([which](decisions/ranking.md#figures)), so they are not unseen."
     )
     return f"## At a glance\n\n{table(columns, rows)}\n\n{note}"
 

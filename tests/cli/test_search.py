@@ -118,7 +118,7 @@ def test_below_the_cut_a_search_is_not_answered_and_says_so(shell, tools: Path) 
 
 @pytest.mark.behaviour("S11")
 def test_below_a_least_confidence_the_answer_is_advice_on_what_to_ask(shell) -> None:
-    done = shell("search", lines="send an email\nwhy did the roman empire fall\n")
+    done = shell("search", lines="send an email\nhow tall is mount everest\n")
 
     capability, content = done.out.split("# confidence")[:2]
     assert "Perhaps nothing fits. Say what the tool should do" in content
