@@ -31,8 +31,8 @@ _MAX_TRACES = 512
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
 # the main directions choose which of them are compared; the others are not lifted.
 _EXACT_UP_TO = 128
-_DIRECTIONS = 32
-_MAX_COMPARED = 4 * MAX_CANDIDATES
+_DIRECTIONS = 24
+_MAX_COMPARED = 2 * MAX_CANDIDATES
 
 _called: ContextVar[tuple[str, ...]] = ContextVar("called", default=())
 
