@@ -443,7 +443,7 @@ def test_side_notes_come_apart_from_the_tools(catalog, target, profile) -> None:
         said = second.result.content[-1].text.splitlines()
         assert said[0] == "Nothing fits '+zeppelin'."
         assert "Rules of crm: ask first." in said
-        assert "new: scanner (1)" in said[-1]
+        assert "added: scanner (1)" in said[-1]
     again = ask("mail_3", first.session)
     assert not again.loaded
     assert len(again.result.content) == 1
