@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import httpx2
@@ -50,11 +51,15 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
         assert process.stderr is not None
         while not (found := re.search(r" at (http\S+/mcp)$", line := process.stderr.readline())):
             assert line, "the gateway ended before it served"
+        # It prints a line per search, and would wait for ever once the pipe is full.
+        drain = Thread(target=process.stderr.read)
+        drain.start()
         try:
             yield found[1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.wait(timeout=30)
+            drain.join()
 
 
 async def search(client: Client, query: str = REQUEST) -> list[str]:
@@ -133,7 +138,6 @@ async def test_a_reset_reaches_a_running_gateway(tmp_path: Path):
     with serving(tmp_path) as url:
         async with Client(url) as client:
             before = await use(client)
-            await use(client)
             await wait_for_place(client, lambda place: place < before)
             assert run_learn(tmp_path, "reset", TOOL)["removed"] >= 1
             await wait_for_place(client, lambda place: place == before)
