@@ -1,4 +1,4 @@
-"""All benchmarks in one go: `python -m bench [--quick] [--only PART] [--to FOLDER]`."""
+"""All benchmarks in one go: `python -m bench [--quick] [--only PART] [--resume] [--to FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from . import learning, machine, manipulation, retrieval, serving, speed, tokencost
 from .catalogs import DATA, available
+from .finished import FinishedParts
 from .peers.contestants import PEERS
 from .peers.environments import install
 from .progress import Progress
@@ -30,6 +31,7 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
     at_most = FEW if is_quick else None
     sets = labelled_sets(at_most=at_most)
     effort = speed.QUICK if is_quick else speed.Effort()
+    observed = labelled_sets(at_most=4 * FEW if is_quick else None)
     attacked = [s for s in labelled_sets() if s.name in ATTACKED[: 1 if is_quick else 2]]
 
     def tokens() -> dict[str, Any]:
@@ -48,12 +50,13 @@ def parts(options: argparse.Namespace, progress: Progress) -> dict[str, Callable
         "speed": lambda: speed.measure(effort, progress=progress),
         "tokens": tokens,
         "gateway": lambda: serving.measure(is_quick=is_quick, progress=progress),
-        "learning": lambda: learning.measure(
-            labelled_sets(at_most=4 * FEW if is_quick else None), progress=progress
-        ),
-        "manipulation": lambda: manipulation.measure(
-            attacked, targets=10 if is_quick else 100, progress=progress
-        ),
+        "learning": lambda: learning.measure(observed, progress=progress),
+        "manipulation": lambda: {
+            "tools": manipulation.measure(
+                attacked, targets=10 if is_quick else 100, progress=progress
+            ),
+            "calls": learning.measure_hostile(observed, progress=progress),
+        },
     }
 
 
@@ -63,14 +66,16 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     report: dict[str, Any] = {"machine": machine.described(), "is_quick": options.quick}
     for name, reason in install(PEERS, say=progress.say).items():
         progress.say(f"{name} could not be installed: {reason}")
-    began = time.monotonic()
+    finished = FinishedParts.of_this_code(is_quick=options.quick)
     report["parts_s"] = {}
     for name, measure in parts(options, progress).items():
         if not options.only or name in options.only:
-            started = time.monotonic()
-            report[name] = measure()
-            report["parts_s"][name] = time.monotonic() - started
-    report["took_s"] = time.monotonic() - began
+            part = finished.read(name) if options.resume else None
+            if part is None:
+                started = time.monotonic()
+                part = finished.write(name, measure(), seconds=time.monotonic() - started)
+            report[name], report["parts_s"][name] = part
+    report["took_s"] = sum(report["parts_s"].values())
     return report
 
 
@@ -78,6 +83,7 @@ def main() -> None:
     asked = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     asked.add_argument("--quick", action="store_true", help="a part of the queries and sizes")
     asked.add_argument("--only", action="append", default=[], help="this part; may be repeated")
+    asked.add_argument("--resume", action="store_true", help="keep what this code measured before")
     asked.add_argument("--embedder", action="append", default=[], help="one more embedder")
     asked.add_argument("--to", type=Path, help="the folder to write to")
     options = asked.parse_args()

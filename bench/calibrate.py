@@ -1,12 +1,16 @@
-"""Fit the confidence model on the public sets, and say how well it does on the one left out.
+"""Fit the confidence model on the labelled sets, and say how well it does on the family left out.
 
-    python bench/calibrate.py [--every 2]
+    python -m bench.calibrate [--limit 240]
 
-Good: a set's queries over the whole catalog (right when its hits have the tool) and among their own
-tools. Bad: the same queries with the right tools taken out, and queries that none of the tools
-offered fits. The same again over catalogs of 5 to 150 tools drawn from the set, beside queries
-whose tools were not drawn. Prints the weights for search/confidence.py, AUROC with each set left
-out of the fit, what is said and what is true by the size of the catalog, and the reliability curve.
+Right searches are a set's queries over the whole catalog (right if a wanted tool is among five
+hits), among their own tools, and over catalogs of 1 to 150 tools drawn from the set. Wrong ones are
+queries that none of the offered tools fits, and queries whose tools were not drawn. Every set of a
+family, every family and every size weighs the same. Searches without the right tools are printed
+but not fitted: their siblings fit nearly as well, and no model can tell.
+
+The error is the expected calibration error of `toolscout bench`: the gap between confidence and the
+share of right searches in ten ranges of confidence, over the whole catalog. All figures are of
+models that were fitted without the family; the weights, for search/confidence.py, are of all.
 """
 
 from __future__ import annotations
@@ -14,148 +18,145 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from catalogs import DATA, available, rows
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
-from toolscout.search import embedders
+from toolscout.embedders.cache import VectorCache
+from toolscout.evals.calibration import auroc, reliability
+from toolscout.evals.dataset import LabelledQuery
 from toolscout.search.confidence import confidence_features
-from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
-from toolscout.search.hit import Results
-from toolscout.sources.files import read_tools
 
-SETS = ("azure_mcp", "bfcl", "bfcl_ar", "seal_tools")
-KINDS = {
-    "whole": 300, "among": 200, "without": 100, "offered": 500,
-    "drawn": 75, "drawn without": 40, "not drawn": 75,
-}  # fmt: skip
-"""How much each kind of search weighs in the fit, at each size of catalog."""
+from .catalogs import DATA, available, rows
+from .ranking import FAMILIES, Asked, Remembering, suite
+from .sets import WRITTEN, labelled_sets, thinned
 
-DRAWS = {5: 40, 15: 16, 50: 6, 150: 3}
+KINDS = {"whole": 8.0, "among": 1.0, "offered": 3.0, "drawn": 3.0, "not drawn": 3.0}
+"""How much each kind of search weighs in the fit: mostly, people ask for what is there."""
+
+DRAWS = {1: 60, 5: 20, 15: 8, 50: 3, 150: 1}
 """Sizes of the small catalogs, and how many of each are drawn from a set."""
 
+HITS = 5
+MAX_EACH = 12
+FAMILY = {name: family for family, names in FAMILIES.items() for name in names}
+Numbers = npt.NDArray[np.float64]
 
-@dataclass
+
+@dataclass(frozen=True)
 class Searched:
-    """Searches of one kind on one set: what was seen, and whether the right tool was there."""
+    """One search: what was seen (nothing without hits), and whether it was right."""
 
-    kind: str
     source: str
-    seen: np.ndarray
-    right: np.ndarray
+    kind: str
+    size: int
+    seen: tuple[float, ...]
+    is_right: bool
 
-    @property
-    def weights(self) -> np.ndarray:
-        return np.full(len(self.seen), KINDS[self.kind] / max(1, len(self.seen)))
-
-
-def gather(name: str, *, spec: str, every: int) -> list[Searched]:
-    tools = read_tools(DATA / name / "tools.jsonl").tools
-    cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
-    engine = Engine(Catalog(tools), embedders=embedders.load_embedders(spec), cache=cache)
-    engine.fill()
-    everything = {t.name for t in tools}
-    found: dict[str, Seen] = {kind: [] for kind in KINDS}
-
-    def note(kind: str, query: str, allow: frozenset[str] | None, wanted: list[set[str]]) -> None:
-        result = engine.search(query, allow=allow)
-        found[kind] += told(result, wanted)
-
-    for query, wanted in read_needs(name)[::every]:
-        relevant = frozenset[str]().union(*wanted)
-        note("whole", query, None, wanted)
-        note("among", query, relevant, wanted)
-        note("without", query, frozenset(everything - relevant), [])
-    if (DATA / name / "negatives.jsonl").is_file():
-        for row in rows(DATA / name / "negatives.jsonl")[::every]:
-            note("offered", row["query"], frozenset(row["offered"]), [])
-    engine.close()
-    data = [searched(kind, name, seen) for kind, seen in found.items() if seen]
-    for size, count in DRAWS.items():
-        drawn: dict[str, Seen] = {}
-        for number in range(count):
-            some = Drawn.of(tools, read_needs(name), size, random.Random(f"{size} {number}"))
-            for kind, seen in some.searched(spec=spec, cache=cache):
-                drawn.setdefault(kind, []).extend(seen)
-        data += [searched(kind, name, seen) for kind, seen in drawn.items()]
-    return data
-
-
-def searched(kind: str, source: str, seen: Seen) -> Searched:
-    return Searched(kind, source, np.array([f for f, _ in seen]), np.array([y for _, y in seen]))
-
-
-Seen = list[tuple[tuple[float, ...], float]]
-Needs = list[tuple[str, list[set[str]]]]
-"""Queries, each with the tools that serve each of its needs."""
-
-
-def read_needs(name: str) -> Needs:
-    return [
-        (
-            row["query"],
-            [set(g) for g in row.get("relevant_groups") or [[n] for n in row["relevant"]]],
-        )
-        for row in rows(DATA / name / "queries.jsonl")
-    ]
-
-
-def told(result: Results, wanted: list[set[str]]) -> Seen:
-    """What was seen in a search, and whether most of what was wanted is there."""
-    if result.evidence is None:
-        return []
-    hits = set(result.names)
-    right = bool(wanted) and sum(bool(w & hits) for w in wanted) * 2 > len(wanted)
-    return [(confidence_features(result.evidence), float(right))]
+    def confidence(self, weights: Numbers) -> float:
+        """What a model says of it."""
+        return float(1 / (1 + np.exp(-np.dot(self.seen, weights)))) if self.seen else 0.0
 
 
 @dataclass
-class Drawn:
-    """A small catalog out of a set's tools, queries that it serves, and others."""
+class Searcher:
+    """Searches of one set."""
 
-    tools: list[Tool]
-    served: Needs
-    others: Needs
+    name: str
+    asked: Asked
+    make: Callable[[Sequence[Tool]], Engine]
 
-    @classmethod
-    def of(cls, tools: Sequence[Tool], needs: Needs, size: int, chance: random.Random) -> Drawn:
-        asked = chance.sample(needs, max(2, size // 3))
-        wanted = {min(group) for _, groups in asked for group in groups}
+    def run(self, negatives: Sequence[object], limit: int) -> Iterator[Searched]:
+        """Every kind of search, over the whole catalog and over small ones."""
+        engine = self.make(self.asked.tools)
+        every = frozenset(tool.name for tool in self.asked.tools)
+        for query in thinned(self.asked.queries, limit):
+            yield self.search(engine, "whole", query)
+        for query in thinned(self.asked.queries, limit // 2):
+            yield self.search(engine, "among", query, allow=query.relevant)
+            yield self.search(engine, "without", query, allow=every - query.relevant)
+        for row in thinned(negatives, 2 * limit):
+            query = LabelledQuery(id="", query=row.query, groups=())
+            yield self.search(engine, "offered", query, allow=frozenset(row.offered))
+        for row in rows(WRITTEN / "off_topic.jsonl"):
+            yield self.search(engine, "off topic", LabelledQuery("", row["query"], ()))
+        engine.close()
+        chance = random.Random(self.name)
+        for size, count in DRAWS.items():
+            if 2 * size <= len(every):
+                for _ in range(count):
+                    yield from self.draw(size, chance)
+
+    def draw(self, size: int, chance: random.Random) -> Iterator[Searched]:
+        """Searches over a small catalog: of queries that it serves, and of others."""
+        tools, queries = self.asked.tools, [*self.asked.queries]
+        asked = chance.sample(queries, max(1, size // 3))
+        wanted = {min(group) for query in asked for group in query.groups}
         first = [tool for tool in tools if tool.name in wanted][:size]
         rest = [tool for tool in tools if tool.name not in wanted]
         drawn = [*first, *chance.sample(rest, size - len(first))]
         names = {tool.name for tool in drawn}
-        served = [(q, groups) for q, groups in asked if all(g & names for g in groups)]
-        many = chance.sample(needs, min(len(needs), 4 * len(served)))
-        others = [(q, groups) for q, groups in many if not any(g & names for g in groups)]
-        return cls(drawn, served, others[: len(served)])
-
-    def searched(self, *, spec: str, cache: VectorCache) -> Iterator[tuple[str, Seen]]:
-        engine = Engine(Catalog(self.tools), embedders=embedders.load_embedders(spec), cache=cache)
-        engine.fill()
-        names = frozenset(tool.name for tool in self.tools)
-        for query, groups in self.served:
-            yield "drawn", told(engine.search(query), groups)
-            rest = names.difference(*groups)
-            yield "drawn without", told(engine.search(query, allow=rest), [])
-        for query, _ in self.others:
-            yield "not drawn", told(engine.search(query), [])
+        served = [q for q in asked if not names.isdisjoint(q.relevant)][:MAX_EACH]
+        many = chance.sample(queries, min(len(queries), 6 * len(served) + 4))
+        others = [q for q in many if names.isdisjoint(q.relevant)][: len(served)]
+        engine = self.make(drawn)
+        for query in served:
+            yield self.search(engine, "drawn", query, size=size)
+        for query in others:
+            yield self.search(engine, "not drawn", query, size=size)
         engine.close()
 
+    def search(
+        self,
+        engine: Engine,
+        kind: str,
+        query: LabelledQuery,
+        *,
+        allow: frozenset[str] | None = None,
+        size: int = 0,
+    ) -> Searched:
+        found = engine.search(query.query, limit=HITS, allow=allow)
+        seen = confidence_features(found.evidence) if found.evidence else ()
+        is_right = not query.relevant.isdisjoint(found.names)
+        return Searched(self.name, kind, size, seen, is_right)
 
-def fit(data: list[Searched], *, ridge: float = 1e-3) -> np.ndarray:
+
+def gather(*, has_vectors: bool, limit: int) -> list[Searched]:
+    """All searches of all sets."""
+    encoder = [Remembering()] if has_vectors else []
+    cache = VectorCache(Config.read().cache_folder / "vectors.sqlite3")
+    negatives = {chosen.name: chosen.negatives for chosen in labelled_sets()}
+
+    def make(tools: Sequence[Tool]) -> Engine:
+        engine = Engine(Catalog(tools), embedders=encoder, cache=cache)
+        engine.fill()
+        return engine
+
+    found: list[Searched] = []
+    for name, asked in suite(None).items():
+        print(f"\rsearching {name} …\033[K", end="", file=sys.stderr, flush=True)
+        found += Searcher(name, asked, make).run(negatives.get(name, ()), limit)
+    print("\r\033[K", end="", file=sys.stderr)
+    cache.close()
+    return found
+
+
+def fit(data: Sequence[Searched], *, ridge: float = 1e-3) -> Numbers:
     """Weighted logistic regression by Newton's method, on standardised features."""
-    seen = np.vstack([d.seen for d in data])
-    right = np.concatenate([d.right for d in data])
-    weights = np.concatenate([d.weights for d in data])
+    data = [one for one in data if one.seen and one.kind in KINDS]
+    seen = np.array([one.seen for one in data])
+    right = np.array([float(one.is_right) for one in data])
+    weights = _weights(data)
     middle, spread = seen.mean(0), seen.std(0)
-    middle[0], spread[spread == 0], spread[0] = 0.0, 1.0, 1.0
+    spread[spread == 0] = 1.0
+    middle[0], spread[0] = 0.0, 1.0
     scaled = (seen - middle) / spread
     beta = np.zeros(scaled.shape[1])
     for _ in range(40):
@@ -168,82 +169,116 @@ def fit(data: list[Searched], *, ridge: float = 1e-3) -> np.ndarray:
     return found
 
 
-def auroc(good: np.ndarray, bad: np.ndarray) -> float:
-    both = np.concatenate([good, bad])
-    _, places, counts = np.unique(both, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
-    wins = ranks[: len(good)].sum() - len(good) * (len(good) + 1) / 2
-    return float(wins / (len(good) * len(bad)))
-
-
-def judged(data: list[Searched], weights: np.ndarray) -> None:
-    """AUROC of every pair of good and bad searches of a set."""
-    by: dict[tuple[str, str], np.ndarray] = {}
-    for d in data:
-        before = by.get((d.source, d.kind), np.zeros(0))
-        by[d.source, d.kind] = np.concatenate([before, d.seen @ weights])
-    for name in dict.fromkeys(d.source for d in data):
-        pairs = [("whole", "without"), ("among", "offered"), ("drawn", "not drawn")]
-        said = [
-            f"{good} against {bad} {auroc(by[name, good], by[name, bad]):.3f}"
-            for good, bad in pairs
-            if (name, good) in by and (name, bad) in by
+def _weights(data: Sequence[Searched]) -> Numbers:
+    """Equal weights of families, of the sets in each, and of the sizes in each."""
+    counts = Counter((one.source, one.kind, one.size) for one in data)
+    sizes: dict[tuple[str, str], int] = Counter(key[:2] for key in counts)
+    sets = Counter(FAMILY[name] for name in {one.source for one in data})
+    found = np.array(
+        [
+            KINDS[one.kind]
+            / counts[one.source, one.kind, one.size]
+            / sizes[one.source, one.kind]
+            / sets[FAMILY[one.source]]
+            for one in data
         ]
-        print(f"    {name:12s} {'   '.join(said)}")
+    )
+    return found * (1_000 / found.sum())
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Searches with what a model says of them that was fitted without their family."""
+
+    said: Sequence[tuple[Searched, float]]
+
+    @classmethod
+    def of(cls, data: Sequence[Searched]) -> Judged:
+        said: list[tuple[Searched, float]] = []
+        for family in FAMILIES:
+            weights = fit([one for one in data if FAMILY[one.source] != family])
+            mine = [one for one in data if FAMILY[one.source] == family]
+            said += [(one, one.confidence(weights)) for one in mine]
+        return cls(said)
+
+    def pick(self, kind: str, *, source: str = "", size: int = 0) -> list[tuple[float, bool]]:
+        """Confidence and truth of some searches."""
+        return [
+            (sure, one.is_right)
+            for one, sure in self.said
+            if one.kind == kind and source in ("", one.source) and size in (0, one.size)
+        ]
+
+    def auroc(self, good: str, bad: str, *, source: str = "", size: int = 0) -> str:
+        """How often a search of one kind gets more confidence than one of another."""
+        chosen = [self.pick(kind, source=source, size=size) for kind in (good, bad)]
+        if not all(chosen):
+            return "–"
+        return f"{auroc(*([sure for sure, _ in some] for some in chosen)):.3f}"
+
+
+def print_sets(judged: Judged) -> None:
+    head = ("set", "right", "confidence", "error", "right or wrong", "offered", "not drawn")
+    print(f"| {' | '.join((*head, 'without the right tools'))} |\n|{'---|' * (len(head) + 1)}")
+    errors: dict[str, list[float]] = defaultdict(list)
+    for name in dict.fromkeys(one.source for one, _ in judged.said):
+        whole = judged.pick("whole", source=name)
+        error = reliability(whole).error
+        errors[FAMILY[name]].append(error)
+        means = np.mean([right for _, right in whole]), np.mean([sure for sure, _ in whole])
+        good, bad = ([sure for sure, right in whole if right is x] for x in (True, False))
+        cells = [name, *(f"{mean:.3f}" for mean in means), f"{error:.3f}"]
+        cells.append(f"{auroc(good, bad):.3f}" if bad else "–")
+        pairs = (("among", "offered"), ("drawn", "not drawn"), ("whole", "without"))
+        cells += [judged.auroc(*pair, source=name) for pair in pairs]
+        print(f"| {' | '.join(cells)} |")
+    mean = np.mean([np.mean(some) for some in errors.values()])
+    print(f"\nmean error over families: {mean:.3f}")
+
+
+def print_sizes(judged: Judged) -> None:
+    head = ("tools", "confidence of right searches", "of wrong ones", "AUROC")
+    print(f"\n| {' | '.join(head)} |\n|{'---|' * len(head)}")
+    for size in DRAWS:
+        good, bad = (
+            np.mean([sure for sure, right in judged.pick(kind, size=size) if right is x])
+            for kind, x in (("drawn", True), ("not drawn", False))
+        )
+        print(
+            f"| {size} | {good:.2f} | {bad:.2f} | {judged.auroc('drawn', 'not drawn', size=size)} |"
+        )
+
+
+def print_limits(judged: Judged) -> None:
+    """By limit: the share of real requests below it, the worst family, and of off-topic ones."""
+    print("\n| below | real requests | most in a family | wrong ones | off topic | offered |")
+    print("|---|---|---|---|---|---|")
+    for limit in (0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5):
+        by = {
+            family: [s < limit for name in names for s, _ in judged.pick("whole", source=name)]
+            for family, names in FAMILIES.items()
+        }
+        wrong = [sure < limit for sure, right in judged.pick("whole") if not right]
+        shares = [np.mean(some) for some in by.values() if some]
+        others = [[s < limit for s, _ in judged.pick(kind)] for kind in ("off topic", "offered")]
+        cells = [np.mean(shares), max(shares), *(np.mean(some) for some in (wrong, *others))]
+        print(f"| {limit} | {' | '.join(f'{cell:.1%}' for cell in cells)} |")
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--every", type=int, default=1, help="use every n-th query")
-    chosen = options.parse_args()
+    options = argparse.ArgumentParser(prog="python -m bench.calibrate", description=__doc__)
+    options.add_argument("--limit", type=int, default=240, help="about so many queries of a set")
+    limit: int = options.parse_args().limit
     if not available():
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
-    for spec in ("use", "none"):
-        print(f"embedder {spec}")
-        data: list[Searched] = []
-        for name in SETS:
-            print(f"  searching {name} …", file=sys.stderr)
-            data += gather(name, spec=spec, every=chosen.every)
-        weights = fit(data)
-        print(f"  weights ({', '.join(f'{w:.3f}' for w in weights)})")
-        print("  fitted on all sets:")
-        judged(data, weights)
-        for name in SETS:
-            # bfcl_ar has the same tools as bfcl: neither is in the fit that judges the other
-            same = {"bfcl", "bfcl_ar"} if name.startswith("bfcl") else {name}
-            print(f"  fitted without {', '.join(sorted(same))}:")
-            rest = [d for d in data if d.source not in same]
-            judged([d for d in data if d.source == name], fit(rest))
-        by_size(data, weights)
-        reliability(data, weights)
-
-
-def by_size(data: list[Searched], weights: np.ndarray) -> None:
-    """Mean confidence of searches that fit and of others, by how many tools there were."""
-    print(
-        "  by size (tools: confidence of good searches, share that is right,"
-        " confidence of bad searches):"
-    )
-    seen = {kind: [d for d in data if d.kind == kind] for kind in ("drawn", "not drawn")}
-    good, bad = (np.vstack([d.seen for d in some]) for some in seen.values())
-    right = np.concatenate([d.right for d in seen["drawn"]])
-    for size in DRAWS:
-        mine, others = (np.isclose(s[:, -1], np.log10(size)) for s in (good, bad))
-        said, wrong = (1 / (1 + np.exp(-s @ weights)) for s in (good[mine], bad[others]))
-        print(f"    {size:4d}: {said.mean():.2f}  {right[mine].mean():.2f}  {wrong.mean():.2f}")
-
-
-def reliability(data: list[Searched], weights: np.ndarray) -> None:
-    chance = 1 / (1 + np.exp(-np.vstack([d.seen for d in data]) @ weights))
-    right = np.concatenate([d.right for d in data])
-    mass = np.concatenate([d.weights for d in data])
-    print("  reliability (confidence, share that is right, searches):")
-    for low in np.arange(0, 1, 0.1):
-        inside = (chance >= low) & (chance < low + 0.1)
-        if inside.any():
-            said = np.average(chance[inside], weights=mass[inside])
-            true = np.average(right[inside], weights=mass[inside])
-            print(f"    {said:.2f}  {true:.2f}  {int(inside.sum())}")
+    for has_vectors in (True, False):
+        data = gather(has_vectors=has_vectors, limit=limit)
+        weights = ", ".join(f"{weight:.3f}" for weight in fit(data))
+        print(f"\n## {'With vectors' if has_vectors else 'Keyword-only'}: ({weights})\n")
+        judged = Judged.of(data)
+        print_sets(judged)
+        print_sizes(judged)
+        print_limits(judged)
 
 
 if __name__ == "__main__":

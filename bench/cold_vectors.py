@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from toolscout.catalog.tool import Tool
-from toolscout.search.arrays import Floats
-from toolscout.search.embedders.cache import encode_tools
-from toolscout.search.embedders.universal_encoder import UniversalEncoder, simplify_chinese
-from toolscout.search.threads import available_threads
+from toolscout.embedders.arrays import Floats
+from toolscout.embedders.cache import encode_tools
+from toolscout.embedders.threads import available_threads
+from toolscout.embedders.universal_encoder import UniversalEncoder, simplify_chinese
 from toolscout.sources.files import read_tools
 
 from .catalogs import DATA, SETS, available

@@ -87,10 +87,12 @@ async def main(clients: int, seconds: float) -> None:
             process.wait()
 
 
-async def load(process: int, port: int, clients: int, seconds: float) -> dict[str, object]:
+async def load(
+    process: int, port: int, clients: int, seconds: float, *, waits_for_vectors: bool = True
+) -> dict[str, object]:
     base = f"http://127.0.0.1:{port}"
     url = f"{base}/mcp"
-    while not await is_warm(base):  # noqa: ASYNC110 -- another process has no event to wait for
+    while waits_for_vectors and not await is_warm(base):  # noqa: ASYNC110 -- another process has no event to wait for
         await asyncio.sleep(0.2)
     await asyncio.sleep(SETTLE_SECONDS)
     ready = memory_mb(process)

@@ -1,5 +1,8 @@
 """What the journal adds to a call: `python bench/journal.py [--calls 3000] [--rows 0] [--json]`.
 
+With `--chain`, what the hash chain adds to the two writes of a call instead: logs without a chain,
+with one and with a key take turns, and the last figures are ratios of the medians.
+
 Calls of a trivial tool with and without a journal take turns in one process, so that a busy machine
 slows both alike. `write_ms` is the time of the two writes alone, `added_ms` the difference between
 the medians of whole calls. With `--rows`, the journal is first filled with that many rows, and
@@ -16,13 +19,15 @@ import statistics
 import tempfile
 import time
 from contextlib import closing
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from toolscout import Session, Toolbox, tool
 from toolscout.config import Config
 from toolscout.events import Event, ToolCallEvent, ToolCallStartEvent, new_id
 from toolscout.journal.journal import Journal
+from toolscout.store.chain_verification import verify_chain
+from toolscout.store.log_chain import ChainOptions
 from toolscout.store.log_contract import LogFilter, LogRow
 from toolscout.store.sqlite_log import SqliteLog
 
@@ -97,6 +102,37 @@ async def measure_calls(path: Path, calls: int) -> dict[str, float]:
     }
 
 
+def measure_chain(folder: Path, calls: int) -> dict[str, float]:
+    key = b"0123456789abcdef0123456789abcdef"
+    logs = {
+        "plain": SqliteLog(folder / "plain.db"),
+        "chain": SqliteLog(folder / "chain.db", chain=ChainOptions(is_on=True)),
+        "key": SqliteLog(folder / "key.db", chain=ChainOptions(is_on=True, keys=(key,))),
+    }
+    took: dict[str, list[float]] = {name: [] for name in logs}
+    for number in range(calls):
+        row = replace(made_up_row(number, calls), outcome=None)
+        for name, log in logs.items():
+            started = time.perf_counter()
+            log.append(row)
+            log.complete(row.id, outcome="ok", took_ms=1.0)
+            took[name].append((time.perf_counter() - started) * 1_000)
+    sizes = {name: log.size().bytes / calls for name, log in logs.items()}
+    for log in logs.values():
+        log.close()
+    started = time.perf_counter()
+    assert verify_chain(folder / "key.db", keys=[key]).is_intact
+    verify_seconds = time.perf_counter() - started
+    median = {name: statistics.median(values) for name, values in took.items()}
+    return {
+        **{f"write_ms, {name}": value for name, value in median.items()},
+        **{f"bytes_per_call, {name}": value for name, value in sizes.items()},
+        "verify_rows_per_second": calls / verify_seconds,
+        "chain / plain": median["chain"] / median["plain"],
+        "key / plain": median["key"] / median["plain"],
+    }
+
+
 def fill(path: Path, rows: int) -> None:
     """Rows in one transaction, which is much faster than one by one."""
     log = SqliteLog(path)
@@ -135,18 +171,24 @@ def measure_reads(path: Path) -> dict[str, float]:
     return figures
 
 
+def measure(folder: Path, options: argparse.Namespace) -> dict[str, float]:
+    if options.chain:
+        return measure_chain(folder, options.calls)
+    path = folder / "journal.db"
+    fill(path, options.rows)
+    figures = asyncio.run(measure_calls(path, options.calls))
+    return {**figures, **measure_reads(path)} if options.rows else figures
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--calls", type=int, default=3_000)
     parser.add_argument("--rows", type=int, default=0)
+    parser.add_argument("--chain", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "journal.db"
-        fill(path, options.rows)
-        figures = asyncio.run(measure_calls(path, options.calls))
-        if options.rows:
-            figures |= measure_reads(path)
+        figures = measure(Path(folder), options)
     if options.json:
         print(json.dumps(figures, indent=2))
         return

@@ -24,19 +24,21 @@ from typing import Any
 
 import numpy as np
 
+from toolscout import embedders
+from toolscout.catalog.catalog import Catalog
+from toolscout.embedders.cache import VectorCache
 from toolscout.evals.bootstrap import gain_interval
 from toolscout.evals.dataset import LabelledQuery
 from toolscout.evals.metrics import ndcg, recall
 from toolscout.learning.observation import Observation, tool_keys
-from toolscout.learning.training import train
-from toolscout.search import embedders
-from toolscout.search.embedders.cache import VectorCache
+from toolscout.learning.training import LearnedModel, train
+from toolscout.learning.usage import UsageLift, UsageMode, UsageWeights, after_calls, attach_usage
 from toolscout.search.engine import Engine
-from toolscout.search.rankers.usage import UsageMode, UsageRanker, UsageWeights, after_calls
 
 from .catalogs import DATA, available
 from .progress import Progress
 from .retrieval import spanned
+from .sections.learning import WRONG as WRONG_KIND
 from .sections.learning import hostile_calls, learning
 from .sets import LabelledSet, labelled_sets
 from .work import FOLDER
@@ -60,19 +62,20 @@ class Simulation:
     """A set, split into requests that are observed and requests that are tested."""
 
     engine: Engine
-    usage: UsageRanker
+    usage: UsageLift
     observed: Sequence[LabelledQuery]
     tested: Sequence[LabelledQuery]
     seed: int = 7
 
     @classmethod
     def of(cls, engine: Engine, queries: Sequence[LabelledQuery], *, seed: int = 7) -> Simulation:
-        assert engine.usage is not None
-        engine.usage.mode = "on"
+        usage = attach_usage(engine)
+        assert usage is not None
+        usage.mode = "on"
         shuffled = [*queries]
         random.Random(seed).shuffle(shuffled)
         half = len(shuffled) // 2
-        return cls(engine, engine.usage, shuffled[:half], shuffled[half:], seed)
+        return cls(engine, usage, shuffled[:half], shuffled[half:], seed)
 
     @cached_property
     def keys(self) -> dict[str, str]:
@@ -119,7 +122,10 @@ class Simulation:
 
     def learn(self, rows: Sequence[Observation]) -> None:
         """Use what these observations teach."""
-        model = train(rows)
+        self.use(train(rows))
+
+    def use(self, model: LearnedModel) -> None:
+        """Lift tools as a model says."""
         names = {key: name for name, key in self.keys.items()}
         following = {
             names[first]: {names[key]: lift for key, lift in others.items()}
@@ -157,38 +163,57 @@ def gains(after: Figures, before: Figures, chosen: Sequence[bool] | None = None)
 
 
 def measure(sets: Sequence[LabelledSet], *, progress: Progress) -> dict[str, Any]:
-    """Gains on every set, attacks on some, and the cost of a search."""
+    """Gains on every set, and the cost of a search."""
     return {
         "gains": [row for chosen in sets for row in _measure_gains(chosen, progress)],
-        "attacks": [_attack(s, progress) for s in sets if s.name in ATTACKED],
         "cost": [_cost(s, progress) for s in sets if s.name in ATTACKED],
+    }
+
+
+def measure_hostile(sets: Sequence[LabelledSet], *, progress: Progress) -> dict[str, Any]:
+    """What is left of the gains with wrong calls, on every set, and attacks on some."""
+    return {
+        "wrong": [_measure_wrong(chosen, progress) for chosen in sets],
+        "attacks": [_attack(s, progress) for s in sets if s.name in ATTACKED],
     }
 
 
 def _measure_gains(chosen: LabelledSet, progress: Progress) -> list[dict[str, Any]]:
     progress.say(f"learning · {chosen.name}")
-    labelled = {name for query in chosen.queries for name in query.relevant}
-    head = {"set": chosen.name, "per_tool": len(chosen.queries) / max(1, len(labelled))}
+    head = _describe(chosen)
     rows: list[dict[str, Any]] = []
-    with closing(_engine(chosen)) as engine:
+    with closing(open_engine(chosen.catalog)) as engine:
         simulation = Simulation.of(engine, chosen.queries)
         before = simulation.judge()
         observed = simulation.observe()
         used = {name for row in observed for name in row.called.values()}
         unused = [used.isdisjoint(q.relevant) for q in simulation.tested]
         kinds = {
-            "half observed": lambda: observed,
-            "one principal": lambda: [replace(row, principal="0") for row in observed],
-            "30 % wrong": lambda: simulation.observe(wrong=WRONG),
+            "half observed": observed,
+            "one principal": [replace(row, principal="0") for row in observed],
         }
-        for kind, observe in kinds.items():
-            simulation.learn(observe())
+        for kind, learned in kinds.items():
+            simulation.learn(learned)
             after = simulation.judge()
             rows.append(head | {"kind": kind, "gain": gains(after, before)})
             if kind == "half observed":
                 rows.append(head | {"kind": "never used", "gain": gains(after, before, unused)})
         rows.append(head | _measure_tasks(simulation, observed))
     return rows
+
+
+def _measure_wrong(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
+    progress.say(f"learning · wrong calls on {chosen.name}")
+    with closing(open_engine(chosen.catalog)) as engine:
+        simulation = Simulation.of(engine, chosen.queries)
+        before = simulation.judge()
+        simulation.learn(simulation.observe(wrong=WRONG))
+        return _describe(chosen) | {"kind": WRONG_KIND, "gain": gains(simulation.judge(), before)}
+
+
+def _describe(chosen: LabelledSet) -> dict[str, Any]:
+    labelled = {name for query in chosen.queries for name in query.relevant}
+    return {"set": chosen.name, "per_tool": len(chosen.queries) / max(1, len(labelled))}
 
 
 def _measure_tasks(simulation: Simulation, rows: Sequence[Observation]) -> dict[str, Any]:
@@ -217,7 +242,7 @@ def _remaining(simulation: Simulation, query: LabelledQuery, *, uses_graph: bool
 def _attack(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
     """One principal against a set: how often its tools are shown, and what the others gain."""
     progress.say(f"learning · attack on {chosen.name}")
-    with closing(_engine(chosen)) as engine:
+    with closing(open_engine(chosen.catalog)) as engine:
         simulation = Simulation.of(engine, chosen.queries)
         chance = random.Random(simulation.seed)
         before, rows = simulation.judge(), simulation.observe()
@@ -252,7 +277,7 @@ def _hostile_rows(simulation: Simulation, target: str, chance: random.Random) ->
 def _cost(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
     """CPU milliseconds of a search, and how many of them past use adds after half of the set."""
     progress.say(f"learning · cost on {chosen.name}")
-    with closing(_engine(chosen)) as engine:
+    with closing(open_engine(chosen.catalog)) as engine:
         simulation = Simulation.of(engine, chosen.queries)
         simulation.learn(simulation.observe())
         usage, queries = simulation.usage, [q.query for q in simulation.tested[:100]]
@@ -276,9 +301,9 @@ def _cost(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:
     }
 
 
-def _engine(chosen: LabelledSet) -> Engine:
+def open_engine(catalog: Catalog) -> Engine:
     cache = VectorCache(FOLDER / "vectors.db")
-    engine = Engine(chosen.catalog, embedders=embedders.load_embedders("use"), cache=cache)
+    engine = Engine(catalog, embedders=embedders.load_embedders("use"), cache=cache)
     engine.fill()
     return engine
 
@@ -292,8 +317,9 @@ def main() -> None:
         sys.exit(f"The public sets are not at {DATA}: set TOOLSCOUT_DATA to their folder.")
     sets = labelled_sets(at_most=100 if options.quick else None)
     chosen = [s for s in sets if not options.set or s.name in options.set]
-    report = {"learning": measure(chosen, progress=Progress())}
-    print(f"{learning(report)}\n\n{hostile_calls(report)}")
+    progress = Progress()
+    print(learning({"learning": measure(chosen, progress=progress)}), flush=True)
+    print(f"\n{hostile_calls(measure_hostile(chosen, progress=progress))}")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from toolscout import embedders
 from toolscout.catalog.catalog import Catalog
 from toolscout.disclosure.discovery import DiscoveryOutcome, discover
 from toolscout.disclosure.profile import Profile, Role
@@ -27,7 +28,6 @@ from toolscout.disclosure.profiles import CMS, COMPACT, DEFAULT, EVERRUNS, MCPAG
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
 from toolscout.evals.dataset import LabelledQuery, read_queries, resolve_queries
-from toolscout.search import embedders
 from toolscout.search.engine import Engine
 from toolscout.sources.files import read_tools
 from toolscout.tokens import count_json, default_counter

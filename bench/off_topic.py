@@ -16,12 +16,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
+from toolscout import embedders
 from toolscout.catalog.catalog import Catalog
 from toolscout.disclosure.doubt import judge_results
+from toolscout.embedders.cache import VectorCache
 from toolscout.evals.dataset import LabelledQuery
 from toolscout.examples import CATALOG, QUESTIONS
-from toolscout.search import embedders
-from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 from toolscout.sources.files import read_tools
 

@@ -3,6 +3,9 @@
     make bench-ranking                      every set, about 100 queries of each
     python -m bench.ranking --limit 250     more queries
     python -m bench.ranking --figures       only the figures of the default, on every query
+    python -m bench.ranking --plain         only the comparison with the plain recipe
+    python -m bench.ranking --siblings      only how often siblings are confused
+    python -m bench.ranking --only field    only the rows whose name contains this
 
 Sets with the same tools or authors are one family. The macro mean is over families, so a large set
 does not outvote the others. A part stays if the macro gets worse without it, whichever family is
@@ -14,10 +17,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,23 +30,29 @@ import numpy.typing as npt
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.config import Config
+from toolscout.embedders.arrays import Floats
+from toolscout.embedders.cache import VectorCache
+from toolscout.embedders.tool_texts import embedding_texts
+from toolscout.embedders.universal_encoder import UniversalEncoder
 from toolscout.evals.bench import ranking_metrics
 from toolscout.evals.dataset import LabelledQuery, read_queries
-from toolscout.search.arrays import Floats
-from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
+from toolscout.examples import CATALOG
+from toolscout.search import clauses, fields, glossary
 from toolscout.search.engine import Engine
-from toolscout.search.fields import embedding_texts
+from toolscout.search.rankers import cross_lingual, exact
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.cross_lingual import CrossLingual
 from toolscout.search.rankers.dense import Dense
 from toolscout.search.rankers.exact import Exact
 from toolscout.search.ranking import Ranker
 from toolscout.search.recipe import fuse
+from toolscout.sources.files import read_tools
 
 from .catalogs import DATA, available
 from .home import read_home
-from .sets import labelled_sets, packaged_sets, thinned, written_sets
+from .plain_recipe import PlainRecipe
+from .sets import KNOWN_LANGUAGES, labelled_sets, packaged_sets, thinned, written, written_sets
+from .siblings import measure_siblings, sibling_groups
 
 FAMILIES = {
     "azure": ("azure_mcp",),
@@ -58,14 +69,47 @@ MEASURES = ("recall@1", "recall@5", "ndcg@10")
 JUDGED = (1, 2)
 """The measures that decide: their mean, recall@5 and nDCG@10."""
 
-KNOWN_LANGUAGES = frozenset(["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh-cn"])
-"""The languages of ha_intents_dev that the bundled encoder knows."""
-
 DRAWS = 1_000
 Scores = Mapping[str, npt.NDArray[np.float64]]
 """By set, a row per query and a column per measure."""
 
-Make = Callable[[Catalog], Engine]
+
+class Names(Protocol):
+    """The answer to one query."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+
+class Searches(Protocol):
+    """What is compared: the engine, or the plain recipe."""
+
+    def fill(self) -> object: ...
+    def search(self, query: str, *, limit: int) -> Names: ...
+
+
+Make = Callable[[Catalog], Searches]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to search, under other values of constants that the code has fixed."""
+
+    make: Make
+    module: object = None
+    constants: Mapping[str, object] = field(default_factory=dict[str, object])
+
+    @contextmanager
+    def in_force(self) -> Generator[None]:
+        """The other values, for as long as the block lasts."""
+        before = {name: getattr(self.module, name) for name in self.constants}
+        try:
+            for name, value in self.constants.items():
+                setattr(self.module, name, value)
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self.module, name, value)
 
 
 @dataclass(frozen=True)
@@ -98,27 +142,46 @@ class Variants:
         default_factory=lambda: VectorCache(Config.read().cache_folder / "vectors.sqlite3")
     )
 
-    def default(self, **changed: object) -> Make:
-        def make(catalog: Catalog) -> Engine:
-            return Engine(catalog, embedders=[self.encoder], cache=self.cache, **changed)  # pyright: ignore[reportArgumentType] # keywords of Engine
+    def engine(self, catalog: Catalog, **changed: object) -> Engine:
+        return Engine(catalog, embedders=[self.encoder], cache=self.cache, **changed)  # pyright: ignore[reportArgumentType] # keywords of Engine
 
-        return make
+    def default(self, **changed: object) -> Variant:
+        return Variant(partial(self.engine, **changed))
+
+    def plain(self) -> Variant:
+        return Variant(partial(PlainRecipe, embedder=self.encoder, cache=self.cache))
+
+    def fixed(self, module: object, name: str, values: Sequence[object]) -> dict[str, Variant]:
+        make = self.engine
+        return {f"{x:g}": Variant(make, module, {name: x}) for x in values}
+
+    def field_weights(self, name: str, values: Sequence[float]) -> dict[str, Variant]:
+        place = fields.FIELDS.index(name)
+        before, after = fields.WEIGHTS[:place], fields.WEIGHTS[place + 1 :]
+        return {
+            f"{x:g}": Variant(self.engine, fields, {"WEIGHTS": (*before, x, *after)})
+            for x in values
+        }
 
     def rankers(
         self, words: float = 0.8, doubt: float = 1.0, meaning: float = 1.0, translation: float = 0.4
-    ) -> Make:
+    ) -> Variant:
         chosen: list[Ranker] = [Exact()]
         chosen += [BM25F(weight=words, doubt=doubt)] if words else []
         chosen += [Dense(self.encoder, weight=meaning)] if meaning else []
         chosen += [CrossLingual(self.encoder, weight=translation)] if translation else []
         return self.default(rankers=chosen)
 
-    def parts(self) -> dict[str, Make]:
+    def parts(self) -> dict[str, Variant]:
         texts = ("description", "bare name", "required parameters")
         return {
+            "the plain recipe": self.plain(),
             "without words": self.rankers(words=0),
             "without meaning": self.rankers(meaning=0, translation=0),
             "without translated words": self.rankers(translation=0),
+            "without the list of command verbs": Variant(
+                self.engine, cross_lingual, {"command_verbs": dict[str, Sequence[str]]}
+            ),
             "without names": self.default(
                 rankers=[BM25F(), Dense(self.encoder), CrossLingual(self.encoder)]
             ),
@@ -134,7 +197,7 @@ class Variants:
             },
         }
 
-    def constants(self) -> dict[str, dict[str, Make]]:
+    def constants(self) -> dict[str, dict[str, Variant]]:
         shares = {f"{x:g}": x for x in (0.3, 0.45, 0.75, 0.9)}
         return {
             "weight of words (0.8)": {
@@ -150,6 +213,45 @@ class Variants:
             "diversity (0.35)": {
                 f"{x:g}": self.default(fusion=partial(fuse, diversity=x)) for x in (0.2, 0.5, 0.8)
             },
+            "words of the shortest clause (4)": self.fixed(clauses, "_MIN_WORDS", (3, 6)),
+            "score of a name in a sentence (6)": self.fixed(exact, "MENTION_SCORE", (3.0, 12.0)),
+            **self.constants_of_words(),
+            **self.constants_of_translation(),
+        }
+
+    def constants_of_words(self) -> dict[str, dict[str, Variant]]:
+        others: dict[str, Sequence[float]] = {
+            "name": (1.3, 3.0),
+            "parameters": (0.4, 1.0),
+            "parameter descriptions": (0.2, 0.7),
+            "category": (0.0, 1.0),
+            "server": (1.0, 3.0),
+        }
+        weights = dict(zip(fields.FIELDS, fields.WEIGHTS, strict=True))
+        return {
+            "saturation K1 (1)": self.fixed(fields, "K1", (0.6, 1.5)),
+            "length B (0.5)": self.fixed(fields, "B", (0.3, 0.7)),
+            "repeats of a word (3)": self.fixed(fields, "MAX_REPEATS", (1, 10)),
+            "longest field (4)": self.fixed(fields, "MAX_LENGTH_RATIO", (2.0, 8.0)),
+            **{
+                f"weight of the field {name} ({weights[name]:g})": self.field_weights(name, values)
+                for name, values in others.items()
+            },
+        }
+
+    def constants_of_translation(self) -> dict[str, dict[str, Variant]]:
+        threshold = UniversalEncoder.translation_threshold
+        return {
+            f"similarity of a translation ({threshold:g})": self.fixed(
+                self.encoder, "translation_threshold", (0.45, 0.5, 0.6, 0.65)
+            ),
+            "known share without translation (0.5)": self.fixed(
+                cross_lingual, "FLUENT_SHARE", (0.35, 0.7)
+            ),
+            "translations of a word (2)": self.fixed(glossary, "_MAX_TRANSLATIONS", (1, 3)),
+            "margin of the second translation (0.08)": self.fixed(
+                glossary, "_TRANSLATION_MARGIN", (0.04, 0.15)
+            ),
         }
 
 
@@ -168,15 +270,20 @@ def suite(limit: int | None) -> dict[str, Asked]:
     return {n: Asked(asked[n].tools, thinned(asked[n].queries, limit)) for n in names}
 
 
-def measure(make: Make, sets: Mapping[str, Asked], label: str) -> Scores:
+def measure(variant: Variant, sets: Mapping[str, Asked], label: str) -> Scores:
     """The measures of every query."""
     scores: dict[str, npt.NDArray[np.float64]] = {}
-    for name, asked in sets.items():
-        print(f"\r{label}: {name} …\033[K", end="", file=sys.stderr, flush=True)
-        engine = make(Catalog(asked.tools))
-        engine.fill()
-        rows = [ranking_metrics(engine.search(q.query, limit=10).names, q) for q in asked.queries]
-        scores[name] = np.array([[row[m] for m in MEASURES] for row in rows])
+    engine: Searches | None = None
+    tools: Sequence[Tool] = ()
+    with variant.in_force():
+        for name, asked in sets.items():
+            print(f"\r{label}: {name} …\033[K", end="", file=sys.stderr, flush=True)
+            if engine is None or asked.tools != tools:  # some neighbours have the same catalog
+                engine, tools = variant.make(Catalog(asked.tools)), asked.tools
+                engine.fill()
+            found = [(engine.search(q.query, limit=10).names, q) for q in asked.queries]
+            rows = [ranking_metrics(names, q) for names, q in found]
+            scores[name] = np.array([[row[m] for m in MEASURES] for row in rows])
     print("\r\033[K", end="", file=sys.stderr)
     return scores
 
@@ -244,23 +351,59 @@ def print_figures(default: Scores, sets: Mapping[str, Asked]) -> None:
     row("macro mean over families", "", np.asarray(macro(means)))
 
 
-def print_differences(variants: Variants, sets: Mapping[str, Asked], default: Scores) -> None:
+def print_plain(default: Scores, plain: Scores) -> None:
+    """The plain recipe on every set, and how far the default is ahead, with intervals."""
+    print("\n| set | plain recipe: recall@1 | recall@5 | nDCG@10 | default ahead | interval |")
+    print("|---|---|---|---|---|---|")
+
+    def row(label: str, values: object, ahead: Difference) -> None:
+        cells = " | ".join(f"{x:.3f}" for x in np.asarray(values))
+        low, high = ahead.interval()
+        mark = " *" if low > 0 or high < 0 else ""
+        gain = ahead.points()[list(JUDGED)].mean()
+        print(f"| {label} | {cells} | {gain:+.2f} | [{low:+.2f}, {high:+.2f}]{mark} |")
+
+    for name, scores in plain.items():
+        row(name, scores.mean(axis=0), Difference({name: default[name]}, {name: scores}))
+    means = {name: scores.mean(axis=0) for name, scores in plain.items()}
+    row("macro mean over families", macro(means), Difference(default, plain))
+
+
+def print_siblings(variants: Variants, sets: Mapping[str, Asked]) -> None:
+    """How often the right server is first, and the right tool among its siblings."""
+    print("\n| set | queries | siblings | right server first | right tool first, inside it |")
+    print("|---|---|---|---|---|")
+    for name, asked in sets.items():
+        if len(set(sibling_groups(asked.tools).values())) < 2:
+            continue
+        engine = variants.engine(Catalog(asked.tools))
+        engine.fill()
+        found = measure_siblings(engine, asked.tools, asked.queries)
+        print(f"| {name} | {found.row()} |", flush=True)
+
+
+def print_differences(
+    variants: Variants, sets: Mapping[str, Asked], default: Scores, *, only: str = ""
+) -> None:
     """A table of parts and constants, and one of constants chosen without the family judged."""
     print(
         "\n| changed | recall@1 / recall@5 / nDCG@10, macro | interval | one family left out",
         end="",
     )
     print(" | " + " | ".join(FAMILIES) + " |\n|---|---|---|---|" + "---|" * len(FAMILIES))
-    for label, make in variants.parts().items():
-        print(f"| {label} | {Difference(measure(make, sets, label), default).row()} |", flush=True)
+    parts = {label: one for label, one in variants.parts().items() if only in label}
+    for label, variant in parts.items():
+        found = Difference(measure(variant, sets, label), default)
+        print(f"| {label} | {found.row()} |", flush=True)
     chosen: list[str] = []
-    for constant, values in variants.constants().items():
-        found: dict[str, Difference] = {"": Difference(default, default)}
-        for value, make in values.items():
+    constants = {name: values for name, values in variants.constants().items() if only in name}
+    for constant, values in constants.items():
+        by_value: dict[str, Difference] = {"": Difference(default, default)}
+        for value, variant in values.items():
             label = f"{constant}: {value}"
-            found[value] = Difference(measure(make, sets, label), default)
-            print(f"| {label} | {found[value].row()} |", flush=True)
-        chosen.append(_choices(constant, found))
+            by_value[value] = Difference(measure(variant, sets, label), default)
+            print(f"| {label} | {by_value[value].row()} |", flush=True)
+        chosen.append(_choices(constant, by_value))
     print("\n| constant, chosen without the family | " + " | ".join(FAMILIES) + " | mean gain |")
     print("|---|" + "---|" * (len(FAMILIES) + 1))
     print("\n".join(chosen))
@@ -281,6 +424,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--limit", type=int, default=100, help="about so many queries of a set")
     options.add_argument("--figures", action="store_true", help="all queries, no variants")
+    options.add_argument("--plain", action="store_true", help="only against the plain recipe")
+    options.add_argument("--siblings", action="store_true", help="only the tools of one server")
+    options.add_argument("--only", default="", help="only rows whose name contains this")
     options.add_argument("--sets", help="only these, separated by commas")
     chosen = options.parse_args()
     if not available():
@@ -289,10 +435,18 @@ def main() -> None:
     if chosen.sets:
         sets = {name: sets[name] for name in chosen.sets.split(",")}
     variants = Variants()
+    if chosen.siblings:
+        sets["verbs"] = Asked(read_tools(CATALOG).tools, written("verbs"))
+        print_siblings(variants, sets)
+        return
     default = measure(variants.default(), sets, "default")
     print_figures(default, sets)
-    if not chosen.figures:
-        print_differences(variants, sets, default)
+    if chosen.figures:
+        print_siblings(variants, sets)
+    elif chosen.plain:
+        print_plain(default, measure(variants.plain(), sets, "the plain recipe"))
+    else:
+        print_differences(variants, sets, default, only=chosen.only)
     variants.cache.close()
 
 

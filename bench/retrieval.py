@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
+from toolscout import embedders
+from toolscout.embedders.cache import VectorCache
 from toolscout.evals.bench import (
     FIGURES,
     QueryScore,
@@ -20,16 +24,15 @@ from toolscout.evals.bench import (
 )
 from toolscout.evals.bootstrap import Interval, confidence_interval, gain_interval
 from toolscout.evals.calibration import reliability
-from toolscout.search import embedders
-from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 
 from .peers.child import Child, PeerError
 from .peers.contestants import DEFAULT, LEXICAL, PEERS, Contestant
 from .progress import Progress
-from .sets import LabelledSet
+from .sets import KNOWN_LANGUAGES, UNKNOWN_LANGUAGES, LabelledSet, thinned
 from .work import FOLDER
 
+_TIMED = 200
 AT_ONCE = 2
 """How many peers answer at a time: only what they find counts here, not how fast."""
 
@@ -89,10 +92,35 @@ def _ours(chosen: LabelledSet, spec: str, label: str, *, progress: Progress) -> 
         status = engine.fill(lambda done, total: progress.count("vectors", done, total))
         if status.problem:
             return Found(chosen.name, label, reason=status.problem)
+        cpu_ms = _search_cpu_ms(engine, chosen)
         scored = score_queries(engine, chosen.queries, progress=progress.count)
         figures = {name: [s.figures[name] for s in scored] for name in FIGURES}
         knowing = _knowing(engine, chosen, scored, progress=progress)
+        knowing |= {"search_cpu_ms": cpu_ms, **_by_language(chosen, scored)}
     return Found(chosen.name, label, figures, knowing=knowing)
+
+
+def _search_cpu_ms(engine: Engine, chosen: LabelledSet) -> float:
+    """The median CPU time of a search; each query is new to the engine, so none is cached."""
+    times: list[float] = []
+    for query in thinned(chosen.queries, _TIMED):
+        started = time.process_time()
+        engine.search(query.query, limit=10)
+        times.append(1e3 * (time.process_time() - started))
+    return median(times)
+
+
+def _by_language(chosen: LabelledSet, scored: Sequence[QueryScore]) -> dict[str, Any]:
+    """The figures of known languages apart, for a set that has others too."""
+    pairs = list(zip(chosen.queries, scored, strict=True))
+    known = [s for q, s in pairs if q.lang in KNOWN_LANGUAGES]
+    others = [s for q, s in pairs if q.lang in UNKNOWN_LANGUAGES]
+    if not known or not others:
+        return {}
+    return {
+        f"{kind}_languages": {n: fmean(s.figures[n] for s in some) for n in FIGURES}
+        for kind, some in (("known", known), ("other", others))
+    }
 
 
 def _knowing(

@@ -20,6 +20,12 @@ Item = TypeVar("Item")
 CATALOGS = ("github_mcp_catalog", "docker_catalog", "toucan_catalog")
 """Real catalogs, from one server to hundreds; their queries were written for this benchmark."""
 
+KNOWN_LANGUAGES = frozenset(["ar", "de", "es", "fr", "it", "ja", "nl", "pl", "pt", "ru", "zh-cn"])
+"""The languages of ha_intents_dev that the bundled encoder knows."""
+
+UNKNOWN_LANGUAGES = frozenset(["cs", "el", "hu", "sv", "vi"])
+"""The other languages of ha_intents_dev."""
+
 WRITTEN = Path(__file__).parent / "written"
 
 

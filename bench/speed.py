@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from toolscout.embedders.cache import encode_tools
+from toolscout.embedders.universal_encoder import UniversalEncoder
 from toolscout.evals.metrics import percentile
-from toolscout.search.embedders.cache import encode_tools
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
 
 from .catalogs import rows, tools
 from .peers.child import Child, PeerError

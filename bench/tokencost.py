@@ -7,12 +7,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from toolscout import embedders
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.profiles import DEFAULT, EVERYTHING, get_profile, profile_names
+from toolscout.embedders.cache import VectorCache
 from toolscout.evals.costs import CostEstimator
-from toolscout.search import embedders
-from toolscout.search.embedders.cache import VectorCache
 from toolscout.search.engine import Engine
 from toolscout.sources.files import read_tools
 from toolscout.tokens import default_counter

@@ -17,11 +17,11 @@ import sys
 from collections.abc import Callable
 
 from toolscout.config import Config
+from toolscout.embedders.cache import VectorCache
+from toolscout.embedders.universal_encoder import default_encoder
 from toolscout.evals.bench import ranking_metrics
 from toolscout.evals.bootstrap import gain_interval
 from toolscout.search.analyzer import terms
-from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.universal_encoder import default_encoder
 from toolscout.search.engine import Engine
 
 from .catalogs import DATA, available

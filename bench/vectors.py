@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from toolscout.search.arrays import Floats
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
+from toolscout.embedders.arrays import Floats
+from toolscout.embedders.universal_encoder import UniversalEncoder
 
 POOL = 2_048
 _SHARES = np.array([0.6, 0.3, 0.3], np.float32)

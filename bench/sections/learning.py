@@ -33,7 +33,7 @@ def learning(report: Report) -> str:
     found: dict[str, Any] = report.get("learning") or {}
     if not found:
         return "## Learning from use\n\nNot measured in this run."
-    rows: Rows = [row for row in found["gains"] if row["kind"] != WRONG]
+    rows: Rows = found["gains"]
     kinds = list(dict.fromkeys(row["kind"] for row in rows))
     by = {(row["set"], row["kind"]): row for row in rows}
     lines = [
@@ -54,12 +54,9 @@ def learning(report: Report) -> str:
     return "\n\n".join(parts)
 
 
-def hostile_calls(report: Report) -> str:
+def hostile_calls(found: dict[str, Any]) -> str:
     """What wrong calls and one attacker do to what is learned."""
-    found: dict[str, Any] = report.get("learning") or {}
-    if not found:
-        return ""
-    wrong: Rows = [row for row in found["gains"] if row["kind"] == WRONG]
+    wrong: Rows = found["wrong"]
     lines = [(row["set"], _gain(row)) for row in wrong]
     lines.append(("**macro**", _points(macro_gain(wrong, WRONG))))
     attacks = [

@@ -19,10 +19,10 @@ _SAID = (
 
 def manipulation(report: Report) -> str:
     """How often hostile tools push the right one away."""
-    rows: Rows = report.get("manipulation") or ()
-    if not rows:
-        said = ["## Manipulation", "Not measured in this run.", hostile_calls(report)]
-        return "\n\n".join(part for part in said if part)
+    found: Row = report.get("manipulation") or {}
+    if not found:
+        return "## Manipulation\n\nNot measured in this run."
+    rows: Rows = found["tools"]
     parts = ["## Manipulation", _SAID]
     for name in dict.fromkeys(row["set"] for row in rows):
         mine = [row for row in rows if row["set"] == name]
@@ -35,7 +35,7 @@ def manipulation(report: Report) -> str:
         count = max((row.get("queries", 0) for row in mine), default=0)
         head = ("", *attacks)
         parts.append(f"### {name}\n\nUp to {count} queries.\n\n{table(head, lines)}")
-    return "\n\n".join(part for part in (*parts, hostile_calls(report)) if part)
+    return "\n\n".join((*parts, hostile_calls(found["calls"])))
 
 
 def _pushed(row: Row) -> str:

@@ -80,16 +80,31 @@ REPORT: dict[str, Any] = {
         "curve": [{"tools": 5, "everything": 100, "profiles": {"default": COST}}],
     },
     "gateway": {"gateway_load": {"errors": {}, "memory_mb": [1.0, 2.0]}},
-    "manipulation": [
-        {
-            "set": "azure_mcp",
-            "label": "Toolscout",
-            "attack": "shadow",
-            "queries": 4,
-            "displaced": SPAN,
-            "overtaken": SPAN,
-        }
-    ],
+    "manipulation": {
+        "tools": [
+            {
+                "set": "azure_mcp",
+                "label": "Toolscout",
+                "attack": "shadow",
+                "queries": 4,
+                "displaced": SPAN,
+                "overtaken": SPAN,
+            }
+        ],
+        "calls": {
+            "wrong": [
+                {"set": "bfcl", "per_tool": 2.0, "kind": "30 % wrong", "gain": {"recall@5": SPAN}}
+            ],
+            "attacks": [
+                {
+                    "set": "bfcl",
+                    "before": {"top 1": 0.0, "top 5": 0.003},
+                    "after": {"top 1": 0.001, "top 5": 0.014},
+                    "others": {"recall@5": 2.5},
+                }
+            ],
+        },
+    },
 }
 
 
@@ -111,6 +126,12 @@ def test_where_a_peer_fails_the_reason_is_in_its_row(tmp_path: Path):
     text = written(REPORT, tmp_path)
     assert "| ratel-ai | failed: ValueError: no / luck |" in text
     assert "| Haystack | failed: no answer within 9 s |" in text
+
+
+def test_manipulation_has_wrong_calls_and_the_single_attacker(tmp_path: Path):
+    text = written(REPORT, tmp_path).partition("## Manipulation")[2]
+    assert f"| bfcl | {SPAN['mean']:+.1f} |" in text
+    assert "| bfcl | 0.0 / 0.3 % | 0.1 / 1.4 % | +2.5 |" in text
 
 
 def test_a_table_has_as_many_cells_in_every_row(tmp_path: Path):

@@ -132,6 +132,32 @@ def test_a_damaged_head_is_rebuilt_from_what_is_there(store: Store):
     assert open_buffer(store).problems == {}
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"format": 1, "first": 0, "last": 1e300, "epoch": 0, "rows": 1, "counts": {}}',
+        '{"format": 1, "first": 0, "last": 1e999, "epoch": 0, "rows": 1, "counts": {}}',
+        '{"format": 1, "first": 7, "last": 0, "epoch": 0, "rows": 1, "counts": {}}',
+        '{"format": 1, "first": -9, "last": 0, "epoch": 0, "rows": 1, "counts": {}}',
+        '{"format": 1, "first": 0, "last": 0, "epoch": 0, "rows": 1, "counts": {"x": -1}}',
+        "[" * 100_000,
+    ],
+)
+def test_a_head_with_impossible_numbers_is_rebuilt(store: Store, head: str):
+    rows = [row(vector(n), "a") for n in range(100)]
+    open_buffer(store).append(rows)
+    store.put("rows:foreign", "{}", expected=0)
+    record = store.get("head")
+    assert record is not None
+    store.put("head", head, expected=record.version)
+    buffer = open_buffer(store)
+    assert buffer.read() == tuple(rows)
+    assert "rebuilt" in buffer.problems["head"]
+    buffer.append([row(vector(200), "b")])
+    again = open_buffer(store)
+    assert (len(again.read()), again.problems) == (101, {})
+
+
 def test_a_last_segment_that_is_damaged_is_left_behind(store: Store):
     open_buffer(store).append([row(vector(1), "a")])
     record = store.get("rows:0")

@@ -73,6 +73,17 @@ async def test_reset_forgets_a_tool_a_principal_or_everything(place: Path, shell
     assert status(shell)["tools"] == {}
 
 
+async def test_a_turn_that_was_open_at_a_reset_teaches_nothing(place: Path, shell: Shell):
+    await observe(place, "bob")
+    async with open_office(place) as box:
+        await box.wait_until_ready()
+        await use(box, MEANT, session="open", principal="ann")
+        assert shell("learn", "reset", "--all").code == 0
+    assert status(shell)["observations"] == 0
+    await observe(place, "ann")
+    assert status(shell)["observations"] == 1
+
+
 def test_reset_without_a_choice_forgets_nothing(place: Path, shell: Shell):
     for arguments in ([], ["a", "--all"], ["--all", "--principal", "ann"]):
         done = shell("learn", "reset", *arguments)

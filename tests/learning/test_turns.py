@@ -123,6 +123,21 @@ def test_another_program_or_a_session_with_calls_of_its_own_takes_no_credit():
     assert clock.observed() == [["b"]]
 
 
+def test_programs_that_share_a_session_have_turns_of_their_own():
+    clock = Clock()
+    clock.search("a", "b", session="ops", principal="ops", client="editor", seed=1)
+    clock.call("b", session="ops", principal="ops", client="cron")
+    clock.search("b", "c", session="ops", principal="ops", client="cron", seed=2)
+    assert clock.turns.recent_calls("ops", "ops", "editor", clock.now) == []
+    assert clock.turns.recent_calls("ops", "ops", "cron", clock.now) == ["b"]
+    assert clock.observed() == []
+    clock.search("a", "b", session="ops", principal="ops", client="editor", seed=1)
+    clock.search("b", "c", session="ops", principal="ops", client="cron", seed=2)
+    clock.call("c", session="ops", principal="ops", client="cron")
+    (turn,) = clock.turns.finish()
+    assert (turn.client, [*turn.called]) == ("cron", ["c"])
+
+
 def test_the_next_search_of_a_client_without_sessions_ends_its_turn():
     clock = Clock()
     clock.search("a", session="~1", client="editor")

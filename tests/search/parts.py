@@ -13,11 +13,11 @@ import numpy as np
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.embedders import load_embedders
+from toolscout.embedders.arrays import Floats
+from toolscout.embedders.embedder import Embedder
 from toolscout.errors import EmbedderError
 from toolscout.search.analyzer import words
-from toolscout.search.arrays import Floats
-from toolscout.search.embedders import load_embedders
-from toolscout.search.embedders.embedder import Embedder
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Results
 

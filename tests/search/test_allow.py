@@ -13,6 +13,8 @@ from tests.search.parts import Bag, filled, seen, tool
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.search.engine import Engine
+from toolscout.search.rankers.bm25f import BM25F, WordRanking
+from toolscout.search.ranking import RankingRequest
 
 # Each tool has a word that no other has; common words make every query touch many of them.
 SECRETS = ("falcon", "ledger", "magnet", "pepper", "violin", "walnut", "anchor", "bishop")
@@ -194,6 +196,29 @@ def test_the_evidence_of_a_search_does_not_reveal_hidden_words(engine: Engine, q
     found = engine.search(query.format(*hidden), allow=visible).evidence
     unknown = engine.search(query.format(*nonsense), allow=visible).evidence
 
-    assert (found and (found.coverage, found.share, found.named)) == (
-        unknown and (unknown.coverage, unknown.share, unknown.named)
-    )
+    assert (found and found[-3:]) == (unknown and unknown[-3:]), "matched, missing and named"
+
+
+class Noted(BM25F):
+    """Notes how far each search trusts words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trusts: list[float] = []
+
+    def rank(self, request: RankingRequest) -> WordRanking | None:
+        ranking = super().rank(request)
+        self.trusts.append(ranking.trust if ranking else 0.0)
+        return ranking
+
+
+def test_an_unknown_word_says_less_to_a_caller_who_sees_few_tools() -> None:
+    noted = Noted()
+    others = [tool(f"other_{number}", "Does something else.") for number in range(300)]
+    engine = Engine(Catalog([tool("send_mail", "Sends mail."), *others]), rankers=[noted])
+    for query in ("send mail to grandmother tomorrow", "send mail"):
+        engine.search(query)
+        engine.search(query, allow=["send_mail"])
+    everything, few, known, known_by_few = noted.trusts
+    assert everything < few < noted.weight
+    assert known == known_by_few == noted.weight

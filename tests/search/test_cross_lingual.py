@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from tests.search.parts import Bag, filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.embedders.arrays import Floats
+from toolscout.embedders.cache import VectorCache
 from toolscout.errors import EmbedderError
-from toolscout.search.arrays import Floats
-from toolscout.search.embedders.cache import VectorCache
+from toolscout.examples import CATALOG
 from toolscout.search.engine import Engine
 from toolscout.search.glossary import common_words
 from toolscout.search.hit import Hit
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.cross_lingual import split_words
+from toolscout.sources.files import read_tools
 
 TOOLS = [
     tool("create_invoice", "Create an invoice for a customer."),
@@ -47,14 +49,14 @@ def translated(hit: Hit) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("query", "name", "word"),
     [
-        ("crear una factura", "create_invoice", "invoic"),
-        ("eine neue Rechnung für einen Kunden ausstellen", "create_invoice", "custom"),
-        ("müşteri için fatura oluştur", "create_invoice", "invoic"),
-        ("показать все цены", "list_prices", "price"),
+        ("crear una factura", "create_invoice", "invoice"),
+        ("eine neue Rechnung für einen Kunden ausstellen", "create_invoice", "customer"),
+        ("müşteri için fatura oluştur", "create_invoice", "invoice"),
+        ("показать все цены", "list_prices", "prices"),
         ("احذف الملف", "delete_file", "file"),
-        ("列出所有价格", "list_prices", "price"),
+        ("列出所有价格", "list_prices", "prices"),
         ("ファイルをアップロード", "upload_file", "file"),
-        ("가격을 보여 줘", "list_prices", "price"),
+        ("가격을 보여 줘", "list_prices", "prices"),
     ],
 )
 def test_a_word_of_another_language_is_found_by_its_meaning(
@@ -63,6 +65,28 @@ def test_a_word_of_another_language_is_found_by_its_meaning(
     best = filled(TOOLS, embedders=[use()]).search(query).hits[0]
     assert best.name == name
     assert word in translated(best)
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("schicke Ann die Rechnung per E-Mail", "send_email"),
+        ("lösche die E-Mail", "delete_email"),
+        ("stuur Ann een e-mail", "send_email"),
+        ("apague o arquivo", "delete_file"),
+        ("crie uma nova tarefa", "create_task"),
+    ],
+)
+def test_a_command_verb_of_another_language_tells_siblings_apart(query: str, name: str) -> None:
+    assert filled(read_tools(CATALOG).tools, embedders=[use()]).search(query).names[0] == name
+
+
+def test_a_command_verb_is_read_only_where_a_command_has_its_verb() -> None:
+    engine = filled(TOOLS, embedders=[Dictionary()])
+    assert [h.name for h in engine.search("lösche xyzzy plugh").hits if translated(h)] == [
+        "delete_file"
+    ]
+    assert not any(translated(hit) for hit in engine.search("xyzzy lösche plugh").hits)
 
 
 def test_words_that_the_catalog_knows_are_not_translated() -> None:

@@ -25,6 +25,7 @@ def ranked(query: str, *tools: Tool) -> tuple[str, ...]:
         "DEPRECATED: use post_mail. Send an email message to people.",
         "Deprecated, please use postMail instead. Send an email message.",
         "[DEPRECATED] Send an email message. Use `post_mail`.",
+        "Send an email message (deprecated, use post_mail instead) to people.",
         "Send an email message. This tool is deprecated in favor of post_mail.",
     ],
 )
@@ -80,8 +81,16 @@ def test_a_request_for_it_finds_it_first(query: str) -> None:
     assert ranked(query, old, new)[0] == "send_email"
 
 
-def test_a_tool_about_deprecated_things_is_not_deprecated() -> None:
-    about = Tool(name="check_packages", description="List deprecated packages of a project.")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "List deprecated packages of a project.",
+        "List packages of a project, without deprecated fields (see the manual).",
+        "List packages of a project.\n\nname: of the project (deprecated, use id instead)",
+    ],
+)
+def test_a_tool_about_deprecated_things_is_not_deprecated(text: str) -> None:
+    about = Tool(name="check_packages", description=text)
     other = Tool(name="list_packages", description="List packages of a project.")
 
     assert ranked("check the packages of a project", about, other)[0] == "check_packages"

@@ -9,9 +9,9 @@ import pytest
 from tests.search.parts import Bag, Fragile, filled, tool, unplugged
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.embedders import load_embedders
+from toolscout.embedders.endpoint import EmbeddingsEndpoint
 from toolscout.errors import ConfigError
-from toolscout.search.embedders import load_embedders
-from toolscout.search.embedders.endpoint import EmbeddingsEndpoint
 from toolscout.search.engine import Engine
 
 TOOLS = [

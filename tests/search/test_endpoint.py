@@ -13,15 +13,15 @@ import pytest
 from tests.search.parts import Bag, filled, tool
 from tests.search.service import Refuse, Service, serving
 
-from toolscout.errors import ConfigError, EmbedderError
-from toolscout.search.embedders import load_embedders
-from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.embedder import Prompts
-from toolscout.search.embedders.endpoint import (
+from toolscout.embedders import load_embedders
+from toolscout.embedders.cache import VectorCache
+from toolscout.embedders.embedder import Prompts
+from toolscout.embedders.endpoint import (
     EmbeddingsEndpoint,
     EndpointPolicy,
     EndpointRetryPolicy,
 )
+from toolscout.errors import ConfigError, EmbedderError
 
 SECRET = "sk-very-secret-7391"
 TOOLS = [tool("send_mail", "send mail"), tool("weather", "weather forecast")]

@@ -175,11 +175,14 @@ def test_a_name_that_left_is_forgotten_in_every_form() -> None:
     engine.update(engine.catalog.remove("post__sendMail"))
 
     names = ("post__sendMail", "send_mail", "select:sendMail", "server:post", "post_")
-    words = ("parcel", "category:parcels", "/parcel/", "+parcels weather", "parcles")
+    words = ("parcel", "/parcel/", "+parcels weather", "parcles")
     for query in (*names, *words):
         found = engine.search(query)
         assert found.names == (), query
         assert "parcel" not in " ".join(found.notes), query
+    found = engine.search("category:parcels")
+    assert found.names == ()
+    assert found.notes == ("No category with tools is called 'parcels'.",)
 
 
 def test_a_word_that_only_a_removed_tool_had_corrects_no_typo() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.search.parts import filled, tool, use
 
-from toolscout.search.embedders.embedder import vocabulary_coverage
-from toolscout.search.engine import Engine
+from toolscout.embedders.embedder import vocabulary_coverage
+from toolscout.search.engine import LANGUAGE_NOTE, Engine
 
 TOOLS = [
     tool("get_weather", "Get the weather forecast for a city.", parameters={"city": "The city."}),
@@ -148,3 +148,50 @@ def test_words_that_the_encoder_has_to_spell_out_have_low_coverage(text: str) ->
 
 def test_the_encoder_reads_nothing_of_a_script_that_it_does_not_know() -> None:
     assert vocabulary_coverage(use(), "फ़ाइल हटाएँ") == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Jaké bude zítra počasí v Brně?",  # Czech
+        "Milyen idő lesz holnap Győrben?",  # Hungarian
+        "Τι καιρό θα κάνει αύριο;",  # Greek
+        "Hur blir vädret på Gotland på måndag?",  # Swedish
+        "Thời tiết ngày mai thế nào?",  # Vietnamese
+        "Яка завтра погода у Києві?",  # Ukrainian
+        "Apa cuaca di Jakarta hari ini?",  # Indonesian
+        "Zapni svetlo v kuchyni",  # Czech without accents
+        "Stäng av lampan i köket",  # Swedish with letters of German
+        "फ़ाइल हटाएँ",  # Hindi
+    ],
+)
+def test_a_request_in_a_language_that_the_encoder_does_not_know_gets_a_note(
+    engine: Engine, query: str
+) -> None:
+    assert engine.search(query).notes == (LANGUAGE_NOTE,)
+    assert engine.search(["send an email", query]).notes == (LANGUAGE_NOTE,)
+    assert LANGUAGE_NOTE not in engine.search(query, arms="words").notes
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Jaka będzie jutro pogoda w Łodzi?",
+        "Закрой шторы в спальне",
+        "Yarın İzmir'de hava nasıl olacak?",
+        "Quel temps fera-t-il demain à Besançon ?",
+        "¿Qué tiempo hará mañana en Málaga?",
+        "weather in Tromsø",
+        "Tokyo Osaka Kyoto Nara trip",
+        "kubectl get pods -n kube-system | grep nginx",
+        "npm install lodash && git rebase -i main",
+        "zet de verlichting in de keuken aan",
+        "Allume la lumiere de la cuisine",
+        "จะส่งอีเมลถึงแอนนา",
+        "select:get_weather",
+        "get_weather",
+        "✨",
+    ],
+)
+def test_a_request_in_a_known_language_gets_no_note(engine: Engine, query: str) -> None:
+    assert LANGUAGE_NOTE not in engine.search(query).notes

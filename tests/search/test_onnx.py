@@ -17,10 +17,10 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
+from toolscout.embedders import load_embedders
+from toolscout.embedders.embedder import Prompts
+from toolscout.embedders.onnx import OnnxEncoder
 from toolscout.errors import ConfigError, EmbedderError
-from toolscout.search.embedders import load_embedders
-from toolscout.search.embedders.embedder import Prompts
-from toolscout.search.embedders.onnx import OnnxEncoder
 
 WIDTH = 16
 MEANINGS = ("mail letter post", "send dispatch", "weather forecast climate", "delete erase", "file")

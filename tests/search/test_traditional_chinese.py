@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.search.parts import use
 
-from toolscout.search.embedders.universal_encoder import simplify_chinese
+from toolscout.embedders.universal_encoder import simplify_chinese
 
 
 def test_traditional_characters_are_read_as_simplified_ones() -> None:

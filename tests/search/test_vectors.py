@@ -15,11 +15,11 @@ from tests.search.parts import Bag, Floats, Fragile, filled, tool, unplugged, us
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.embedders.cache import VectorCache
+from toolscout.embedders.tool_texts import RECIPE_VERSION, embedding_texts
+from toolscout.embedders.worker import FillReport
 from toolscout.errors import EmbedderError
-from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedding_worker import FillReport
 from toolscout.search.engine import Engine
-from toolscout.search.fields import RECIPE_VERSION, embedding_texts
 
 MAIL = tool("send_mail", "send mail", category="post", phrases=("write to somebody",))
 WEATHER = tool("weather", "weather forecast")

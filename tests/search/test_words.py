@@ -14,8 +14,9 @@ from tests.search.parts import tool, use
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
+from toolscout.embedders.universal_encoder import default_encoder
 from toolscout.search.analyzer import replace_words, terms, words
-from toolscout.search.engine import Engine
+from toolscout.search.engine import LANGUAGE_NOTE, Engine
 
 OTHERS = [tool(f"thing_{i}", f"Handles thing number {i}.") for i in range(20)]
 
@@ -168,8 +169,16 @@ def test_the_typed_word_is_compared_with_words_as_tools_write_them(slip: str, wo
 def test_of_words_as_near_the_one_that_more_tools_have_is_meant() -> None:
     rare, common = tool("a", "Takes a plane."), [tool(f"b{i}", "Makes a plant.") for i in range(3)]
 
-    assert Engine(Catalog([rare, *common])).search("plana").notes == ("Read 'plana' as 'plant'.",)
-    assert Engine(Catalog([rare])).search("plana").notes == ("Read 'plana' as 'plane'.",)
+    assert Engine(Catalog([rare, *common])).search("planr").notes == ("Read 'planr' as 'plant'.",)
+    assert Engine(Catalog([rare])).search("planr").notes == ("Read 'planr' as 'plane'.",)
+
+
+def test_a_letter_beside_the_right_one_is_likelier_than_one_far_away() -> None:
+    near, far = tool("a", "Lists accounts."), [tool(f"b{i}", "Adds amounts.") for i in range(3)]
+
+    found = Engine(Catalog([near, *far])).search("acounts")
+
+    assert found.notes == ("Read 'acounts' as 'accounts'.",)
 
 
 def test_a_typo_in_a_word_that_only_parameters_have_is_corrected() -> None:
@@ -320,6 +329,31 @@ def test_a_word_that_the_encoder_knows_is_not_a_typo() -> None:
     assert engine.search("book a frlight").notes == ("Read 'frlight' as 'flight'.",)
 
 
+@pytest.mark.parametrize(
+    ("query", "near", "corrected"),
+    [
+        ("anything newer than this", "never", ""),
+        ("book a vacation", "valuation", ""),
+        ("play harry potter", "poster", ""),
+        ("nous sommes le combien", "combine", ""),
+        ("wie ist das neue passwort von meinem konto", "password", ""),
+        ("nous voulons savoir combein d'heures", "combien", "Read 'combein' as 'combien'."),
+        ("book a vacatoin", "vacation", "Read 'vacatoin' as 'vacation'."),
+        ("a contoller for this", "controller", "Read 'contoller' as 'controller'."),
+        ("run the acceleeratoin", "acceleration", "Read 'acceleeratoin' as 'acceleration'."),
+    ],
+)
+def test_a_good_word_of_any_language_is_not_read_as_a_similar_one(
+    query: str, near: str, corrected: str
+) -> None:
+    engine = Engine(Catalog([tool("a", f"Does {near}."), *TRAVEL]), embedders=[default_encoder()])
+    engine.fill()
+
+    notes = [note for note in engine.search(query).notes if note.startswith("Read")]
+
+    assert notes == ([corrected] if corrected else [])
+
+
 def test_an_encoder_is_not_asked_about_a_script_it_cannot_read_and_that_is_said() -> None:
     reader = Reader()
     engine = reading(reader)
@@ -328,9 +362,7 @@ def test_an_encoder_is_not_asked_about_a_script_it_cannot_read_and_that_is_said(
     found = engine.search("字 flight")
 
     assert found.names == ("zeta",)
-    assert found.notes == (
-        "Searched without vectors: reader does not know the script of this request.",
-    )
+    assert found.notes == (LANGUAGE_NOTE,)
     assert len(reader.asked) == asked
 
 

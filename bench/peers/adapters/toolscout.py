@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from toolscout import embedders
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
+from toolscout.embedders.cache import VectorCache
+from toolscout.embedders.embedder import encode_texts
 from toolscout.errors import QueryError
-from toolscout.search import embedders
-from toolscout.search.embedders.cache import VectorCache
-from toolscout.search.embedders.embedder import encode_texts
 from toolscout.search.engine import Engine
 
 sys.path.insert(0, str(Path(__file__).parents[3]))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import StoreError
-from ..store.contract import Store
+from ..store.contract import Clock, Store
 from .observation import Observation, parse_observation
 from .training import MIN_WEIGHT, age_weights, select_calls
 
@@ -23,15 +25,22 @@ MAX_ROWS = 8_192
 _SEGMENT_ROWS = 64
 # Room for what other models have learned, too.
 _MAX_SEGMENTS = 512
+# A head that names more segments is damaged: reading them all would not end.
+_MAX_RANGE = 2 * _MAX_SEGMENTS
+_MAX_NUMBER = 2**53
 _HEAD = "head"
+_SEGMENT_KEY = re.compile("rows:([0-9]{1,15})")
 _RETRIES = 50
+_DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What reading a record raises that somebody else wrote or cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
     """The record that every write changes: which segments there are, and what was counted.
 
-    `epoch` counts removals, after which all segments have to be read again.
+    `epoch` counts removals, after which all segments have to be read again. `cleared` is the time
+    of the last reset: turns that began before it are not learned.
     """
 
     first: int = 0
@@ -39,10 +48,13 @@ class Head:
     epoch: int = 0
     rows: int = 0
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
+    cleared: float = 0.0
 
     def to_text(self) -> str:
         """The head as it is stored."""
-        parts = {name: getattr(self, name) for name in ("first", "last", "epoch", "rows")}
+        parts = {
+            name: getattr(self, name) for name in ("first", "last", "epoch", "rows", "cleared")
+        }
         return json.dumps({"format": FORMAT, **parts, "counts": dict(self.counts)})
 
 
@@ -153,13 +165,20 @@ class ReplayBuffer:
         self._update_head(lambda h: replace(h, epoch=h.epoch + 1))
         return affected
 
-    def clear(self) -> int:
-        """Remove everything; how many observations there were."""
+    def cleared(self) -> float:
+        """When everything was last removed; 0 for never."""
+        return self._read_head()[0].cleared
+
+    def clear(self, *, clock: Clock = time.time) -> int:
+        """Remove everything, also what open turns would add; how many observations there were."""
         count = len(self.read())
         head, _ = self._read_head()
         for number in range(head.first, head.last + 1):
             self._store.delete(_segment_key(number))
-        self._update_head(lambda h: Head(first=h.last + 1, last=h.last + 1, epoch=h.epoch + 1))
+        now = clock()
+        self._update_head(
+            lambda h: Head(first=h.last + 1, last=h.last + 1, epoch=h.epoch + 1, cleared=now)
+        )
         return count
 
     def compact(self) -> None:
@@ -199,7 +218,7 @@ class ReplayBuffer:
             values = _read_object(record.text)
             model, dimensions = str(values["model"]), int(values["dimensions"])
             rows = [parse_observation(row, dimensions=dimensions) for row in values["rows"]]
-        except (ValueError, KeyError, TypeError) as error:
+        except _DAMAGE as error:
             self.problems[_segment_key(number)] = f"Learned state was ignored: {error}."
             return _Segment(record.version, is_damaged=True)
         if model != self.model:
@@ -217,19 +236,19 @@ class ReplayBuffer:
         if record is None:
             return self._recover_head(), 0
         try:
-            values = _read_object(record.text)
-            numbers = {name: int(values[name]) for name in ("first", "last", "epoch", "rows")}
-            counts = {str(k): int(v) for k, v in dict(values["counts"]).items()}
-            return Head(**numbers, counts=counts), record.version
-        except (ValueError, KeyError, TypeError) as error:
+            return _parse_head(record.text), record.version
+        except _DAMAGE as error:
             self.problems[_HEAD] = f"The list of learned state was damaged and rebuilt: {error}."
             return self._recover_head(), record.version
 
     def _recover_head(self) -> Head:
         """A head for the segments that are there."""
-        keys = [r.key for r in self._store.list(limit=2 * _MAX_SEGMENTS) if r.key != _HEAD]
-        numbers = sorted(int(k.partition(":")[2]) for k in keys if k.startswith("rows:"))
-        return Head(numbers[0], numbers[-1]) if numbers else Head()
+        matches = [_SEGMENT_KEY.fullmatch(r.key) for r in self._store.list(limit=_MAX_RANGE)]
+        numbers = sorted(int(match[1]) for match in matches if match)
+        # Foreign keys may be far apart: the newest segments are those that are appended to.
+        return (
+            Head(max(numbers[0], numbers[-1] - _MAX_SEGMENTS), numbers[-1]) if numbers else Head()
+        )
 
     def _update_head(self, change: Callable[[Head], Head]) -> Head:
         for _ in range(_RETRIES):
@@ -257,6 +276,16 @@ def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]
 
 def _segment_key(number: int) -> str:
     return f"rows:{number}"
+
+
+def _parse_head(text: str) -> Head:
+    values = _read_object(text)
+    first, last, epoch, rows = (int(values[n]) for n in ("first", "last", "epoch", "rows"))
+    counts = {str(k): int(v) for k, v in dict(values["counts"]).items()}
+    is_possible = all(0 <= n <= _MAX_NUMBER for n in (first, last, epoch, rows, *counts.values()))
+    if not is_possible or not first <= last <= first + _MAX_RANGE:
+        raise ValueError("it has numbers that are not possible")
+    return Head(first, last, epoch, rows, counts, cleared=float(values.get("cleared", 0.0)))
 
 
 def _read_object(text: str) -> dict[str, Any]:

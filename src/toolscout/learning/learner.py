@@ -13,15 +13,15 @@ from threading import Condition, Lock, Thread
 import numpy as np
 
 from ..catalog.tool import Tool
+from ..embedders.arrays import Floats
 from ..errors import StoreError
 from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_sink, stamp
-from ..search.arrays import Floats
-from ..search.rankers.usage import UsageMode, UsageRanker, UsageWeights, after_calls
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
 from .observation import Observation, hash_principal, tool_keys
 from .training import SAME_REQUEST, LearnedModel, train
 from .turns import SearchTurn, Turns, TurnSearch
+from .usage import UsageLift, UsageMode, UsageWeights, after_calls
 
 _log = logging.getLogger(__name__)
 # Another process may have learned something: the store is asked this often, if there are searches.
@@ -55,7 +55,7 @@ class Learner:
 
     def __init__(
         self,
-        usage: UsageRanker,
+        usage: UsageLift,
         open_store: Callable[[], Store],
         *,
         mode: UsageMode,
@@ -75,7 +75,8 @@ class Learner:
             dimensions=lambda: usage.embedder.dimensions, find_trace=usage.find_trace
         )
         self._work = Condition()
-        self._pending: list[Observation] = []
+        # With the time at which the turn began: a reset forgets open turns too.
+        self._pending: list[tuple[float, Observation]] = []
         self._counts: Counter[str] = Counter()
         self._tools: Mapping[str, Tool] = {}
         self._keys: Mapping[str, str] = {}
@@ -167,10 +168,11 @@ class Learner:
     # Observations
 
     def _take(self, ended: Iterable[SearchTurn]) -> None:
-        rows: list[Observation] = []
+        rows: list[tuple[float, Observation]] = []
         for turn in ended:
             # By name, until the worker knows the keys of the present tools.
-            rows += turn.observations(model=self._usage.embedder.id, time=self._clock())
+            found = turn.observations(model=self._usage.embedder.id, time=self._clock())
+            rows += [(turn.began, row) for row in found]
             for search in turn.searches if self.mode == "shadow" else ():
                 self._compare_ranks(search, turn.called_for(search))
         if rows:
@@ -273,7 +275,9 @@ class Learner:
         with self._work:
             pending, counts = self._pending, self._counts
             self._pending, self._counts = [], Counter()
-        rows = [row for o in pending if (row := o.resolve(self._keys)) is not None]
+        cleared = buffer.cleared() if pending else 0.0
+        resolved = [o.resolve(self._keys) for began, o in pending if began > cleared]
+        rows = [row for row in resolved if row is not None]
         known = defaultdict[tuple[str, str], list[Floats]](list)
         for row in self._rows[-_RECENT_ROWS:]:
             _add_request(known, row)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from ..catalog.tool import Tool
-from ..search.arrays import Floats
+from ..embedders.arrays import Floats
 
 _KEY_BYTES = 8
 

@@ -15,6 +15,7 @@ from ..search.engine import Engine
 from ..store.log_contract import LogRow
 from .observation import Observation, hash_principal, parse_observation, tool_keys
 from .turns import BEST_SHOWN, SearchTurn, Turns
+from .usage import UsageLift, attach_usage
 
 SEED_PRINCIPAL = "seed"
 """Who counts as the caller of a seeded request that names nobody."""
@@ -34,9 +35,10 @@ def read_journal(rows: Iterable[LogRow], engine: Engine, *, accepts_unnamed: boo
     Older rows do not name the model of their vector. They count only if `accepts_unnamed`.
     """
     seeds = Seeds()
-    if engine.usage is None:
+    usage = attach_usage(engine)
+    if usage is None:
         return seeds
-    embedder, keys = engine.usage.embedder, tool_keys(engine.catalog)
+    embedder, keys = usage.embedder, tool_keys(engine.catalog)
     default = embedder.id if accepts_unnamed else ""
     turns = Turns(dimensions=lambda: embedder.dimensions)
     other_models = 0
@@ -91,26 +93,28 @@ def _to_event(row: LogRow, *, default_model: str) -> Event | None:
 def read_lines(lines: Iterable[str], engine: Engine) -> Seeds:
     """What lines of `{"request": …, "called": […]}`, or of an export, teach."""
     seeds = Seeds()
-    if engine.usage is None:
+    usage = attach_usage(engine)
+    if usage is None:
         return seeds
-    engine.usage.mode = "on"
+    usage.mode = "on"
     keys = tool_keys(engine.catalog)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            seeds.rows.append(_read_line(json.loads(line), engine, keys))
+            seeds.rows.append(_read_line(json.loads(line), engine, usage, keys))
         except ValueError as error:
             seeds.problems.append(f"Line {number} was left out: {error}.")
     return seeds
 
 
-def _read_line(values: object, engine: Engine, keys: Mapping[str, str]) -> Observation:
-    assert engine.usage is not None
+def _read_line(
+    values: object, engine: Engine, usage: UsageLift, keys: Mapping[str, str]
+) -> Observation:
     if not isinstance(values, dict):
         raise ValueError("it is not an object")  # noqa: TRY004 - one kind of error for bad lines
     row = cast("dict[str, Any]", values)
-    embedder = engine.usage.embedder
+    embedder = usage.embedder
     if "vector" in row:
         if row.get("model") != embedder.id:
             raise ValueError(f"it was learned with {row.get('model')}, not with {embedder.id}")
@@ -121,7 +125,9 @@ def _read_line(values: object, engine: Engine, keys: Mapping[str, str]) -> Obser
         raise ValueError('write {"request": "…", "called": ["tool"]}')
     names = [_resolve_name(str(name), engine) for name in cast("list[object]", called)]
     principal = str(row.get("principal") or SEED_PRINCIPAL)
-    return _observe_request(engine, keys, request, names, principal)
+    found = _observe_request(engine, usage, request, names, principal).resolve(keys)
+    assert found is not None
+    return found
 
 
 def _resolve_name(name: str, engine: Engine) -> str:
@@ -132,19 +138,18 @@ def _resolve_name(name: str, engine: Engine) -> str:
 
 
 def _observe_request(
-    engine: Engine, keys: Mapping[str, str], request: str, names: list[str], principal: str
+    engine: Engine, usage: UsageLift, request: str, names: list[str], principal: str
 ) -> Observation:
-    assert engine.usage is not None
     found = engine.search(request)
     trace = None
     vector = b""
     if found.vectors:
         vector = found.vectors[0].values.astype(np.float16).tobytes()
-        trace = engine.usage.find_trace(vector)
+        trace = usage.find_trace(vector)
     if trace is None or not names:
         raise ValueError("it names no tool" if not names else "it has no words to compare")
     scores = [*trace.base_scores.items()][:BEST_SHOWN]
-    row = Observation(
+    return Observation(
         id=new_id(),
         turn=new_id(),
         time=time.time(),
@@ -153,6 +158,3 @@ def _observe_request(
         called={name: name for name in names},
         shown=dict(scores),
     )
-    resolved = row.resolve(keys)
-    assert resolved is not None
-    return resolved

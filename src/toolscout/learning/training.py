@@ -14,7 +14,7 @@ from itertools import chain, permutations, zip_longest
 
 import numpy as np
 
-from ..search.arrays import Doubles, Floats, Ints
+from ..embedders.arrays import Doubles, Floats, Ints
 from .observation import Observation
 
 RATE = 0.6

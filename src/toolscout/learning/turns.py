@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..events import DiscoveryResultEvent, Event, ToolCallEvent
-from ..search.rankers.usage import SearchTrace
 from .observation import Observation, hash_principal
+from .usage import SearchTrace
 
 WINDOW_SECONDS = 600.0
 """How long after a search a call may still belong to it."""
@@ -43,6 +43,7 @@ class SearchTurn:
     listed: set[str] = field(default_factory=set[str])
     called: dict[str, None] = field(default_factory=dict[str, None])
     is_stateless: bool = False
+    began: float = 0.0
 
     def called_for(self, search: TurnSearch) -> tuple[str, ...]:
         """The calls that a search is credited with.
@@ -73,8 +74,9 @@ class SearchTurn:
 class Turns:
     """Reads events and returns the turns that are over.
 
-    A turn is over when its conversation searches again after a call, and after a while. The calls
-    of a client without a session are found by its principal and program.
+    A turn is over when its conversation searches again after a call, and after a while. Programs
+    that share a session, as those of one principal without sessions do, have turns of their own. A
+    call from another session is found by its principal and program.
     """
 
     def __init__(
@@ -108,14 +110,15 @@ class Turns:
 
     def recent_calls(self, session: str, principal: str, client: str, now: float) -> list[str]:
         """The tools that a conversation has called lately."""
-        for key in (session, _caller(principal, client)):
+        for key in (_turn_key(session, client), _caller(principal, client)):
             last, names = self._recent.get(key, (0.0, ()))
             if names and abs(now - last) <= WINDOW_SECONDS:
                 return [*names]
         return []
 
     def _add_search(self, event: DiscoveryResultEvent) -> Iterator[SearchTurn]:
-        turn = self._open.get(event.session)
+        key = _turn_key(event.session, event.client)
+        turn = self._open.get(key)
         listed = (*event.names, *event.near)
         if not event.vector:  # a look-up by name, which belongs to the searches before it
             if turn is not None:
@@ -124,17 +127,17 @@ class Turns:
         for other in [t for t in self._open.values() if _is_same_caller(t, event)]:
             is_over = other.session == event.session or other.is_stateless
             if is_over and other.called:
-                del self._open[other.session]
+                del self._open[_turn_key(other.session, other.client)]
                 turn = None if other is turn else turn
                 yield other
         if turn is None:
-            key, client = event.session, event.client
-            turn = SearchTurn(event.id, key, event.principal, client, event.time)
-            self._open[event.session] = turn
+            turn = SearchTurn(event.id, event.session, event.principal, event.client, event.time)
+            turn.began = event.time
+            self._open[key] = turn
         turn.last = event.time
         turn.listed.update(listed)
         turn.searches = [*turn.searches, *self._split(event, listed)][-_MAX_SEARCHES:]
-        self._open.move_to_end(event.session)
+        self._open.move_to_end(key)
         if len(self._open) > _MAX_TURNS:
             _, oldest = self._open.popitem(last=False)
             if oldest.called:
@@ -159,13 +162,14 @@ class Turns:
                 )
 
     def _add_call(self, event: ToolCallEvent) -> None:
-        turn = self._open.get(event.session)
+        key = _turn_key(event.session, event.client)
+        turn = self._open.get(key)
         if turn is not None and turn.searches:
-            self._remember(event.session, event)
+            self._remember(key, event)
             if event.tool in turn.listed:
                 turn.called[event.tool] = None
                 turn.last = event.time
-                self._open.move_to_end(event.session)
+                self._open.move_to_end(key)
             return
         self._remember(_caller(event.principal, event.client), event)
         for other in self._open.values():
@@ -185,10 +189,10 @@ class Turns:
     def _expire(self, now: float) -> list[SearchTurn]:
         """The turns that are over because of their age; a clock that was set back ends them too."""
         ended: list[SearchTurn] = []
-        for session, turn in list(self._open.items()):
+        for key, turn in list(self._open.items()):
             if abs(now - turn.last) <= WINDOW_SECONDS:
                 break  # the others are younger
-            del self._open[session]
+            del self._open[key]
             if turn.called:
                 ended.append(turn)
         return ended
@@ -200,6 +204,10 @@ def _reply_scores(event: DiscoveryResultEvent) -> dict[str, float]:
 
 def _is_same_caller(turn: SearchTurn, event: Event) -> bool:
     return (turn.principal, turn.client) == (event.principal, event.client)
+
+
+def _turn_key(session: str, client: str) -> str:
+    return f"{session}\0{client}"
 
 
 def _caller(principal: str, client: str) -> str:

@@ -10,6 +10,7 @@ from importlib import import_module
 from itertools import chain
 from typing import Any
 
+from ..catalog.identifiers import CAMEL_BOUNDARY, WORD
 from .variants import canonical_word
 
 _STOP_WORDS = """
@@ -22,22 +23,9 @@ were weren what when where which while who whom whose why will with would wouldn
 yourself yourselves
 """
 _STOP = frozenset(_STOP_WORDS.split())
-# Combining marks that belong to the letter before them but are not in `\w`: vowels and tones of the
-# scripts of India and its neighbours, Hebrew, Arabic, Thaana, Thai, Lao, Tibetan, Burmese, Khmer.
-# Without them every vowel sign would split a word.
-MARKS = (
-    "\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
-    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u07a6-\u07b0\u0900-\u0963\u0971-\u0df3\u0e31\u0e34-\u0e3a"
-    "\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u103e\u1056-\u1059"
-    "\u105e-\u1060\u1062-\u1064\u1067-\u106d\u1071-\u1074\u1082-\u108d\u108f\u109a-\u109d\u17b4-\u17d3"
-    "\u17dd"
-)
-_WORD = re.compile(rf"[^\W_](?:[^\W_]|[{MARKS}])*")
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else 32 for code in range(128)) + bytes(128)
 # Contractions: the m of `I'm` and the s of `the user's` are not words and would count as unknown.
 _CONTRACTED = re.compile(r"['’](?<=[a-z].)(?:d|ll|m|re|s|t|ve)\b", re.IGNORECASE)
-# The boundaries in `getHTTPStatus`; `URLs` and `PRs` are single words.
-_CAMEL_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])(?![A-Z]s(?![a-z]))")
 _LETTERS = re.compile(r"[^\W\d_]{3,}")
 # Indexed as character bigrams, the usual way without a dictionary: scripts written without spaces,
 # and Hangul, where particles are attached to the stem.
@@ -75,11 +63,6 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
-def split_identifiers(text: str) -> str:
-    """Split identifiers of any case style: `getHTTPStatus_v2` becomes `get HTTP Status v2`."""
-    return " ".join(_WORD.findall(_CAMEL_BOUNDARY.sub(" ", text)))
-
-
 def words(text: str) -> list[str]:
     """The words of a text in lower case."""
     return [w.casefold() for w in tokenize(text)]
@@ -89,13 +72,13 @@ def word_forms(words: Iterable[str]) -> Iterator[str]:
     """Words in lower case; an identifier is followed by its parts."""
     for word in words:
         yield word.casefold()
-        if not word.islower() and len(parts := _CAMEL_BOUNDARY.sub(" ", word).split()) > 1:
+        if not word.islower() and len(parts := CAMEL_BOUNDARY.sub(" ", word).split()) > 1:
             yield from map(str.casefold, parts)
 
 
 def replace_words(text: str, replacements: Mapping[str, str]) -> str:
     """Replace words of a text, looked up in lower case and without accents."""
-    return _WORD.sub(lambda m: replacements.get(fold(m[0]).casefold(), m[0]), text)
+    return WORD.sub(lambda m: replacements.get(fold(m[0]).casefold(), m[0]), text)
 
 
 def terms(text: str) -> list[str]:
@@ -113,7 +96,7 @@ def tokenize(text: str) -> list[str]:
     if "'" in text or "’" in text:
         text = _CONTRACTED.sub("", text)
     if not text.isascii():
-        return _WORD.findall(fold(text))
+        return WORD.findall(fold(text))
     # A byte table and str.split are several times faster than a regular expression.
     return text.encode().translate(_ASCII_TABLE).decode().split()
 
@@ -161,7 +144,7 @@ def _analyze_word(word: str) -> Iterable[str]:
     if _BIGRAM_SCRIPTS.search(word):
         yield from _bigrams(word)
         return
-    parts = _CAMEL_BOUNDARY.sub(" ", word).split() if not word.islower() else [word]
+    parts = CAMEL_BOUNDARY.sub(" ", word).split() if not word.islower() else [word]
     # `GitHub` is asked for as `github`; `listPullRequests` never as one word.
     if len(parts) == 2:
         yield _stem(word.casefold())

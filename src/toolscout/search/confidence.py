@@ -1,9 +1,9 @@
-"""The confidence of a search: the probability that the best hit is right."""
+"""The confidence of a search: the probability that a right tool is among the hits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import copysign, exp, log1p, log10
+from math import exp, log1p
 from operator import mul
 
 from .analyzer import terms
@@ -14,9 +14,9 @@ from .rankers.exact import WHOLE_SCORE, NameRanking
 from .ranking import FusedRanking, Ranking, RankingRequest
 
 # Logistic regression, fitted by bench/calibrate.py, which prints these rows. The columns:
-# intercept, similarity, meaning, words, coverage, share, named, log10 of the number of tools.
-WITH_VECTORS = (-3.489, 2.878, 0.390, 1.265, -0.308, 0.870, -0.029, -0.774)
-KEYWORDS_ONLY = (-3.452, 0.000, 0.000, 1.372, 0.013, 1.759, 2.581, -0.521)
+# intercept, lead, meaning, matched, missing, named (see Evidence).
+WITH_VECTORS = (-2.363, 4.718, 0.480, 0.508, -0.264, 1.611)
+KEYWORDS_ONLY = (-1.217, 0.000, 0.000, 1.658, -0.283, 2.882)
 
 # A longer run of characters is a token or a hash, not a word.
 _MAX_WORD_CHARS = 64
@@ -27,29 +27,37 @@ def gather_evidence(
 ) -> Evidence:
     """Collect the facts about the best hit from which the confidence is computed."""
     best = fused.slots[:1]
-    slot = int(best[0])
     similarity: float | None = None
-    meaning = words = coverage = share = 0.0
+    lead = meaning = coverage = share = 0.0
     for ranking in rankings:
         match ranking:
             case DenseRanking():
-                similarity = max(float(ranking.similarity(best).max()), similarity or 0.0)
-                meaning = max(meaning, float(ranking.scores_at(best)[0]))
+                near = ranking.similarity(best)[0]
+                above = near - ranking.mean
+                similarity = max(float(near.max()), similarity or 0.0)
+                lead = max(lead, float(above.max()))
+                meaning = max(meaning, float((above / ranking.deviation).max()))
             # There are two lexical rankings if words were translated. The one that covers more of
             # the request counts, so translated words replace unknown ones.
             case LexicalRanking() if ranking.coverage > coverage:
-                words = float(ranking.scores_at(best)[0])
                 coverage = ranking.coverage
-                share = ranking.idf_share(slot)
+                share = ranking.idf_share(int(best[0]))
             case _:
                 pass
-    name = set(terms(request.index.tool(slot).local_name))
-    named = len(name.intersection(request.terms)) / max(1, len(name))
-    return Evidence(similarity, meaning, words, coverage, share, named, len(request.index))
+    words = {*request.terms}
+    name = set(terms(request.index.tool(int(best[0])).local_name))
+    return Evidence(
+        similarity,
+        lead,
+        meaning,
+        matched=share * len(words),
+        missing=(1 - share) * len(words),
+        named=len(name & words) / max(1, len(name)),
+    )
 
 
 def confidence(evidence: Evidence) -> float:
-    """The probability that the best hit is right, by logistic regression."""
+    """The probability that a right tool is among the hits, by logistic regression."""
     weights = KEYWORDS_ONLY if evidence.similarity is None else WITH_VECTORS
     total = sum(map(mul, weights, confidence_features(evidence)))
     return round(1e4 / (1 + exp(-total))) / 1e4
@@ -57,12 +65,9 @@ def confidence(evidence: Evidence) -> float:
 
 def confidence_features(evidence: Evidence) -> tuple[float, ...]:
     """The inputs of the regression, in the order of its weights."""
-    # The lexical z-score grows with the number of matching words; the logarithm keeps long requests
-    # from looking certain.
-    words = copysign(log1p(abs(evidence.words)), evidence.words)
-    similarity = evidence.similarity or 0.0
-    shares = (evidence.coverage, evidence.share, evidence.named)
-    return (1.0, similarity, evidence.meaning, words, *shares, log10(max(1, evidence.tools)))
+    # Logarithms: the first words that match say most, and long requests must not look certain.
+    words = log1p(evidence.matched), log1p(evidence.missing)
+    return (1.0, evidence.lead, evidence.meaning, *words, evidence.named)
 
 
 def has_words(request: RankingRequest) -> bool:

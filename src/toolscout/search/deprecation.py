@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from math import inf
 
 import numpy as np
 
-from ..catalog.tool import Tool, normalise_name
+from ..catalog.deprecation import is_deprecated, replacement_names
 from .analyzer import terms
 from .ranking import FusedRanking, RankingRequest
 
@@ -15,13 +14,6 @@ COMPARABLE_SHARE = 0.8
 """Without a known successor, a tool falls below hits with at least this share of its score."""
 
 (_TERM,) = terms("deprecated")
-# At the start, in capitals, or as a statement: "List deprecated packages" says something else.
-_MARK = re.compile(
-    r"\A\W*deprecated\b(?=\W*(?:$|[.:,;!)\]-]|use\b|see\b|since\b|please\b|in favou?r\b))"
-    r"|(?-i:\bDEPRECATED\b)|\bis (?:now )?deprecated\b",
-    re.IGNORECASE,
-)
-_SUCCESSOR = re.compile(r"\b(?:use|see|by|to|of|prefer|or)\W+([A-Za-z][\w./:-]*\w)", re.IGNORECASE)
 
 
 def demote_deprecated(request: RankingRequest, fused: FusedRanking) -> FusedRanking:
@@ -47,13 +39,6 @@ def demote_deprecated(request: RankingRequest, fused: FusedRanking) -> FusedRank
     return FusedRanking(slots, np.minimum.accumulate(values))
 
 
-def is_deprecated(tool: Tool) -> bool:
-    """Whether the name or the description of a tool says that it is deprecated."""
-    words = normalise_name(tool.local_name).split("_")
-    is_named = len(words) > 1 and "deprecated" in (words[0], words[-1])
-    return is_named or _MARK.search(tool.description) is not None
-
-
 def _demote(request: RankingRequest, slot: int, order: list[int], scores: dict[int, float]) -> None:
     """Move one tool down, or the successor that fits best up to its place."""
     place = order.index(slot)
@@ -76,11 +61,9 @@ def _demote(request: RankingRequest, slot: int, order: list[int], scores: dict[i
 def _successors(request: RankingRequest, slot: int) -> list[int]:
     """The visible tools that a description names as replacement, in its order."""
     index, tool = request.index, request.index.tool(slot)
-    mark = _MARK.search(tool.description)
-    text = tool.description[mark.end() if mark else 0 :]
     found: list[int] = []
-    for match in _SUCCESSOR.finditer(text.replace('"', " ").replace("`", " ")):
-        same = [s for s in index.slots_by_name(match[1]) if s != slot and request.allowed[s]]
+    for name in replacement_names(tool):
+        same = [s for s in index.slots_by_name(name) if s != slot and request.allowed[s]]
         same.sort(key=lambda s: (index.tool(s).server != tool.server, index.tool(s).name))
         found += same[:1]
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from time import perf_counter
@@ -12,40 +12,41 @@ import numpy as np
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool import Tool
-from .analyzer import latin_share
-from .arrays import Floats, Mask
-from .embedders.cache import VectorCache
-from .embedders.embedder import Embedder, has_vocabulary, is_cross_lingual
-from .embedding_worker import (
+from ..embedders.arrays import Floats, Mask
+from ..embedders.cache import VectorCache
+from ..embedders.embedder import Embedder, PieceEmbedder, has_vocabulary, knows_language
+from ..embedders.tool_texts import TextRecipe, embedding_texts
+from ..embedders.worker import (
     RETRY_SECONDS,
     EmbeddingWorker,
     FillListener,
     ProgressCallback,
     ignore_fill,
 )
-from .fields import TextRecipe, embedding_texts
+from .analyzer import latin_share, terms
 from .glossary import Glossary, common_words
-from .hit import Results
+from .hit import QueryHits, Results
 from .index import Index
 from .merging import MIN_MERGED_HITS, merge_queries
-from .pipeline import Pipeline, run_query
-from .query import Mode, parse_all
-from .rankers.bm25f import BM25F
+from .pipeline import STILL_COMPUTING, WITHOUT_VECTORS_PREFIX, Pipeline, run_query
+from .query import Mode, Query, parse_all
 from .rankers.cross_lingual import CrossLingual
-from .rankers.dense import Dense
-from .rankers.exact import Exact
-from .rankers.usage import UsageRanker
-from .ranking import Allow, Arms, Fusion, Ranker, allow_mask, select_rankers, unwrap
-from .recipe import fuse
+from .ranking import Allow, Arms, Fusion, Lift, Ranker, allow_mask, select_rankers, unwrap
+from .recipe import default_rankers, fuse
 from .spelling import Spelling
 
-__all__ = ["Allow", "Arms", "Engine", "IndexStatus", "default_rankers"]
+__all__ = ["Allow", "Arms", "Engine", "IndexStatus"]
 
 # Usually a process has a handful of allow rules. A caller that creates a new one for every search
 # must not fill the memory: a full cache is emptied.
 _MAX_MASKS = 64
 _LATIN_WORD = re.compile(r"[^\W\d_]{3,}")
 _MAX_CHECKED_CHARS = 500
+_PIECE_CHARS = 3
+LANGUAGE_NOTE = (
+    "Semantic search does not know this language, so results are less reliable: try English."
+)
+"""The note about a request in a language that no embedder knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,11 @@ class Snapshot:
         if (cached := self.masks.get(id(allow))) is None:
             if len(self.masks) >= _MAX_MASKS:
                 self.masks.clear()
+            mask = allow_mask(self.index, allow)
+            # A rule that hides nothing costs nothing: rankers recognise `alive` itself.
+            mask = self.index.alive if np.array_equal(mask, self.index.alive) else mask
             # The rule is stored too: while it is alive, no other object can get its id.
-            cached = self.masks[id(allow)] = allow, allow_mask(self.index, allow)
+            cached = self.masks[id(allow)] = allow, mask
         return cached[1]
 
 
@@ -97,8 +101,8 @@ class Engine:
     You can replace the `rankers`, the `fusion` and the `text_recipe` (which texts of a tool are
     embedded). `corrects_typos` switches typo correction.
     `min_confidence` is the confidence from which on a search counts as answered. `on_fill` is
-    called, in the thread that computes vectors, when that takes long and when it is over. `usage`
-    is the ranker that past use is learned by, if there is one.
+    called, in the thread that computes vectors, when that takes long and when it is over. `lift`
+    adds what was learned from past use; a learner sets it.
     """
 
     def __init__(
@@ -117,14 +121,15 @@ class Engine:
     ) -> None:
         self.embedders = tuple(embedders)
         self.min_confidence = min_confidence
-        chosen = tuple(rankers or default_rankers(self.embedders))
-        spelling = Spelling(is_word=_find_word_checker(self.embedders)) if corrects_typos else None
-        self.usage = next((r for r in map(unwrap, chosen) if isinstance(r, UsageRanker)), None)
-        traced = self.usage.trace(fusion) if self.usage is not None else fusion
-        pipeline = Pipeline(chosen, traced, spelling)
-        self._pipelines: Mapping[Arms, Pipeline] = {
-            arms: replace(pipeline, rankers=select_rankers(chosen, arms))
-            for arms in ("all", "words", "vectors")
+        chosen = self.rankers = tuple(rankers or default_rankers(self.embedders))
+        self.lift: Lift | None = None
+        self.fusion = fusion
+        self.text_recipe = text_recipe
+        self.corrects_typos = corrects_typos
+        self._word_checks = [e.is_word for e in self.embedders if has_vocabulary(e)]
+        self._spelling = Spelling(self._is_word, self._is_wordlike) if corrects_typos else None
+        self._rankers: Mapping[Arms, tuple[Ranker, ...]] = {
+            arms: select_rankers(chosen, arms) for arms in ("all", "words", "vectors")
         }
         inner = map(unwrap, chosen)
         self._translator_ids = {r.embedder.id for r in inner if isinstance(r, CrossLingual)}
@@ -144,9 +149,28 @@ class Engine:
             self.update(catalog)
 
     @property
+    def snapshot(self) -> Snapshot:
+        """The catalog and the index that are searched now."""
+        return self._snapshot
+
+    @property
     def catalog(self) -> Catalog:
         """The catalog that is searched now."""
         return self._snapshot.catalog
+
+    @property
+    def problem(self) -> str:
+        """Why vectors are missing, if an embedder failed."""
+        return self._worker.problem
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether vectors of tools or words are being computed."""
+        return self._worker.is_running
+
+    def retry_if_due(self) -> None:
+        """Try an embedder again that failed a while ago."""
+        self._worker.retry_if_due()
 
     @property
     def status(self) -> IndexStatus:
@@ -154,7 +178,7 @@ class Engine:
         index = self._snapshot.index
         counts = {e.id: index.vector_count(e.id) for e in self.embedders}
         is_filling = self._worker.is_running and any(c < len(index) for c in counts.values())
-        return IndexStatus(len(index), counts, is_filling, self._worker.problem)
+        return IndexStatus(len(index), counts, is_filling, self.problem)
 
     def update(self, catalog: Catalog) -> None:
         """Switch to a newer catalog; only the differences are indexed."""
@@ -185,6 +209,9 @@ class Engine:
         """Stop computing vectors and close the cache."""
         self._worker.close()
 
+    def sync(self) -> None:
+        """Called before each search; an engine that follows another one takes over its changes."""
+
     def search(
         self,
         query: str | Sequence[str],
@@ -200,11 +227,12 @@ class Engine:
         query works in either.
         """
         started = perf_counter()
+        self.sync()
         snapshot = self._snapshot
         index, mask = snapshot.index, snapshot.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        pipeline = self._pipelines[arms]
+        pipeline = Pipeline(self._rankers[arms], self.fusion, self._spelling, self.lift)
         depth = limit if len(queries) == 1 else max(limit, MIN_MERGED_HITS)
         each = [run_query(pipeline, index, q, mask, limit=depth) for q in queries]
         found = each[0] if len(each) == 1 else merge_queries(each, limit=limit)
@@ -214,7 +242,7 @@ class Engine:
             confidence=found.confidence,
             is_answered=found.confidence >= self.min_confidence,
             near=found.near,
-            notes=tuple(dict.fromkeys((*found.notes, *self._vector_notes(index, mask)))),
+            notes=self._add_notes(found, index, mask, queries, arms),
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
@@ -222,14 +250,23 @@ class Engine:
         )
 
     def knows_words(self, text: str) -> bool:
-        """Whether an embedder knows any word of a text; true where none can say."""
-        checkers = [e.is_word for e in self.embedders if has_vocabulary(e)]
+        """Whether an embedder knows half of the words of a text; true where none can say."""
         words = _LATIN_WORD.findall(text[:_MAX_CHECKED_CHARS].casefold())
         # Other scripts have words of a letter or two, which say nothing.
         is_latin = latin_share(text) == 1
-        if not (checkers and words and is_latin):
+        if not (self._word_checks and words and is_latin):
             return True
-        return any(is_word(word) for is_word in checkers for word in words)
+        words = [word for word in words if terms(word)]
+        known = [word for word in words if self._is_word(word)]
+        # Many a piece of three letters is in a vocabulary, so half of the words is not enough.
+        is_half_enough = any(len(word) > _PIECE_CHARS for word in known)
+        return 2 * len(known) >= len(words) + (not is_half_enough)
+
+    def _is_word(self, text: str) -> bool:
+        return any(is_word(text) for is_word in self._word_checks)
+
+    def _is_wordlike(self, text: str) -> bool:
+        return any(e.is_wordlike(text) for e in self.embedders if isinstance(e, PieceEmbedder))
 
     def tools_without_vectors(self, embedder: Embedder) -> list[Tool]:
         """The tools that have no vector from an embedder yet."""
@@ -272,39 +309,40 @@ class Engine:
             index = self._snapshot.index.with_glossary(embedder.id, glossary)
             self._snapshot = replace(self._snapshot, index=index)
 
-    def _vector_notes(self, index: Index, mask: Mask) -> Sequence[str]:
-        """Notes about missing vectors, which count only the tools that the caller may see."""
+    def _add_notes(
+        self, found: QueryHits, index: Index, mask: Mask, queries: Sequence[Query], arms: Arms
+    ) -> tuple[str, ...]:
+        """The notes, with one about an unknown language or missing vectors, if any."""
+        text = self._missing_vectors_note(index, mask)
+        has_problem = bool(self.problem)
+        # A request that is the name of a tool needs no advice.
+        if arms != "words" and found.confidence < 1 and not self._knows_language(queries):
+            text = text if has_problem else LANGUAGE_NOTE
+        # A query that was not encoded has a note that vectors did not count.
+        elif not has_problem and any(
+            note.startswith(WITHOUT_VECTORS_PREFIX) for note in found.notes
+        ):
+            text = ""
+        return tuple(dict.fromkeys((*found.notes, text) if text else found.notes))
+
+    def _knows_language(self, queries: Sequence[Query]) -> bool:
+        """Whether each query is in a language that an embedder knows; true without embedders."""
         if not self.embedders:
-            return ()
-        if self._worker.problem:
-            self._worker.retry_if_due()
+            return True
+        texts = [query.words for query in queries if query.words]
+        return all(any(knows_language(e, text) for e in self.embedders) for text in texts)
+
+    def _missing_vectors_note(self, index: Index, mask: Mask) -> str:
+        if not self.embedders:
+            return ""
+        if self.problem:
+            self.retry_if_due()
         if all(index.vector_count(e.id) == len(index) for e in self.embedders):
-            return ()
+            return ""
         missing = max(int((mask & ~index.vector_mask(e.id)).sum()) for e in self.embedders)
         if not missing:
-            return ()
-        if problem := self._worker.problem:
+            return ""
+        if problem := self.problem:
             rest = "with keywords only" if not index.vectors else "without some vectors"
-            return (f"Searched {rest}: {problem}",)
-        return (f"Vectors are still being computed for {missing} of {int(mask.sum())} tools.",)
-
-
-def _find_word_checker(embedders: Sequence[Embedder]) -> Callable[[str], bool]:
-    """The vocabulary check of the first embedder that has one."""
-    checkers = [e.is_word for e in embedders if has_vocabulary(e)]
-    return checkers[0] if checkers else _is_never_word
-
-
-def _is_never_word(_: str) -> bool:
-    return False
-
-
-def default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
-    """Names, words, vectors of each embedder, translated words from the first that can, and use."""
-    yield Exact()
-    yield BM25F()
-    usage = [UsageRanker(Dense(embedder)) for embedder in embedders[:1]]
-    yield from (ranker.dense for ranker in usage)
-    yield from (Dense(embedder) for embedder in embedders[1:])
-    yield from (CrossLingual(embedder) for embedder in [*filter(is_cross_lingual, embedders)][:1])
-    yield from usage
+            return f"Searched {rest}: {problem}"
+        return f"{STILL_COMPUTING} for {missing} of {int(mask.sum())} tools."

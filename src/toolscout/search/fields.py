@@ -1,4 +1,4 @@
-"""A tool as the index sees it: weighted fields for BM25F, and texts for the embedders."""
+"""A tool as the index sees it: fields with their BM25F weights."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..catalog.schema import Parameter
 from ..catalog.tool import Tool
-from .analyzer import split_identifiers, tokenize
+from .analyzer import tokenize
 from .lexicon import Vocabulary
 from .postings import DocumentTerms
 
@@ -41,7 +40,6 @@ MAX_REPEATS = 3
 _SERVER_NOISE = re.compile(r"(?<![^\W_])(?:mcp|server)(?![^\W_])", re.IGNORECASE)
 _MAX_FIELD_CHARS = 6_000
 _MAX_PARAMETER_CHARS = 400
-_FIRST_SENTENCE = re.compile(r"(?<=[.!?。！？])\s")
 
 
 def weigh_terms(tools: Sequence[Tool], vocabulary: Vocabulary) -> DocumentTerms:
@@ -104,44 +102,8 @@ def _field_terms(tool: Tool, analyze: Callable[[str], list[int]]) -> Iterator[li
     yield [t for t in analyze(_SERVER_NOISE.sub(" ", tool.server)) if t not in name]
 
 
-TextRecipe = Callable[[Tool], Sequence[tuple[str, float]]]
-"""Which texts of a tool are encoded, each with its share in the tool's single vector."""
-
-
-RECIPE_VERSION = "texts 3"
-"""Part of the cache keys: change it whenever `embedding_texts` produces other texts."""
-
-
-def embedding_input(tool: Tool) -> str:
-    """Everything that `embedding_texts` depends on: equal inputs give equal texts."""
-    parts = (RECIPE_VERSION, tool.name, tool.description, tool.parameters.text, *tool.phrases)
-    return "\2".join(parts)
-
-
-# Each text stresses another part of a tool, and the cuts keep a long description from hiding the
-# name. docs/decisions/ranking.md has the effect of leaving out each of the three.
-def embedding_texts(tool: Tool) -> tuple[tuple[str, float], ...]:
-    """The texts that are encoded for a tool, with the share of each in its single vector."""
-    name = split_identifiers(tool.name) or tool.name
-    description = tool.description.strip()
-    first = _FIRST_SENTENCE.split(description, maxsplit=1)[0][:300]
-    return (
-        (f"{name}: {description[:1500]}", 0.3),
-        (name, 0.3),
-        (f"{name}: {first} {_describe_parameters(tool.parameters.top_level())}", 0.4),
-        *_phrase_texts(tool.phrases),
-    )
-
-
-def _describe_parameters(parameters: Sequence[Parameter]) -> str:
-    """The required parameters in words."""
-    # Optional ones (tenant, retries, authentication) are often the same for every tool of a catalog
-    # and would make all vectors alike.
-    required = [p for p in parameters if p.required] or parameters[:3]
-    return "; ".join(f"{split_identifiers(p.name)}: {p.description[:80]}" for p in required[:8])
-
-
-def _phrase_texts(phrases: Sequence[str]) -> Iterator[tuple[str, float]]:
-    # All phrases together have a third of the vector: 0.5 beside the 1.0 of the other texts.
-    for phrase in phrases[:20]:
-        yield phrase[:600], 0.5 / min(len(phrases), 20)
+def searched_texts(tool: Tool) -> Iterator[str]:
+    """The texts whose words a keyword search looks at, the most important first."""
+    yield from (tool.local_name, tool.title, tool.description, *tool.phrases)
+    yield from (text for parameter in tool.parameters.descriptions() for text in parameter)
+    yield from (tool.category, *tool.tags, tool.server)

@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import numpy as np
 
+from ..catalog.identifiers import MARKS, split_identifiers
 from ..catalog.tool import Tool
-from .analyzer import MARKS, needs_bigrams, split_identifiers, terms
-from .arrays import Floats
-from .threads import one_thread
+from ..embedders.arrays import Floats
+from ..embedders.threads import one_thread
+from .analyzer import needs_bigrams, terms
 from .variants import canonical_word
 
 # Encoding words takes time, so a large catalog is sampled: its most common words are enough.
@@ -106,3 +109,16 @@ def common_words(tools: Collection[Tool]) -> dict[str, str]:
                     forms.setdefault(term, Counter())[form] += count
     ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MAX_WORDS]
     return {term: min(forms[term], key=lambda w: (-forms[term][w], w)) for term in ordered}
+
+
+@cache
+def command_verbs() -> Mapping[str, Sequence[str]]:
+    """The terms of the English verbs that a command verb of another language may mean."""
+    # Without a context, encoders place imperatives badly: the German for "send" near "want".
+    text = Path(__file__).with_name("command_verbs.txt").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for line in text.splitlines()[1:]:  # the first one says what this is
+        english, _, verbs = line.partition(": ")
+        for verb in verbs.split():
+            found.setdefault(verb, []).extend(terms(english))
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ..catalog.tool import Tool
-from .arrays import Floats
+from ..embedders.arrays import Floats
 
 MAX_NEAR = 8
 """The most names that are listed after the hits."""
@@ -62,20 +62,18 @@ class Evidence(NamedTuple):
     """The facts about the best hit from which the confidence is computed.
 
     - `similarity`: cosine with the closest view of the request; None without vectors
-    - `meaning`, `words`: z-scores from the embedder and from the words
-    - `coverage`: the share of the request's words, by idf, that the catalog knows
-    - `share`: the share of the request's words, by idf, that the tool has
+    - `lead`: how far that is above the mean of the catalog, which is lower in other languages
+    - `meaning`: the same in standard deviations
+    - `matched`, `missing`: how many words of the request the tool has and lacks, weighted by idf
     - `named`: the share of the words in its name (without the server) that the request contains
-    - `tools`: the size of the catalog; z-scores cannot grow large among a few tools
     """
 
     similarity: float | None = None
+    lead: float = 0.0
     meaning: float = 0.0
-    words: float = 0.0
-    coverage: float = 0.0
-    share: float = 0.0
+    matched: float = 0.0
+    missing: float = 0.0
     named: float = 0.0
-    tools: int = 1
 
 
 class QueryVector(NamedTuple):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ..catalog.tool import Tool, normalise_name, qualify_name
-from .arrays import Floats, Ints, Mask
-from .embedders.embedder import dimension_error
+from ..embedders.arrays import Floats, Ints, Mask
+from ..embedders.embedder import dimension_error
 from .fields import weigh_terms
 from .glossary import Glossary
 from .lexicon import Lexicon, RemovedTermStats, Term, Vocabulary
@@ -35,6 +35,7 @@ class SharedTables:
     tools: list[Tool] = field(default_factory=list[Tool])
     names: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     spellings: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    aliases: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     servers: dict[str, int] = field(default_factory=dict[str, int])
     categories: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -80,6 +81,10 @@ class Index:
     def slots_by_name(self, spelling: str) -> list[int]:
         """The live slots of a name in any case style, with or without its server."""
         return self._alive_slots(self.shared.spellings.get(normalise_name(spelling), ()))
+
+    def slots_by_alias(self, alias: str) -> list[int]:
+        """The live slots of an alias, which an overlay added, in any case style."""
+        return self._alive_slots(self.shared.aliases.get(normalise_name(alias), ()))
 
     def look_up_terms(self, texts: Iterable[str], allowed: Mask) -> list[Term | None]:
         """Look up terms; None for each that no allowed tool has."""
@@ -177,7 +182,7 @@ class Index:
         segments = (compact_segments(self.lexicon.segments, self.alive),) if len(living) else ()
         after = Index(
             # New tables for whatever refers to slots; older snapshots keep using the old ones.
-            shared=replace(old, tools=[], names={}, spellings={}),
+            shared=replace(old, tools=[], names={}, spellings={}, aliases={}),
             lexicon=self._make_lexicon(segments, {}, len(living), len(living)),
             alive=np.ones(len(living), np.bool_),
             server=self.server[living],
@@ -207,6 +212,8 @@ class Index:
         shared.names[tool.name] = (*shared.names.get(tool.name, ()), slot)
         for spelling in {normalise_name(n) for n in _tool_names(tool)}:
             shared.spellings[spelling] = (*shared.spellings.get(spelling, ()), slot)
+        for alias in {normalise_name(a) for a in tool.aliases}:
+            shared.aliases[alias] = (*shared.aliases.get(alias, ()), slot)
 
 
 def _tool_names(tool: Tool) -> tuple[str, str, str]:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..embedders.arrays import Floats, Ints, Mask
 from .analyzer import terms_of_words
-from .arrays import Floats, Ints, Mask
 from .postings import Segment, SegmentPostings
 
 # Against division by zero: a term that all tools have equally.
@@ -103,6 +103,11 @@ class Term(NamedTuple):
             mean=share * self.mean,
             variance=share * share * self.variance,
         )
+
+    def occurs_in(self, slot: int) -> bool:
+        """Whether a slot has the term."""
+        place = int(self.slots.searchsorted(np.int32(slot)))
+        return place < len(self.slots) and self.slots.item(place) == slot
 
     def gains_at(self, slots: Ints) -> Floats:
         """What the term adds to some slots."""

@@ -25,7 +25,6 @@ _TOKEN = re.compile(
     rf"(?<!\S)(?:{_FILTER}|(?P<sign>[+-])(?P<term>{_PHRASE}|{_TERM}){_END}[,;.!?]*"
     rf"|(?P<phrase>{_PHRASE}){_END}|\S+)"
 )
-_PHRASES = re.compile(rf"(?<!\S)(?:({_PHRASE}){_END}|\S+)")
 _BARE = re.compile(rf"{_TERM}{_END}")
 
 
@@ -62,12 +61,6 @@ def tokenize_query(text: str) -> tuple[QueryToken, ...]:
         replace(token, kind="word") if token.kind == "excluded" and i not in exclusions else token
         for i, token in enumerate(tokens)
     )
-
-
-def find_phrases(text: str) -> tuple[str, ...]:
-    """The distinct phrases of a text that has no other operators."""
-    found = [phrase[1:-1].strip() for phrase in _PHRASES.findall(text) if phrase]
-    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def strip_operators(text: str, tokens: Iterable[QueryToken]) -> str:

@@ -9,8 +9,8 @@ from itertools import islice
 
 import numpy as np
 
+from ..embedders.arrays import Mask
 from ..errors import EmbedderError
-from .arrays import Mask
 from .clauses import split_clauses
 from .confidence import confidence, gather_evidence, has_words, is_exact_name
 from .deprecation import demote_deprecated
@@ -23,10 +23,12 @@ from .ranking import (
     MAX_NAME_CHARS,
     FusedRanking,
     Fusion,
+    Lift,
     Ranker,
     Ranking,
     RankingRequest,
     apply_filters,
+    note_unknown_filters,
 )
 from .recipe import score_parts
 from .spelling import Spelling
@@ -38,6 +40,14 @@ _MIN_CANDIDATES = 100
 # A note about missing names stays short, whatever was asked for: it may go into a model's context.
 MISSING_NAMES_PREFIX = "No tool is named "
 """The start of the note about selected names that do not exist."""
+STILL_LOADING = "Semantic search is still loading"
+"""The start of the reason why a query was not encoded yet."""
+
+STILL_COMPUTING = "Vectors are still being computed"
+"""The start of the note about tools without vectors yet."""
+
+WITHOUT_VECTORS_PREFIX = "Searched without vectors: "
+"""The start of the note about an embedder that could not encode the query."""
 
 _MAX_NAMED_MISSING = 10
 _MAX_QUOTED_CHARS = 80
@@ -45,11 +55,12 @@ _MAX_QUOTED_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts of an engine that rank: rankers, fusion, and typo correction, if any."""
+    """The parts of an engine that rank: rankers and fusion, typo correction and lift, if any."""
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
     spelling: Spelling | None
+    lift: Lift | None = None
 
 
 def run_query(
@@ -58,7 +69,15 @@ def run_query(
     """Answer one query from the tools that the mask allows."""
     if query.is_empty:
         return QueryHits()
-    mask = apply_filters(index, query, mask)
+    found = _run_filtered(pipeline, index, query, apply_filters(index, query, mask), limit)
+    unknown = note_unknown_filters(index, query, mask)
+    return found._replace(notes=(*found.notes, *unknown)) if unknown else found
+
+
+def _run_filtered(
+    pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
+) -> QueryHits:
+    """Answer one query from the tools that pass its filters."""
     if query.select:
         return _select_by_name(index, query, mask)
     if query.pattern is not None:
@@ -110,16 +129,17 @@ def _rank_and_fuse(
     rankers: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
 ) -> QueryHits:
-    rankings: list[Ranking] = []
+    found: list[Ranking] = []
     for ranker in rankers or pipeline.rankers:
         try:
             ranking = ranker.rank(request)
         except EmbedderError as error:  # a remote embedder that is down must not stop the search
-            notes = (*notes, f"Searched without vectors: {error}")
+            notes = (*notes, f"{WITHOUT_VECTORS_PREFIX}{error}")
             continue
         if ranking is not None:
-            rankings.append(ranking)
-    fused = _drop_forbidden(request, pipeline.fusion(request, rankings))
+            found.append(ranking)
+    rankings, fused = _fuse(pipeline, request, found)
+    fused = _drop_forbidden(request, fused)
     if not len(fused.slots):
         return QueryHits(notes=notes)
     # A name in words, as in "get weather old", may be a request; an identifier is that tool.
@@ -136,6 +156,15 @@ def _rank_and_fuse(
         evidence=evidence,
         vectors=tuple(islice(_query_vectors(rankings), 1)),
     )
+
+
+def _fuse(
+    pipeline: Pipeline, request: RankingRequest, rankings: Sequence[Ranking]
+) -> tuple[Sequence[Ranking], FusedRanking]:
+    """The rankings that took part, and the order that they give."""
+    if pipeline.lift is None:
+        return rankings, pipeline.fusion(request, rankings)
+    return pipeline.lift.fuse(request, rankings, pipeline.fusion)
 
 
 def _query_vectors(rankings: Sequence[Ranking]) -> Iterator[QueryVector]:
@@ -216,7 +245,8 @@ def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
     hits: dict[str, Hit] = {}
     missing: list[str] = []
     for name in query.select:
-        # The exact name wins; without one, every tool with that name in another spelling.
+        # The exact name wins; without one, every tool with that name in another spelling; without
+        # any, also none that is hidden, every tool with that alias.
         exact = index.slot(name)
         slots = [exact] if exact is not None and mask[exact] else _slots_by_name(index, name)
         tools = sorted((index.tool(s) for s in slots if mask[s]), key=lambda t: t.name)
@@ -233,8 +263,10 @@ def _select_by_name(index: Index, query: Query, mask: Mask) -> QueryHits:
 
 
 def _slots_by_name(index: Index, name: str) -> list[int]:
-    """The slots with this name in any spelling; a text too long for a name is not looked up."""
-    return index.slots_by_name(name) if len(name) <= MAX_NAME_CHARS else []
+    """The slots with this name in any spelling, or alias; too long a text is not looked up."""
+    if len(name) > MAX_NAME_CHARS:
+        return []
+    return index.slots_by_name(name) or index.slots_by_alias(name)
 
 
 def note_missing_names(missing: Sequence[str]) -> str:

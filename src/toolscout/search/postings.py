@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Bytes, Doubles, Floats, Ints, Mask
+from ..embedders.arrays import Bytes, Doubles, Floats, Ints, Mask
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from ..errors import QueryError
 from .operators import (
     QueryToken,
     TokenKind,
-    find_phrases,
     quote,
     restore_plus_signs,
     split_leading_operators,
@@ -124,7 +123,7 @@ def parse(text: str, *, mode: Mode = "auto") -> Query:
     cleaned = clean(text, cap=len(text) + 1)
     if mode == "auto" and (_SIGN.search(cleaned) is None or not _may_have_operators(cleaned)):
         words = _truncate(cleaned)
-        phrases = find_phrases(words) if '"' in words else ()
+        phrases = _token_values(tokenize_query(words), "phrase") if '"' in words else ()
         return Query(text, words=words, phrases=phrases, is_cut=len(cleaned) > MAX_QUERY_CHARS)
     try:
         query = _parse_by_mode(cleaned, mode)

@@ -9,9 +9,10 @@ from typing import Literal, NamedTuple, Protocol, TypeGuard
 
 import numpy as np
 
+from ..catalog.filters import describe_unknown_owners
 from ..catalog.sanitization import NAME_CAP
-from ..catalog.tool import Tool, normalise_name
-from .arrays import Floats, Ints, Mask
+from ..catalog.tool import Tool, name_spellings
+from ..embedders.arrays import Floats, Ints, Mask
 from .hit import Reason
 from .index import Index
 from .lexicon import Term
@@ -20,15 +21,6 @@ from .query import Query
 # BLAS sums in another order depending on where a row stands in a matrix, so the similarities of two
 # equal texts can differ by about this much.
 _NOISE = np.float32(1e-6)
-
-
-def unique_slots(slots: Ints) -> Ints:
-    """The distinct slots in ascending order."""
-    # Does what np.unique does for this case, without its overhead for small arrays.
-    ordered = np.sort(slots)
-    is_first = np.ones(len(ordered), np.bool_)
-    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
-    return ordered.compress(is_first)
 
 
 def check_slots(slots: Ints, size: int) -> None:
@@ -158,6 +150,16 @@ Fusion = Callable[[RankingRequest, Sequence[Ranking]], FusedRanking]
 """Combines several rankings into one order."""
 
 
+class Lift(Protocol):
+    """Lifts tools by what earlier searches led to; `learning` has one."""
+
+    def fuse(
+        self, request: RankingRequest, rankings: Sequence[Ranking], fusion: Fusion
+    ) -> tuple[Sequence[Ranking], FusedRanking]:
+        """Fuse rankings and perhaps one more; also returns those that took part."""
+        ...
+
+
 Allow = Callable[[Tool], bool] | Collection[str]
 """Which tools a caller may see: their names, or a predicate that is stable for a given tool."""
 
@@ -190,16 +192,27 @@ def apply_filters(index: Index, query: Query, mask: Mask) -> Mask:
     return _term_mask(index, query, mask) if query.required or query.excluded else mask
 
 
+def note_unknown_filters(index: Index, query: Query, mask: Mask) -> tuple[str, ...]:
+    """One note for each server and category of the query that no tool of the mask has."""
+    if not (query.servers or query.categories):
+        return ()
+    servers = _names_in(index.shared.servers, index.server[mask])
+    categories = _names_in(index.shared.categories, index.category[mask])
+    notes = list(describe_unknown_owners(query.servers, servers, kind="server"))
+    notes += describe_unknown_owners(query.categories, categories, kind="category")
+    return tuple(notes[:3])
+
+
+def _names_in(known: dict[str, int], numbers: Ints) -> list[str]:
+    used = set(np.unique(numbers).tolist())
+    return [name for name in list(known) if known[name] in used]
+
+
 def _group_mask(known: dict[str, int], numbers: Ints, wanted: Iterable[str]) -> Mask:
-    names = set[str]().union(*(_name_spellings(w) for w in wanted if len(w) <= MAX_NAME_CHARS))
+    names = set[str]().union(*(name_spellings(w) for w in wanted if len(w) <= MAX_NAME_CHARS))
     # list(): an update may add servers from another thread during the loop.
-    chosen = [known[n] for n in list(known) if not names.isdisjoint(_name_spellings(n))]
+    chosen = [known[n] for n in list(known) if not names.isdisjoint(name_spellings(n))]
     return np.isin(numbers, np.array(chosen, np.int32))
-
-
-def _name_spellings(name: str) -> set[str]:
-    """The normalised spellings under which a server or category is found, whatever the case."""
-    return {normalise_name(name), normalise_name(name.casefold())} - {""} or {name}
 
 
 def _term_mask(index: Index, query: Query, mask: Mask) -> Mask:

@@ -1,4 +1,4 @@
-"""The recipe: how the scores of all rankers become one order.
+"""The recipe: which rankers score the tools, and how their scores become one order.
 
     S = extras + (1 - a) · (words + meaning of the whole request)
                + a · (words + meaning of the clause that the tool fits best)
@@ -12,19 +12,24 @@ tool near the top. docs/decisions/ranking.md has the figures for every constant.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .arrays import Floats, Ints
+from ..embedders.arrays import Floats, Ints
+from ..embedders.embedder import Embedder, is_cross_lingual
+from .rankers.bm25f import BM25F
+from .rankers.cross_lingual import CrossLingual
+from .rankers.dense import Dense
+from .rankers.exact import Exact
 from .ranking import (
     FusedRanking,
+    Ranker,
     Ranking,
     RankingRequest,
     check_slots,
     has_clause_scores,
-    unique_slots,
 )
 
 CLAUSE_SHARE = 0.6
@@ -38,6 +43,18 @@ DIVERSITY_SHARE = 0.35
 _SINGLE_NEED_CLAUSES = 2
 _MAX_DIVERSIFIED = 40
 _SCORE_DIGITS = 4
+
+
+def default_rankers(embedders: Sequence[Embedder]) -> Iterator[Ranker]:
+    """Names, words, vectors of each embedder, and translated words from the first that can.
+
+    Vectors weigh 1.0. Words weigh 0.8, less if the catalog does not know them all. Translations
+    weigh 0.4, less if the catalog speaks the language of the request.
+    """
+    yield Exact()
+    yield BM25F()
+    yield from map(Dense, embedders)
+    yield from (CrossLingual(embedder) for embedder in [*filter(is_cross_lingual, embedders)][:1])
 
 
 class Parts(NamedTuple):
@@ -62,7 +79,7 @@ def fuse(
     """Sum the rankings, put the best tools in order, and diversify over the clauses."""
     if not rankings:
         return FusedRanking(np.zeros(0, np.int32), np.zeros(0, np.float32))
-    slots = unique_slots(np.concatenate([r.candidates for r in rankings]))
+    slots = np.unique(np.concatenate([r.candidates for r in rankings]))
     check_slots(slots, request.index.size)
     parts = score_parts(request, rankings, slots, clause_share=clause_share)
     order = order_by_score(request, slots, parts.total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import islice, pairwise
 from threading import Lock
 
 from rapidfuzz.distance import OSA
@@ -22,6 +22,11 @@ _MIN_TWO_EDIT_CHARS = 8
 # Short stems of different words are too alike.
 _MIN_STEM_CHARS = 6
 _CACHE_SIZE = 4_096
+
+# Letters that are taken for each other: neighbours on a keyboard, and those that sound alike.
+_ROWS = "qwertyuiop asdfghjkl zxcvbnm qwertz azert aeiouya ioae eu ck cs sz fv dt bp gj mn lr kq"
+_PAIRS = {a + b for row in _ROWS.split() for a, b in pairwise(row)}
+_ALIKE = _PAIRS | {pair[::-1] for pair in _PAIRS}
 
 Near = list[tuple[int, str]]
 """Edit distance and word of each similar word."""
@@ -76,6 +81,8 @@ class Spelling:
 
     is_word: Callable[[str], bool]
     """Whether something is certainly a word, even if no tool has it."""
+    is_wordlike: Callable[[str], bool]
+    """Whether something is made like a word, so that only a likely typo in it is corrected."""
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     words: WordList = field(default_factory=WordList)
     terms: WordList = field(default_factory=WordList)
@@ -106,6 +113,14 @@ class Spelling:
                     self.forms.setdefault(term, []).append(word)
         if self.terms.read < (end := len(vocabulary.terms)):
             self.terms.add(islice(vocabulary.terms, self.terms.read, end), read=end)
+
+
+def is_likely_typo(word: str, other: str, distance: int) -> bool:
+    """Whether a word differs by one typo: a letter missing, added, swapped, or hit beside."""
+    if distance > 1 or len(word) != len(other):
+        return distance == 1
+    changed = {a + b for a, b in zip(word, other, strict=True) if a != b}
+    return len(changed) > 1 or not changed.isdisjoint(_ALIKE) or not word.isascii()
 
 
 def _transpositions(word: str) -> Iterator[str]:

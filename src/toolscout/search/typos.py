@@ -10,12 +10,13 @@ import numpy as np
 from rapidfuzz.distance import OSA
 
 from ..catalog.tool import Tool
+from ..embedders.arrays import Mask
+from ..embedders.trigrams import fits_language
 from .analyzer import fold, replace_words, terms, tokenize, word_forms
-from .arrays import Mask
 from .clauses import drop_quotations
 from .index import Index
 from .lexicon import Term
-from .spelling import MAX_WORD_CHARS, MIN_WORD_CHARS, Spelling
+from .spelling import MAX_WORD_CHARS, MIN_WORD_CHARS, Spelling, is_likely_typo
 
 # Bounds the work for a long text in an unknown language, where every word looks like a typo.
 _MAX_CORRECTIONS = 16
@@ -63,10 +64,12 @@ def correct_typos(
     suspects = {term for term in unknown if term.isalpha()}  # with digits it is a value
     replacements: dict[str, str] = {}
     corrections: dict[str, str] = {}
-    for term, word in islice(_typed_words(clauses, suspects).items(), _MAX_CORRECTIONS):
+    # Most clauses have no suspect, and need no closer look.
+    suspicious = [c for c, its in zip(clauses, clause_terms, strict=True) if suspects & {*its}]
+    for term, word in islice(_typed_words(suspicious, suspects).items(), _MAX_CORRECTIONS):
         correction = _find_correction(index, spelling, word, term, allowed)
         # Asked last, because the embedder has to tokenize the word: most words have no candidate.
-        if correction and not spelling.is_word(word):
+        if correction and not _is_meant(spelling, word, correction[1], clauses):
             replacements[term], corrections[word] = correction
     if replacements:
         clause_terms = [[replacements.get(t, t) for t in clause] for clause in clause_terms]
@@ -78,7 +81,7 @@ def correct_typos(
 def _typed_words(clauses: Sequence[str], suspects: set[str]) -> dict[str, str]:
     """The typed word of each suspect term, unless it is quoted."""
     found: dict[str, str] = {}
-    for clause in clauses if suspects else ():
+    for clause in clauses:
         # An identifier may contain the typo as one of its words.
         for form in word_forms(tokenize(drop_quotations(clause))):
             if _is_correctable(form):
@@ -98,34 +101,43 @@ def _find_correction(
     near = [(distance, other, terms(other)[:1]) for distance, other in found]
     # Words with the same term are not a correction: this term is known to be invisible.
     candidates = [(d, other, its[0]) for d, other, its in near if its and its[0] != term]
-    for other, known in _order_candidates(index, word, candidates, allowed):
+    for other, known, is_likely in _order_candidates(index, word, candidates, allowed):
+        if not is_likely and spelling.is_wordlike(word):
+            break
         if _occurs_in_tools(index, known, other, allowed):
             return known.text, other
     if term == word:
         return None
     stems = [(distance, stem, stem) for distance, stem in spelling.near_terms(term)]
-    for _, known in _order_candidates(index, term, stems, allowed):
-        return known.text, _closest_form(index, spelling, word, known, allowed)
+    for _, known, is_likely in _order_candidates(index, term, stems, allowed):
+        if is_likely or not spelling.is_wordlike(word):
+            return known.text, _closest_form(index, spelling, word, known, allowed)
     return None
+
+
+def _is_meant(spelling: Spelling, word: str, other: str, clauses: Sequence[str]) -> bool:
+    """Whether a word is meant as it was typed: it is a word, or one of the text's language."""
+    return spelling.is_word(word) or fits_language(word, " ".join(clauses), rather_than=other)
 
 
 def _order_candidates(
     index: Index, word: str, candidates: Iterable[tuple[int, str, str]], allowed: Mask
-) -> Iterator[tuple[str, Term]]:
-    """The candidates that visible tools have, most likely first, with their terms.
+) -> Iterator[tuple[str, Term, bool]]:
+    """The candidates that visible tools have, likely typos first, with their terms.
 
     At equal distance, swapped letters are more likely than a wrong letter, and a wrong letter is
     more likely than a missing or extra one. After that, the word that more tools have.
     """
-    found: list[tuple[tuple[int, bool, bool, int, str], Term]] = []
+    found: list[tuple[tuple[bool, int, bool, bool, int, str], Term]] = []
     letters = sorted(word)
     for distance, other, stem in candidates:
         known = index.lexicon.get(stem)
         if known is not None and (count := int(np.count_nonzero(allowed.take(known.slots)))):
             is_anagram, is_same_length = sorted(other) == letters, len(other) == len(word)
-            found.append(((distance, not is_anagram, not is_same_length, -count, other), known))
+            rank = distance, not is_anagram, not is_same_length, -count, other
+            found.append(((not is_likely_typo(word, other, distance), *rank), known))
     found.sort(key=lambda pair: pair[0])
-    yield from ((rank[-1], known) for rank, known in found)
+    yield from ((rank[-1], known, not rank[0]) for rank, known in found)
 
 
 def _closest_form(index: Index, spelling: Spelling, word: str, known: Term, allowed: Mask) -> str:

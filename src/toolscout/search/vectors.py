@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from .arrays import Doubles, Floats, Ints, Mask
-from .threads import one_thread
+from ..embedders.arrays import Doubles, Floats, Ints, Mask
+from ..embedders.threads import one_thread
 
 # A scan is limited by memory bandwidth. Up to EXACT_UP_TO vectors it reads them whole; beyond, only
 # their projections on the first principal components, and the best are compared again exactly.

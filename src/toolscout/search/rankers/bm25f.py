@@ -9,8 +9,9 @@ from typing import Self
 
 import numpy as np
 
-from ..arrays import Floats, Ints
-from ..fields import FIELDS
+from ...embedders.arrays import Floats, Ints
+from ..analyzer import needs_bigrams, terms_of_words, tokenize, word_forms
+from ..fields import FIELDS, searched_texts
 from ..hit import Reason
 from ..lexicon import Term, score_statistics
 from ..ranking import RankingRequest
@@ -37,13 +38,19 @@ class BM25F:
         known = request.known_terms
         if not known:
             return None
-        # The idf of a term with document frequency 0: an unknown word could not be rarer, and
-        # weighs at least as much as any known one.
-        max_idf = log(1 + (len(request.index) + 0.5) / 0.5)
         mass = sum([term.idf for term in known])
-        coverage = mass / (mass + (len({*request.terms}) - len(known)) * max_idf)
-        trust = self.weight * coverage**self.doubt
+        unknown = len({*request.terms}) - len(known)
+        coverage = mass / (mass + unknown * _max_idf(len(request.index)))
+        # Few tools have few words. So for a caller who sees few of many tools, an unknown word says
+        # less about the request: it is as rare as the visible tools can tell.
+        visible = mass / (mass + unknown * _max_idf(int(np.count_nonzero(request.allowed))))
+        trust = self.weight * visible**self.doubt
         return WordRanking.of(request, known, coverage=coverage, trust=trust, arm="words")
+
+
+def _max_idf(tools: int) -> float:
+    """The idf of a term that none of so many tools has: no known word weighs more."""
+    return log(1 + (tools + 0.5) / 0.5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class LexicalRanking:
 
     `scores` has a score for every slot; `mean` and `deviation` describe the distribution of such
     scores over the catalog. `coverage` is the share of the query's words, by idf, that the catalog
-    knows. `clause_terms` has the terms of each clause.
+    knows.
     """
 
     terms: Sequence[Term]
@@ -62,8 +69,13 @@ class LexicalRanking:
     candidates: Ints
     coverage: float
     trust: float
-    clause_terms: Sequence[Sequence[str]]
+    request: RankingRequest
     arm: str
+
+    @property
+    def clause_terms(self) -> Sequence[Sequence[str]]:
+        """The terms of each clause."""
+        return self.request.clause_terms
 
     @classmethod
     def of(
@@ -84,7 +96,7 @@ class LexicalRanking:
         mean, deviation = score_statistics(terms)
         return cls(
             *(terms, scores, mean, deviation, best, coverage, trust),
-            clause_terms=request.clause_terms,
+            request=request,
             arm=arm,
         )
 
@@ -94,8 +106,7 @@ class LexicalRanking:
 
     def idf_share(self, slot: int) -> float:
         """The share of the query's words, by idf, that a tool has; unknown words count too."""
-        only = np.array([slot], np.int32)
-        mass = sum([term.idf for term in self.terms if term.gains_at(only)[0]])
+        mass = sum([term.idf for term in self.terms if term.occurs_in(slot)])
         return self.coverage * mass / sum([term.idf for term in self.terms])
 
     def explain(self, slot: int) -> Reason | None:
@@ -105,12 +116,23 @@ class LexicalRanking:
         for term in self.terms:
             for posting in term.segment_postings:
                 if (place := posting.position(slot)) is not None:
-                    found.append(term.text)
+                    found.append(self._written_form(term.text, slot))
                     fields |= int(posting.segment.fields[place])
         if not found:
             return None
         named = ", ".join(f for bit, f in enumerate(FIELDS) if fields >> bit & 1)
-        return Reason(self.arm, field=named, words=tuple(found))
+        return Reason(self.arm, field=named, words=tuple(dict.fromkeys(found)))
+
+    def _written_form(self, term: str, slot: int) -> str:
+        """A term as a word of the query, or else of the tool: most terms are stems."""
+        if needs_bigrams(term):
+            return term
+        tool = self.request.index.tool(slot)
+        for text in (self.request.query.words, *searched_texts(tool)):
+            for word in word_forms(tokenize(text)):
+                if term in terms_of_words((word,)):
+                    return word
+        return term
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from threading import Lock
 
 import numpy as np
 
-from ..analyzer import needs_bigrams, terms
-from ..arrays import Floats
-from ..embedders.embedder import (
+from ...embedders.arrays import Floats
+from ...embedders.embedder import (
     CrossLingualEmbedder,
     encode_texts,
     normalize_rows,
     vocabulary_coverage,
 )
-from ..glossary import WORD, Glossary, Translations
+from ..analyzer import needs_bigrams, terms
+from ..glossary import WORD, Glossary, Translations, command_verbs
 from ..lexicon import Term
 from ..ranking import RankingRequest
 from .bm25f import LexicalRanking
@@ -86,8 +86,15 @@ class CrossLingual:
         known = self._word_vectors(words)
         vectors = np.stack([known[word] for word in words])
         found = glossary.translations(vectors, min_similarity=self.embedder.translation_threshold)
-        visible = {term.text for term in request.find_terms(set(chain.from_iterable(found)))}
-        return [{t: share for t, share in its.items() if t in visible} for its in found]
+        # A command has its verb first or last; elsewhere the same word is mostly a noun.
+        ends = (words[0], words[-1])
+        verbs = [command_verbs().get(word, ()) if word in ends else () for word in words]
+        visible = {t.text for t in request.find_terms({*chain(*found), *chain(*verbs)})}
+        meant = [[t for t in its if t in visible] for its in verbs]
+        return [
+            {t: 1 / len(known) for t in known} or {t: its[t] for t in its if t in visible}
+            for its, known in zip(found, meant, strict=True)
+        ]
 
     def _word_vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
         """The vectors of words; known ones come from memory."""

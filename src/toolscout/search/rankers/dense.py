@@ -7,19 +7,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...errors import EmbedderError
-from ..analyzer import latin_share
-from ..arrays import Floats, Ints
-from ..embedders.embedder import (
+from ...embedders.arrays import Floats, Ints
+from ...embedders.embedder import (
     Embedder,
     dimension_error,
     encode_texts,
     normalize_rows,
     vocabulary_coverage,
 )
+from ...embedders.threads import one_thread
+from ..analyzer import latin_share
 from ..hit import QueryVector, Reason
 from ..ranking import RankingRequest
-from ..threads import one_thread
 from ..vectors import Vectors
 from .exact import is_tool_name
 
@@ -63,11 +62,9 @@ class Dense:
         if vectors is None or not vectors.count or not text or is_tool_name(request):
             return None
         trust = self.weight * (latin_share(text) if self.embedder.is_latin_only else 1.0)
-        if trust <= 0:
-            return None
         trust *= vocabulary_coverage(self.embedder, text)
-        if trust <= 0:
-            raise EmbedderError(f"{self.embedder.id} does not know the script of this request.")
+        if trust <= 0:  # an unknown script; the engine has a note about it
+            return None
         chosen = _chosen_clauses(request)
         views = self._views(text, tuple(request.clauses[place] for place in chosen))
         if views.shape[1] != vectors.dimensions:

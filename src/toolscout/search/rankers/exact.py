@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...catalog.tool import normalise_name
-from ..arrays import Floats, Ints
+from ...embedders.arrays import Floats, Ints
 from ..hit import Reason
 from ..ranking import RankingRequest
 

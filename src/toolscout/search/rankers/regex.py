@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Floats, Ints
+from ...embedders.arrays import Floats, Ints
 from ..hit import Reason
-from ..pattern import Haystack, Pattern
+from ..pattern import Pattern
 from ..ranking import RankingRequest
 
 
@@ -25,8 +25,7 @@ class Regex:
         pattern = Pattern.of(request.query.pattern)
         slots = np.flatnonzero(request.allowed)
         tools = [request.index.tool(s) for s in slots.tolist()]
-        haystack = Haystack.of((t.name, t.description) for t in tools)
-        found = haystack.find_matches(pattern)
+        found = pattern.find_tools((t.name, t.description) for t in tools)
         return PatternRanking(request, pattern, slots[np.array(found, np.int64)].astype(np.int32))
 
 

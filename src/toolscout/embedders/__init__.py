@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
-from ...errors import ConfigError
+from ..errors import ConfigError
 from .embedder import Embedder, Prompts
 
 KINDS = "none, use, onnx:FOLDER, openai:MODEL@URL"

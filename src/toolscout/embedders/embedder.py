@@ -8,8 +8,8 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 
-from ...errors import EmbedderError
-from ..arrays import Floats
+from ..errors import EmbedderError
+from .arrays import Floats
 
 
 class Embedder(Protocol):
@@ -77,9 +77,34 @@ def has_vocabulary(embedder: Embedder) -> TypeGuard[VocabularyEmbedder]:
     return hasattr(embedder, "vocabulary_coverage") and hasattr(embedder, "is_word")
 
 
+@runtime_checkable
+class PieceEmbedder(Protocol):
+    """An embedder that reads words in pieces, and can say which are made of few."""
+
+    def is_wordlike(self, text: str) -> bool:
+        """Whether something is made like a word: of two pieces at most."""
+        ...
+
+
 def vocabulary_coverage(embedder: Embedder, text: str) -> float:
     """How well an embedder reads a text; 1 for an embedder that cannot say."""
     return embedder.vocabulary_coverage(text) if has_vocabulary(embedder) else 1.0
+
+
+@runtime_checkable
+class LanguageEmbedder(Protocol):
+    """An embedder that can say in which languages it reads."""
+
+    def knows_language(self, text: str) -> bool:
+        """Whether a text seems to be in a language that it knows."""
+        ...
+
+
+def knows_language(embedder: Embedder, text: str) -> bool:
+    """Whether an embedder can read the language of a text; true for one that cannot say."""
+    if isinstance(embedder, LanguageEmbedder):
+        return embedder.knows_language(text)
+    return vocabulary_coverage(embedder, text) > 0
 
 
 @dataclass(frozen=True, slots=True)

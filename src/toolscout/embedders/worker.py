@@ -14,9 +14,9 @@ import numpy as np
 from ..catalog.tool import Tool
 from ..errors import EmbedderError
 from .arrays import Floats
-from .embedders.cache import VectorCache, embed_tools, embed_words
-from .embedders.embedder import Embedder
-from .fields import TextRecipe, embedding_texts
+from .cache import VectorCache, embed_tools, embed_words
+from .embedder import Embedder
+from .tool_texts import TextRecipe, embedding_texts
 
 ProgressCallback = Callable[[int, int], None]
 """Called with the number of tools and words that are done, and the number that there is to do.
@@ -190,12 +190,14 @@ class EmbeddingWorker:
         self._is_filling = True
         problem = ""
         try:
-            work = [_Work.of(embedder, self._sink) for embedder in self._embedders]
-            if total := sum(each.size for each in work):
+            tools = [self._sink.tools_without_vectors(e) for e in self._embedders]
+            words = [self._sink.words_to_embed(e) for e in self._embedders]
+            total = sum(map(len, tools)) + sum(len(set(w.values())) for w in words)
+            if total:
                 self._fill = _Fill(total)
-            for each in work:
+            for embedder, new, its_words in zip(self._embedders, tools, words, strict=True):
                 try:
-                    self._fill_embedder(each, reporter)
+                    self._fill_embedder(embedder, new, its_words, reporter)
                 except EmbedderError as error:
                     problem = str(error)
             self.problem = problem
@@ -206,13 +208,15 @@ class EmbeddingWorker:
             self._fill.is_reportable = False
             self._on_fill(self._fill.describe(is_over=True))
 
-    def _fill_embedder(self, work: _Work, reporter: _Reporter | None) -> None:
+    def _fill_embedder(
+        self,
+        embedder: Embedder,
+        tools: Sequence[Tool],
+        words: Mapping[str, str],
+        reporter: _Reporter | None,
+    ) -> None:
         fill = self._fill
-        embedder = work.embedder
-        batches = chain(
-            self._fill_tools(work.tools, embedder), self._fill_words(work.words, embedder)
-        )
-        for count in batches:
+        for count in chain(self._fill_tools(tools, embedder), self._fill_words(words, embedder)):
             fill.done += count
             if reporter is not None:
                 reporter.report(fill)
@@ -246,23 +250,6 @@ class EmbeddingWorker:
         self._sink.add_word_vectors(
             embedder, words, np.stack([rows[word] for word in words.values()])
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Work:
-    """The tools and words that one embedder has to encode."""
-
-    embedder: Embedder
-    tools: Sequence[Tool]
-    words: Mapping[str, str]
-
-    @classmethod
-    def of(cls, embedder: Embedder, sink: VectorSink) -> _Work:
-        return cls(embedder, sink.tools_without_vectors(embedder), sink.words_to_embed(embedder))
-
-    @property
-    def size(self) -> int:
-        return len(self.tools) + len(set(self.words.values()))
 
 
 class _Fill:

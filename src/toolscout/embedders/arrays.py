@@ -1,4 +1,4 @@
-"""The NumPy array types that search passes around."""
+"""The NumPy array types that embedders and search pass around."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Mask = npt.NDArray[np.bool_]
 """One flag per slot; a slot is the number of a tool in the index."""
 
 Ints = npt.NDArray[np.int32]
-"""Slots or other small integers; the compiled kernel reads them as `int32_t`."""
+"""Slots or other small integers."""
 
 Floats = npt.NDArray[np.float32]
-"""Scores, weights and vectors in single precision; the compiled kernel reads them as `float`."""
+"""Scores, weights and vectors in single precision."""
 
 Doubles = npt.NDArray[np.float64]
 """Sums over a whole catalog, which need double precision."""

@@ -1,21 +1,23 @@
-"""The bundled encoder for many texts at once: token windows that repeat are computed once.
+"""The bundled encoder, faster: token windows that repeat are computed once.
 
 Before it sums the tokens of a text, the model looks at no more than four neighbours on each side.
 The texts of a tool repeat its name and description, and tools repeat phrases, so most windows occur
-several times in a batch. docs/decisions/vectors.md has the figures.
+several times in a batch. Up to the first windows everything depends on single tokens, and requests
+repeat those too: the values of their tokens are kept. docs/decisions/vectors.md has the figures.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arrays import Floats
+from .arrays import Floats
 
 MAX_TOKENS = 4_000
 """Windows are shared up to this many tokens: five numbers below 4,096 fit in one integer."""
@@ -28,18 +30,16 @@ _UNKNOWN, _BEGIN, _END = 0, 1, 2
 _GAP = 2
 _ORDERS = ((2, 0), (3, 1), (5, 2))  # of each branch: tokens in a window, and those to the left
 _WIDTH, _BRANCH = 512, 256
+# Columns of the values of a token: its projection for each branch, then the parts of each branch.
+_PART_STARTS = tuple(accumulate((size * _BRANCH for size, _ in _ORDERS), initial=3 * _BRANCH))
 _CHUNKS = 17  # the quantized table has a scale for each of them
 _MAX_CACHED_WORDS = 16_384
 _MAX_CACHED_CHARS = 32
+# The values of a token take 13 kB. The batches of a catalog, with many tokens, pass them by.
+_MAX_CACHED_TOKENS = 1_536
+_MAX_TOKENS_TO_CACHE = 384
 _PROBES = ("Probe: list the files, in São Paulo.", "x", " ")
 _TOLERANCE = 1e-4
-
-
-class Level(NamedTuple):
-    """A row of values for each different window, and which window is at each position."""
-
-    values: Floats
-    numbers: Numbers
 
 
 class SharedWindows:
@@ -49,13 +49,9 @@ class SharedWindows:
         # The package has no type hints and no public access to its parts: see `of`.
         self._tokenizer: Any = model._tokenizer
         self._weights: Any = model._model
-        self._layers = [
-            [
-                (_by_slot(self._weights.w1[branch]), self._weights.b1[branch]),
-                (_by_slot(self._weights.w2[branch]), self._weights.b2[branch]),
-            ]
-            for branch in range(len(_ORDERS))
-        ]
+        self._first = [_by_slot(matrix) for matrix in self._weights.w1]
+        self._second = [_by_slot(matrix) for matrix in self._weights.w2]
+        self._token_cache = _TokenCache(self._token_values)
         self._segment_cached = lru_cache(maxsize=_MAX_CACHED_WORDS)(self._segment)
 
     @classmethod
@@ -91,17 +87,16 @@ class SharedWindows:
             return rows
         layout = _Layout(texts)
         table, numbers = layout.number_tokens()
-        embedded = self._embed(table)
-        tokens = Level(self._project(embedded), numbers)
-        branches = [self._run_branch(layout, tokens, branch) for branch in range(len(_ORDERS))]
+        tokens = self._token_cache.get(table)
+        branches = [self._run_branch(layout, tokens, numbers, b) for b in range(len(_ORDERS))]
         # The widest window contains all others: one row of features for each different one.
-        windows = branches[-1].numbers
+        _, windows = branches[-1]
         firsts = layout.first_positions(windows)
         features = np.empty((len(firsts), _WIDTH + len(_ORDERS) * _BRANCH), np.float32)
-        features[:, :_WIDTH] = embedded[numbers[firsts]]
-        for branch, level in enumerate(branches):
+        features[:, :_WIDTH] = self._embed(table)[numbers[firsts]]
+        for branch, (values, places) in enumerate(branches):
             start = _WIDTH + branch * _BRANCH
-            features[:, start : start + _BRANCH] = level.values[level.numbers[firsts]]
+            features[:, start : start + _BRANCH] = values[places[firsts]]
         weights = self._weights
         _normalize_layer(features, weights.ln_g, weights.ln_b, weights.eps)
         sums = np.stack([features[windows[span]].sum(axis=0) for span in layout.spans])
@@ -115,22 +110,28 @@ class SharedWindows:
         rows += self._weights.lo[chunks, None]
         return rows
 
-    def _project(self, embedded: Floats) -> Floats:
+    def _token_values(self, tokens: Numbers) -> Floats:
+        """What depends on a token alone: its projection, and its part in each first window."""
         weights = self._weights
-        rows: Floats = embedded @ weights.proj_W
+        rows: Floats = self._embed(tokens) @ weights.proj_W
         rows += weights.proj_b
         _normalize_layer(rows, weights.ln_g_all, weights.ln_b_all, weights.eps)
-        return rows
+        branches = np.split(rows, len(_ORDERS), axis=1)
+        parts = [values @ first for values, first in zip(branches, self._first, strict=True)]
+        return np.concatenate([rows, *parts], axis=1)
 
-    def _run_branch(self, layout: _Layout, tokens: Level, branch: int) -> Level:
-        """Two convolutions of one window size."""
+    def _run_branch(
+        self, layout: _Layout, tokens: Floats, numbers: Numbers, branch: int
+    ) -> tuple[Floats, Numbers]:
+        """Two convolutions of one window size: the values of windows, and where each of them is."""
         size, left = _ORDERS[branch]
-        values = np.ascontiguousarray(tokens.values[:, branch * _BRANCH : (branch + 1) * _BRANCH])
-        level = Level(values, tokens.numbers)
-        for weights, bias in self._layers[branch]:
-            slots, numbers = layout.number_windows(level.numbers, size, left)
-            level = Level(_convolve(level.values, slots, left, weights, bias), numbers)
-        return level
+        values = tokens[:, branch * _BRANCH : (branch + 1) * _BRANCH]
+        parts = tokens[:, _PART_STARTS[branch] : _PART_STARTS[branch + 1]]
+        slots, numbers = layout.number_windows(numbers, size, left)
+        values = _convolve(values, parts, slots, left, self._weights.b1[branch])
+        slots, numbers = layout.number_windows(numbers, size, left)
+        parts = values @ self._second[branch]
+        return _convolve(values, parts, slots, left, self._weights.b2[branch]), numbers
 
     def _finish(self, sums: Floats, lengths: Floats) -> Floats:
         """The dense layers after the tokens of each text are summed."""
@@ -191,20 +192,54 @@ def _by_slot(weights: Floats) -> Floats:
     return np.ascontiguousarray(slots.transpose(1, 0, 2).reshape(_BRANCH, -1))
 
 
-def _convolve(values: Floats, slots: Numbers, left: int, weights: Floats, bias: Floats) -> Floats:
-    """A convolution with a residual connection, for windows given as rows of numbers."""
-    # Each value is multiplied once for each slot, not once for each window that contains it. The
-    # row after the last is zero: a slot in a gap.
-    size = slots.shape[1]
-    products = np.zeros((len(values) + 1, size, _BRANCH), np.float32)
-    np.matmul(values, weights, out=products[:-1].reshape(len(values), -1))
-    rows = products[slots[:, 0], 0]
-    for slot in range(1, size):
-        rows += products[slots[:, slot], slot]
-    rows += bias
+def _convolve(values: Floats, parts: Floats, slots: Numbers, left: int, bias: Floats) -> Floats:
+    """A convolution with a residual connection, for windows given as rows of numbers.
+
+    `parts` has the product of each value with the weights of each slot.
+    """
+    # Multiplied once for each slot, not once for each window that contains the value. The number
+    # after the last is a gap.
+    is_gap = slots == len(values)
+    slots = np.where(is_gap, 0, slots)
+    rows = np.repeat(bias[None], len(slots), axis=0)
+    for slot in range(slots.shape[1]):
+        part = parts[slots[:, slot], slot * _BRANCH : (slot + 1) * _BRANCH]
+        part[is_gap[:, slot]] = 0
+        rows += part
     np.maximum(rows, 0, out=rows)
     rows += values[slots[:, left]]
     return rows
+
+
+class _TokenCache:
+    """The values of the tokens of small batches; the batches of a catalog are not kept."""
+
+    def __init__(self, compute: Callable[[Numbers], Floats]) -> None:
+        self._compute = compute
+        self._lock = Lock()
+        self._places: dict[int, int] = {}
+        self._rows = np.empty((_MAX_CACHED_TOKENS, _PART_STARTS[-1]), np.float32)
+
+    def get(self, tokens: Numbers) -> Floats:
+        """One row per token."""
+        if len(tokens) > _MAX_TOKENS_TO_CACHE:
+            return self._compute(tokens)
+        with self._lock:
+            places = np.array([self._places.get(token, -1) for token in tokens.tolist()])
+            is_new = places < 0
+            rows = self._rows[places]
+        if is_new.any():
+            rows[is_new] = self._compute(tokens[is_new])
+            self._add(tokens[is_new].tolist(), rows[is_new])
+        return rows
+
+    def _add(self, tokens: Sequence[int], rows: Floats) -> None:
+        with self._lock:
+            if len(self._places) + len(tokens) > _MAX_CACHED_TOKENS:
+                self._places.clear()
+            for token, row in zip(tokens, rows, strict=True):
+                place = self._places.setdefault(token, len(self._places))
+                self._rows[place] = row
 
 
 def _normalize_layer(rows: Floats, gain: Floats, bias: Floats, epsilon: float) -> None:

@@ -1,4 +1,4 @@
-"""The ranker for past use, in an engine with made-up weights."""
+"""Past use lifts tools, in an engine with made-up weights."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import pytest
 
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
-from toolscout.search.embedders import load_embedders
+from toolscout.embedders import load_embedders
+from toolscout.learning.usage import UsageLift, UsageWeights, after_calls, attach_usage
 from toolscout.search.engine import Engine
-from toolscout.search.rankers.usage import UsageRanker, UsageWeights, after_calls
+from toolscout.search.rankers.dense import Dense
 
 QUERY = "put my thoughts somewhere"
 TOOLS = [Tool(name=f"tool_{n}", description=f"Handle the case {n} of a thing.") for n in range(400)]
@@ -23,11 +24,12 @@ def engine() -> Engine:
 
 
 @pytest.fixture
-def usage(engine: Engine) -> UsageRanker:
-    assert engine.usage is not None
-    engine.usage.mode = "on"
-    engine.usage.weights = None
-    return engine.usage
+def usage(engine: Engine) -> UsageLift:
+    lift = attach_usage(engine)
+    assert lift is not None
+    lift.mode = "on"
+    lift.weights = None
+    return lift
 
 
 def weights(engine: Engine, lifts: dict[str, float], *, noise: int = 0) -> UsageWeights:
@@ -43,7 +45,7 @@ def weights(engine: Engine, lifts: dict[str, float], *, noise: int = 0) -> Usage
 
 @pytest.mark.parametrize("noise", [0, 300])
 def test_a_lift_is_exact_with_few_and_with_many_learned_vectors(
-    engine: Engine, usage: UsageRanker, noise: int
+    engine: Engine, usage: UsageLift, noise: int
 ):
     usage.weights = weights(engine, {"tool_7": 9.0, "tool_8": 5.0}, noise=noise)
     first, second = engine.search(QUERY).hits[:2]
@@ -55,7 +57,7 @@ def test_a_lift_is_exact_with_few_and_with_many_learned_vectors(
 
 @pytest.mark.parametrize("noise", [0, 300])
 def test_a_tool_that_a_caller_may_not_see_decides_nothing(
-    engine: Engine, usage: UsageRanker, noise: int
+    engine: Engine, usage: UsageLift, noise: int
 ):
     visible = frozenset(t.name for t in TOOLS[1:100])
     usage.weights = weights(engine, {"tool_7": 2.0, "tool_8": 1.0}, noise=noise)
@@ -66,25 +68,26 @@ def test_a_tool_that_a_caller_may_not_see_decides_nothing(
     assert beside.near == alone.near
 
 
-def test_a_negative_similarity_lowers_nothing(engine: Engine, usage: UsageRanker):
+def test_a_negative_similarity_lowers_nothing(engine: Engine, usage: UsageLift):
     before = engine.search(QUERY, limit=400)
     usage.weights = weights(engine, {before.names[0]: -6.0, "tool_7": 1.0})
     after = {hit.name: hit.score for hit in engine.search(QUERY, limit=400).hits}
     assert [h.name for h in before.hits if after[h.name] < h.score] == []
 
 
-def test_tools_that_left_the_catalog_are_not_lifted(usage: UsageRanker, engine: Engine):
+def test_tools_that_left_the_catalog_are_not_lifted(usage: UsageLift, engine: Engine):
     kept = Engine(Catalog(TOOLS[:50]), embedders=engine.embedders)
     kept.fill()
-    assert kept.usage is not None
-    kept.usage.mode = "on"
+    lift = attach_usage(kept)
+    assert lift is not None
+    lift.mode = "on"
     before = kept.search(QUERY, limit=50)
-    kept.usage.weights = weights(engine, {"tool_300": 9.0})
+    lift.weights = weights(engine, {"tool_300": 9.0})
     assert kept.search(QUERY, limit=50).hits == before.hits
 
 
 def test_a_tool_that_is_often_used_next_is_proposed_after_the_other_was_called(
-    engine: Engine, usage: UsageRanker
+    engine: Engine, usage: UsageLift
 ):
     one = weights(engine, {"tool_7": 0.0})
     usage.weights = UsageWeights.of(one.tools, one.rows, {"tool_3": {"tool_9": 9.0}})
@@ -95,7 +98,22 @@ def test_a_tool_that_is_often_used_next_is_proposed_after_the_other_was_called(
     assert "often used next" in [str(reason) for reason in hit.why]
 
 
-def test_a_keyword_search_is_not_lifted(engine: Engine, usage: UsageRanker):
+def test_an_engine_with_rankers_of_its_own_learns_if_one_compares_vectors(engine: Engine):
+    own = Engine(Catalog(TOOLS), embedders=engine.embedders, rankers=[Dense(engine.embedders[0])])
+    own.fill()
+    lift = attach_usage(own)
+    assert lift is not None
+    assert attach_usage(own) is lift
+    lift.mode = "on"
+    lift.weights = weights(engine, {"tool_7": 9.0})
+    assert own.search(QUERY).names[0] == "tool_7"
+
+
+def test_an_engine_without_an_embedder_has_nothing_to_learn_with():
+    assert attach_usage(Engine(Catalog(TOOLS[:5]))) is None
+
+
+def test_a_keyword_search_is_not_lifted(engine: Engine, usage: UsageLift):
     usage.weights = weights(engine, {"tool_7": 9.0})
     names = engine.search("handle case 12", arms="words").names
     assert names[0] == "tool_12"

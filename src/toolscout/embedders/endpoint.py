@@ -14,8 +14,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from ...errors import ConfigError, EmbedderError, require
-from ..arrays import Floats
+from ..errors import ConfigError, EmbedderError, require
+from .arrays import Floats
 from .embedder import Prompts, normalize_rows
 
 OPENAI = "https://api.openai.com/v1"

@@ -1,4 +1,4 @@
-"""How many threads search may use: one for a query, all available cores for many texts."""
+"""How many threads NumPy may use: one for a query, all available cores for many texts."""
 
 from __future__ import annotations
 

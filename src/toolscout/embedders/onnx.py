@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...errors import EmbedderError, require
-from ..arrays import Floats
-from ..threads import map_in_threads
+from ..errors import EmbedderError, require
+from .arrays import Floats
 from .embedder import Prompts, normalize_rows
 from .model_folder import ModelFolder, Pooling
+from .threads import map_in_threads
 
 TokenArray = npt.NDArray[np.int64]
 

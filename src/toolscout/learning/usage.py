@@ -1,4 +1,4 @@
-"""Rank by past use: lift the tools that were called after similar requests."""
+"""Lift the tools that were called after similar requests."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from threading import Lock, local
+from threading import Lock
 from typing import Literal
 
 import numpy as np
 
-from ...catalog.tool import Tool
-from ..arrays import Floats, Ints, Mask
+from ..catalog.tool import Tool
+from ..embedders.arrays import Floats, Ints, Mask
 from ..embedders.embedder import Embedder
-from ..hit import Reason
-from ..ranking import FusedRanking, Fusion, Ranking, RankingRequest
-from .dense import Dense, DenseRanking
+from ..search.engine import Engine
+from ..search.hit import Reason
+from ..search.rankers.dense import DenseRanking
+from ..search.ranking import FusedRanking, Fusion, Ranking, RankingRequest
 
 UsageMode = Literal["on", "off", "shadow"]
 """Whether past use counts, does not, or is only compared with the order without it."""
@@ -28,6 +29,7 @@ MAX_CANDIDATES = 50
 """How many tools past use may propose that no other ranker has found."""
 
 _MAX_TRACES = 512
+_MAX_INDEXES = 16
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
 # the main directions choose which of them are compared; the others are not lifted.
 _EXACT_UP_TO = 128
@@ -72,6 +74,23 @@ class UsageWeights:
         _, _, directions = np.linalg.svd(rows, full_matrices=False)
         basis = np.ascontiguousarray(directions[:_DIRECTIONS].T)
         return cls(tuple(tools), rows, following, basis, rows @ basis)
+
+    def restrict(self, places: Ints) -> UsageWeights:
+        """The weights of some tools, as if nothing were known of the others."""
+        if len(places) == len(self.tools):
+            return self
+        chosen: list[int] = places.tolist()
+        return UsageWeights.of([self.tools[p] for p in chosen], self.rows[places], self.following)
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexedWeights:
+    """The weights of the tools of one index, and the slots of these tools."""
+
+    source: UsageWeights
+    alive: Mask
+    weights: UsageWeights
+    slots: Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,70 +142,48 @@ class UsageRanking:
         return Reason(SIMILAR if similar >= following else FOLLOWING, score=similar + following)
 
 
-class _Memo(local):
-    """What the rankers of one search pass on to each other, in the thread of that search."""
-
-    request: RankingRequest | None = None
-    vector: Floats | None = None
-    ranking: UsageRanking | None = None
-
-
-class UsageRanker:
+class UsageLift:
     """Lifts tools by learned vectors, which a learner replaces in `weights`.
 
     Scores are never lowered, so a tool that is never used loses only what others gain. In shadow
     mode the order stays the same, and traces have the one that use would give.
     """
 
-    # In `search_arm` events and in metrics, so it stays even if the class is renamed.
-    event_name = "usage"
-
-    def __init__(self, dense: Dense) -> None:
-        self.dense = WatchedDense(dense, self)
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
         self.weights: UsageWeights | None = None
         self.mode: UsageMode = "off"
-        self._memo = _Memo()
-        self._slots: tuple[UsageWeights, Mask, Ints] | None = None
+        # The last used first. Restricted callers have indexes of their own.
+        self._indexed: tuple[_IndexedWeights, ...] = ()
         self._traces: OrderedDict[bytes, SearchTrace] = OrderedDict()
         self._lock = Lock()
 
-    @property
-    def embedder(self) -> Embedder:
-        """The embedder whose vectors it compares, as the dense ranker has it."""
-        return self.dense.wrapped.embedder
+    def fuse(
+        self, request: RankingRequest, rankings: Sequence[Ranking], fusion: Fusion
+    ) -> tuple[Sequence[Ranking], FusedRanking]:
+        """Fuse rankings with past use, and record how that changes the order."""
+        vector = self._find_vector(rankings)
+        if self.mode == "off" or vector is None:
+            return rankings, fusion(request, rankings)
+        usage = self._rank(request, vector)
+        lifted = rankings if usage is None else (*rankings, usage)
+        used = lifted if self.mode == "on" else rankings
+        fused = learned = fusion(request, used)
+        scores = fused.scores
+        if usage is not None and used is lifted:
+            scores = scores - usage.scores_at(fused.slots)
+        elif usage is not None:
+            learned = fusion(request, lifted)
+        tools = request.index.shared.tools
+        self._add_trace(vector, SearchTrace(tools, fused.slots, scores, learned.slots))
+        return used, fused
 
-    def rank(self, request: RankingRequest) -> Ranking | None:
-        """Score the tools that were used before; None if there is nothing to compare with."""
-        memo = self._memo
-        memo.ranking = None
-        if self.mode != "off" and memo.request is request and memo.vector is not None:
-            memo.ranking = self._rank(request, memo.vector)
-        return memo.ranking if self.mode == "on" else None
-
-    def watch(self, request: RankingRequest, vector: Floats | None) -> None:
-        """Take over the vector of a request from the dense ranker."""
-        self._memo.request, self._memo.vector = request, vector
-
-    def trace(self, fusion: Fusion) -> Fusion:
-        """The same fusion, which also records how past use changes the order."""
-
-        def fuse(request: RankingRequest, rankings: Sequence[Ranking]) -> FusedRanking:
-            memo = self._memo
-            fused = fusion(request, rankings)
-            if self.mode == "off" or memo.request is not request or memo.vector is None:
-                return fused
-            learned, usage = fused, memo.ranking
-            scores = fused.scores
-            if usage is not None and self.mode == "shadow":
-                learned = fusion(request, [*rankings, usage])
-            elif usage is not None:
-                scores = scores - usage.scores_at(fused.slots)
-            tools = request.index.shared.tools
-            self._add_trace(memo.vector, SearchTrace(tools, fused.slots, scores, learned.slots))
-            memo.request = memo.vector = memo.ranking = None
-            return fused
-
-        return fuse
+    def _find_vector(self, rankings: Sequence[Ranking]) -> Floats | None:
+        """The vector of the request, if a ranker of the same embedder took part."""
+        for ranking in rankings:
+            if isinstance(ranking, DenseRanking) and ranking.embedder == self.embedder.id:
+                return ranking.query_vector.values
+        return None
 
     def find_trace(self, vector: bytes) -> SearchTrace | None:
         """The last search with this vector, in half precision."""
@@ -202,17 +199,18 @@ class UsageRanker:
                 self._traces.popitem(last=False)
 
     def _rank(self, request: RankingRequest, vector: Floats) -> UsageRanking | None:
-        weights, allowed = self.weights, request.allowed
-        if weights is None:
+        all_weights, allowed = self.weights, request.allowed
+        if all_weights is None:
             return None
-        slots = self._find_slots(weights, request)
-        # The last place is for tools that are gone, whose slot is -1.
-        similar = np.zeros(request.index.size + 1, np.float32)
-        # Only visible tools take part: a hidden one must not decide which others are lifted.
-        near = _nearest(weights, allowed[slots] & (slots >= 0), vector)
+        # Only tools of this index take part: one that a caller may not see must not decide which
+        # others are lifted.
+        known = self._index_weights(all_weights, request)
+        weights, slots = known.weights, known.slots
+        similar = np.zeros(request.index.size, np.float32)
+        near = _nearest(weights, allowed[slots], vector)
         similar[slots[near]] = np.maximum(weights.rows[near] @ vector, 0)
         following = self._following(weights, request)
-        lifts = similar[:-1] if following is None else similar[:-1] + following * allowed
+        lifts = similar if following is None else similar + following * allowed
         best = float(lifts.max(initial=0.0))
         if best <= 0:
             return None
@@ -221,14 +219,19 @@ class UsageRanker:
         candidates = request.top_slots(lifted, lifts[lifted], MAX_CANDIDATES)
         return UsageRanking(similar, following, candidates)
 
-    def _find_slots(self, weights: UsageWeights, request: RankingRequest) -> Ints:
-        """The slot of each tool with a vector; -1 for one that the index does not have."""
+    def _index_weights(self, weights: UsageWeights, request: RankingRequest) -> _IndexedWeights:
+        """What was learned for the tools of this index."""
         # `alive` is replaced whenever tools change, and never changed itself.
-        alive, known = request.index.alive, self._slots
-        if known is None or known[0] is not weights or known[1] is not alive:
-            slots = np.array([request.index.slot_of(t) for t in weights.tools], np.int32)
-            self._slots = known = weights, alive, slots
-        return known[2]
+        alive = request.index.alive
+        for known in self._indexed:
+            if known.source is weights and known.alive is alive:
+                return known
+        slots = np.array([request.index.slot_of(t) for t in weights.tools], np.int32)
+        places = np.flatnonzero(slots >= 0).astype(np.int32)
+        new = _IndexedWeights(weights, alive, weights.restrict(places), slots[places])
+        current = [known for known in self._indexed if known.source is weights]
+        self._indexed = (new, *current[: _MAX_INDEXES - 1])
+        return new
 
     def _following(self, weights: UsageWeights, request: RankingRequest) -> Floats | None:
         """The lifts of tools that are used after those that this conversation has called."""
@@ -253,18 +256,8 @@ def _nearest(weights: UsageWeights, visible: Mask, vector: Floats) -> Ints:
     return near.astype(np.int32)
 
 
-class WatchedDense:
-    """A dense ranker that passes the vector of each request on to a usage ranker."""
-
-    def __init__(self, dense: Dense, usage: UsageRanker) -> None:
-        self.wrapped = dense
-        self._usage = usage
-        self.event_name = dense.event_name
-
-    def rank(self, request: RankingRequest) -> DenseRanking | None:
-        """The ranking of the dense ranker."""
-        self._usage.watch(request, None)
-        ranking = self.wrapped.rank(request)
-        if ranking is not None:
-            self._usage.watch(request, ranking.query_vector.values)
-        return ranking
+def attach_usage(engine: Engine) -> UsageLift | None:
+    """The lift of an engine, which gets one if it has none; None without an embedder."""
+    if engine.lift is None and engine.embedders:
+        engine.lift = UsageLift(engine.embedders[0])
+    return engine.lift if isinstance(engine.lift, UsageLift) else None

@@ -14,11 +14,11 @@ from threading import Lock
 
 import numpy as np
 
-from ...catalog.tool import Tool
-from ...errors import EmbedderError
-from ..arrays import Floats
-from ..fields import TextRecipe, embedding_input, embedding_texts
+from ..catalog.tool import Tool
+from ..errors import EmbedderError
+from .arrays import Floats
 from .embedder import Embedder, encode_texts, normalize_rows
+from .tool_texts import TextRecipe, embedding_input, embedding_texts
 
 # SQLite allows at most 999 parameters per statement in versions before 3.32.
 _KEYS_PER_QUERY = 500

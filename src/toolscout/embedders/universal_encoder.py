@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Floats
-from ..threads import available_threads, map_in_threads, one_thread
+from .alphabets import is_known_language
+from .arrays import Floats
 from .shared_windows import MAX_TOKENS, SharedWindows
+from .threads import available_threads, map_in_threads, one_thread
 
 # A shorter text may be a Japanese word in kanji, which the simplified characters would spoil.
 _MIN_CHARS_TO_SIMPLIFY = 4
@@ -44,11 +45,10 @@ def simplify_chinese(text: str) -> str:
 _MAX_TEXT_CHARS = 2_000
 _ENDINGS = ("s", "es", "d", "ed", "ing", "ly", "er")
 _MIN_STEM_CHARS = 4
+_MAX_WORD_PIECES = 2
 # Token ids of its SentencePiece vocabulary: an unknown piece, and a lone space.
 _UNKNOWN, _SPACE = 0, 6
 _CACHE_SIZE = 256
-# Fewer texts, such as a query, are faster without looking for what they share.
-_FEW_TEXTS = 4
 # A thread that gets fewer tokens than this is not worth its start.
 _MIN_BATCH_TOKENS = 1_000
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -94,7 +94,7 @@ class UniversalEncoder:
 
     @property
     def _windows(self) -> SharedWindows | None:
-        """The fast way for many texts; None if this version of the package does not allow it."""
+        """The fast way; None if this version of the package does not allow it."""
         with self._loading:
             if self._loaded_windows is None:
                 self._loaded_windows = SharedWindows.of(self._model)
@@ -104,7 +104,7 @@ class UniversalEncoder:
         """One row per text; long texts are cut, because the model has no limit of its own."""
         prepared = [self._preprocess(t[:_MAX_TEXT_CHARS]) or " " for t in texts]
         with one_thread():
-            windows = self._windows if len(prepared) > _FEW_TEXTS else None
+            windows = self._windows
             if windows is None:
                 return self._encode_by_package(prepared)
             batches = _split_batches([windows.token_ids(text) for text in prepared])
@@ -131,12 +131,21 @@ class UniversalEncoder:
             1.0, max(_MIN_LEGIBILITY, (letters / _FLUENT_CHARS_PER_PIECE) ** _LEGIBILITY_EXPONENT)
         )
 
+    def knows_language(self, text: str) -> bool:
+        """Whether a text seems to be in one of its sixteen languages."""
+        return is_known_language(text[:_MAX_LEGIBILITY_CHARS], self.vocabulary_coverage(text))
+
     def is_word(self, text: str) -> bool:
         """Whether a word, with or without its English ending, is a single token."""
         stems = (text.removesuffix(e) for e in _ENDINGS if text.endswith(e))
         return self._is_single_token(text) or any(
             len(stem) >= _MIN_STEM_CHARS and self._is_single_token(stem) for stem in stems
         )
+
+    def is_wordlike(self, text: str) -> bool:
+        """Whether a word is at most two tokens: most misspelled words fall apart into more."""
+        pieces = self._token_ids(text)
+        return len(pieces) <= _MAX_WORD_PIECES and _UNKNOWN not in pieces
 
     def _is_single_token(self, text: str) -> bool:
         pieces = self._token_ids(text)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
-from ...errors import ConfigError
+from ..errors import ConfigError
 from .embedder import Prompts
 
 Pooling = Literal["mean", "cls", "max", "lasttoken"]
