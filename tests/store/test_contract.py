@@ -7,15 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tests.store.postgres_server import shared_server
 
 from toolscout.errors import StoreError
 from toolscout.store.contract import Record, Store, StoreLimits
 from toolscout.store.memory import MemoryStore
+from toolscout.store.postgres import PostgresStore
 from toolscout.store.sqlite import SqliteStore
 
 
@@ -37,16 +40,20 @@ def clock() -> Hands:
     return Hands()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def make(request: pytest.FixtureRequest, tmp_path: Path, clock: Hands) -> Iterator[Make]:
     opened: list[Store] = []
+    url = shared_server().clean_database() if request.param == "postgres" else ""
 
     def build(limits: StoreLimits) -> Store:
-        store: Store = (
-            MemoryStore(limits=limits, clock=clock)
-            if request.param == "memory"
-            else SqliteStore(tmp_path / "deep" / "store.db", limits=limits, clock=clock)
-        )
+        store: Store
+        match request.param:
+            case "memory":
+                store = MemoryStore(limits=limits, clock=clock)
+            case "sqlite":
+                store = SqliteStore(tmp_path / "deep" / "store.db", limits=limits, clock=clock)
+            case _:
+                store = PostgresStore(url, limits=limits, clock=clock)
         opened.append(store)
         return store
 
@@ -69,6 +76,12 @@ def test_a_written_text_reads_back_exactly(store: Store):
     text = '{"loaded":["a","ä","日本"],"empty":""}'
     store.put("user-42", text, expected=0)
     assert store.get("user-42") == Record("user-42", 1, text, 1_000.0, 1_000.0)
+
+
+@pytest.mark.parametrize("text", ["", "a\0b", "\x1b0", "\x1b", "\x1b1\0", "\U0010ffff"])
+def test_every_character_reads_back_exactly(store: Store, text: str):
+    store.put("s", text, expected=0)
+    assert [r.text for r in (store.get("s"), *store.list()) if r] == [text, text]
 
 
 def test_each_write_counts_the_version_up_and_keeps_the_birthday(store: Store, clock: Hands):
@@ -217,7 +230,7 @@ def test_many_threads_adding_to_one_record_lose_nothing(store: Store):
 
 
 class StoresAgree(RuleBasedStateMachine):
-    """Whatever is done to both, both stores answer alike."""
+    """Whatever is done to all, all stores answer alike."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -226,15 +239,17 @@ class StoresAgree(RuleBasedStateMachine):
         self.memory = MemoryStore(limits=limits, clock=self.clock)
         self.folder = TemporaryDirectory()
         path = Path(self.folder.name) / "store.db"
-        self.sqlite = SqliteStore(path, limits=limits, clock=self.clock)
+        sqlite = SqliteStore(path, limits=limits, clock=self.clock)
+        url, space = shared_server().database, uuid4().hex
+        shared = PostgresStore(url, space=space, limits=limits, clock=self.clock)
+        self.others: list[Store] = [sqlite, shared]
 
     keys = st.sampled_from(["a", "b", "c", "d", "é"])
 
     @rule(key=keys, text=st.text(st.characters(codec="utf-8")), expected=st.integers(0, 3))
     def put(self, key: str, text: str, expected: int) -> None:
-        assert self.memory.put(key, text, expected=expected) == self.sqlite.put(
-            key, text, expected=expected
-        )
+        put = self.memory.put(key, text, expected=expected)
+        assert [o.put(key, text, expected=expected) for o in self.others] == [put, put]
 
     @rule(key=keys)
     def rewrite(self, key: str) -> None:
@@ -243,7 +258,8 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule(key=keys)
     def delete(self, key: str) -> None:
-        assert self.memory.delete(key) == self.sqlite.delete(key)
+        deleted = self.memory.delete(key)
+        assert [o.delete(key) for o in self.others] == [deleted, deleted]
 
     @rule(seconds=st.sampled_from([1, 20, 50]))
     def wait(self, seconds: int) -> None:
@@ -251,15 +267,17 @@ class StoresAgree(RuleBasedStateMachine):
 
     @rule()
     def expire(self) -> None:
-        assert self.memory.expire() == self.sqlite.expire()
+        expired = self.memory.expire()
+        assert [o.expire() for o in self.others] == [expired, expired]
 
     @invariant()
     def they_keep_the_same(self) -> None:
-        assert self.memory.list() == self.sqlite.list()
+        kept = self.memory.list()
+        assert [o.list() for o in self.others] == [kept, kept]
 
     def teardown(self) -> None:
-        self.memory.close()
-        self.sqlite.close()
+        for store in (self.memory, *self.others):
+            store.close()
         self.folder.cleanup()
 
 

@@ -9,20 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.store.postgres_server import shared_server
 
 from toolscout.config import Config
 from toolscout.errors import StoreError
 from toolscout.store.factory import log_path, open_log
 from toolscout.store.log_contract import LogFilter, LogRow, LogStore
 from toolscout.store.memory_log import MemoryLog
+from toolscout.store.postgres_log import PostgresLog
 from toolscout.store.sqlite_log import SqliteLog
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[LogStore]:
-    store: LogStore = (
-        MemoryLog() if request.param == "memory" else SqliteLog(tmp_path / "deep" / "journal.db")
-    )
+    store: LogStore
+    match request.param:
+        case "memory":
+            store = MemoryLog()
+        case "sqlite":
+            store = SqliteLog(tmp_path / "deep" / "journal.db")
+        case _:
+            store = PostgresLog(shared_server().clean_database())
     yield store
     store.close()
 
@@ -66,6 +73,13 @@ def test_a_new_log_is_empty(log: LogStore):
 def test_a_row_reads_back_exactly_and_gets_a_sequence(log: LogStore):
     fill(log, FULL)
     assert log.read() == (replace(FULL, sequence=1),)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\x1b0", "\x1b", "\x1b1\0"])
+def test_every_character_reads_back_and_can_be_filtered_by(log: LogStore, text: str):
+    fill(log, replace(FULL, session=text, tool=text, data=text), row(2, session="a", tool="\x1b01"))
+    assert log.read(LogFilter(tool=text))[0].data == text
+    assert numbers(log.read(LogFilter(session_prefix=text))) == [1]
 
 
 def test_an_id_is_taken_once(log: LogStore):

@@ -10,11 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
 )
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 
@@ -62,6 +64,17 @@ class Collector:
         return attributes_of(ExportTraceServiceRequest.FromString(body).resource_spans[0].resource)
 
     @property
+    def logs(self) -> list[LogRecord]:
+        return [
+            record
+            for path, body in self.bodies
+            if path == "/v1/logs"
+            for resource in ExportLogsServiceRequest.FromString(body).resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
+        ]
+
+    @property
     def metrics(self) -> dict[str, list[dict[str, Any]]]:
         """The attributes of all points by metric, of the last export."""
         body = [body for path, body in self.bodies if path == "/v1/metrics"][-1]
@@ -75,7 +88,7 @@ class Collector:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def collecting(port: int = 0) -> Iterator[Collector]:
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):
@@ -93,7 +106,7 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 -- http.server's name
             """Nothing is printed."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()

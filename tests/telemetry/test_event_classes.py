@@ -146,6 +146,9 @@ def test_text_of_users_and_models_is_marked_as_private() -> None:
         ("tool_call_start", "arguments"),
         ("search", "queries"),
         ("search", "vector"),
+        ("content_read_start", "arguments"),
+        ("content_read", "arguments"),
+        ("request_refused", "arguments"),
     }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from toolscout.embedders.universal_encoder import UniversalEncoder
 from toolscout.events import DiscoveryResultEvent, Event
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
 from toolscout.search.engine import Engine
 from toolscout.sources.functions import tool
 from toolscout.toolbox.toolbox import Toolbox

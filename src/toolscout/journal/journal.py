@@ -17,7 +17,7 @@ from ..store.factory import open_log
 from ..store.log_contract import LogRow, LogStore
 from ..store.processes import current_process
 from .retention import LogLimits, Retention
-from .rows import RecordLevel, RowReader, encode_data
+from .rows import OPEN_KINDS, RecordLevel, RowReader, encode_data
 
 _log = logging.getLogger(__name__)
 _WRITES_PER_PRUNING = 100
@@ -155,14 +155,14 @@ class Journal:
         return True
 
     def _store_row(self, row: LogRow) -> None:
-        if row.kind == "call" and row.outcome is not None:
+        if row.kind in OPEN_KINDS and row.outcome is not None:
             _complete(self.store, row)
         else:
             self.store.append(row)
 
     def _miss(self, row: LogRow) -> None:
         assert self._gap is not None
-        is_end = row.kind == "call" and row.outcome is not None
+        is_end = row.kind in OPEN_KINDS and row.outcome is not None
         if is_end and len(self._late_outcomes) < _MAX_LATE_OUTCOMES:
             self._late_outcomes[row.id] = row
         else:

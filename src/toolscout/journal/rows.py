@@ -13,9 +13,12 @@ from ..events import (
     ApprovalNeededEvent,
     CatalogChangeEvent,
     ConfigAppliedEvent,
+    ContentReadEvent,
+    ContentReadStartEvent,
     DiscoveryResultEvent,
     DiscoveryStartEvent,
     Event,
+    RequestRefusedEvent,
     ToolCallEvent,
     ToolCallStartEvent,
     ToolHeldEvent,
@@ -28,6 +31,9 @@ from ..events import (
 from ..store.log_contract import LogRow
 from ..store.processes import current_process
 from ..telemetry.redaction import safe_name, shape
+
+OPEN_KINDS = frozenset({"call", "read"})
+"""The kinds of rows that are written before something runs, and get their outcome afterwards."""
 
 RecordLevel = Literal["off", "shape", "full"]
 """What is kept of requests: nothing at all, their shape, or their text."""
@@ -74,6 +80,12 @@ class RowReader:
                 return self._start_call(event)
             case ToolCallEvent():
                 return self._end_call(event)
+            case ContentReadStartEvent():
+                return self._start_read(event)
+            case ContentReadEvent():
+                return self._end_read(event)
+            case RequestRefusedEvent():
+                return self._read_over_limit(event)
             case DiscoveryResultEvent():
                 return self._read_search(event)
             case ToolRefusedEvent() | ToolNotFoundEvent():
@@ -101,6 +113,33 @@ class RowReader:
             start = replace(start, time=event.time - event.took_ms / 1_000)
         outcome = (event.code or "error") if event.is_error else "ok"
         return replace(start, parent=event.parent, outcome=outcome, took_ms=event.took_ms)
+
+    def _start_read(self, event: ContentReadStartEvent) -> LogRow:
+        row = replace(
+            self._read_row(event, event.arguments), id=event.parent or event.id, parent=""
+        )
+        self._open_calls.remember(row.id, row)
+        return row
+
+    def _end_read(self, event: ContentReadEvent) -> LogRow:
+        start = self._open_calls.pop(event.id, None)
+        if start is None:
+            start = self._read_row(event, event.arguments)
+            start = replace(start, time=event.time - event.took_ms / 1_000)
+        outcome = (event.code or "error") if event.is_error else "ok"
+        return replace(start, parent=event.parent, outcome=outcome, took_ms=event.took_ms)
+
+    def _read_row(
+        self, event: ContentReadStartEvent | ContentReadEvent, arguments: Mapping[str, Any]
+    ) -> LogRow:
+        data = {"method": event.method, **self._request_data(arguments)}
+        return replace(_row(event, "read", data), tool=_clean(safe_name(event.name)), outcome=None)
+
+    def _read_over_limit(self, event: RequestRefusedEvent) -> LogRow:
+        data = {"method": event.method, "status": event.status, "why": event.why}
+        data |= {"times": event.times} if event.times > 1 else {}
+        data |= self._request_data(event.arguments)
+        return replace(_row(event, "refusal", data), outcome=event.code)
 
     def _read_search(self, event: DiscoveryResultEvent) -> LogRow:
         start = self._discovery_starts.pop(event.id, None)
@@ -141,6 +180,7 @@ class RowReader:
                 data = {"reason": event.reason} if self._is_full else {}
             case UpstreamFailedEvent():
                 data = {"reason": event.reason}
+                data |= {"needs_login": True} if event.needs_login else {}
             case ToolHeldEvent():
                 data = {"standing": event.standing}
             case CatalogChangeEvent() | ConfigAppliedEvent():

@@ -18,7 +18,16 @@ from pydantic import BaseModel, ConfigDict
 from ..config import Config
 from ..errors import StoreError
 from .sqlite import translate_errors
-from .state_files import SCHEMAS, is_database, list_state_files, list_user_files, read_schema
+from .state_files import (
+    KEY_ENTRY,
+    LOGINS_PREFIX,
+    SCHEMAS,
+    is_database,
+    list_state_files,
+    list_user_files,
+    read_schema,
+)
+from .state_key import StateKeys
 
 # 2 has the user's configuration as well.
 FORMAT = 2
@@ -55,6 +64,16 @@ class Manifest(BaseModel):
         """The size of all files."""
         return sum(file.bytes for file in self.files)
 
+    @property
+    def has_key(self) -> bool:
+        """Whether it holds the key that its login tokens are encrypted with."""
+        return any(file.name == KEY_ENTRY for file in self.files)
+
+    @property
+    def has_logins(self) -> bool:
+        """Whether it holds login tokens."""
+        return any(file.name.startswith(LOGINS_PREFIX) for file in self.files)
+
 
 def back_up(
     config: Config,
@@ -62,14 +81,18 @@ def back_up(
     *,
     user_folder: Path | None = None,
     is_forced: bool = False,
+    includes_key: bool = False,
     progress: FileProgress | None = None,
 ) -> Manifest:
     """Write the state into an archive that only its owner can read.
 
-    `user_folder` is the user's folder for configuration; its files are written too.
+    `user_folder` is the user's folder for configuration; its files are written too. With
+    `includes_key` the archive alone is enough to decrypt the login tokens in it.
     """
     _check_target(config, file, is_forced=is_forced)
     files = [*list_state_files(config), *list_user_files(user_folder)]
+    if includes_key:
+        files.append((KEY_ENTRY, _find_key_file(config)))
     if not files:
         raise StoreError(
             f"There is no state in {config.state_folder}.",
@@ -93,6 +116,18 @@ def back_up(
             hint="Choose a folder that exists and has space. The state was not changed.",
         ) from error
     return manifest
+
+
+def _find_key_file(config: Config) -> Path:
+    keys = StateKeys.of(config)
+    if not keys.uses_file or not keys.file.is_file():
+        raise StoreError(
+            f"There is no key file to back up: the key is in {keys.place}."
+            if not keys.uses_file
+            else "There is no key yet, because nothing is encrypted.",
+            hint="Write the backup without --with-key.",
+        )
+    return keys.file
 
 
 def _check_target(config: Config, file: Path, *, is_forced: bool) -> None:

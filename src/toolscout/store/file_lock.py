@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Generator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import ExitStack, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 from ..errors import StoreError
+
+_POLL_SECONDS = 0.02
 
 
 @contextmanager
@@ -26,3 +29,27 @@ def hold_file_lock(path: Path, *, timeout_seconds: float) -> Generator[None]:
                 hint="If another process holds it, try again when that process is done.",
             ) from error
         yield
+
+
+@asynccontextmanager
+async def hold_file_lock_async(path: Path, *, timeout_seconds: float) -> AsyncGenerator[None]:
+    """The same for a block that waits for something else; other tasks run meanwhile."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_seconds
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(hold_file_lock(path, timeout_seconds=0))
+                break
+            except StoreError as error:
+                # SQLite cannot wait without blocking the event loop, so it is asked again.
+                if not _is_held(error) or loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(_POLL_SECONDS)
+        yield
+
+
+def _is_held(error: StoreError) -> bool:
+    cause = error.__cause__
+    is_sqlite = isinstance(cause, sqlite3.OperationalError)
+    return is_sqlite and cause.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY

@@ -17,8 +17,10 @@ from pydantic import ValidationError
 
 from ..config import Config
 from ..errors import StoreError
+from ..program import command_line
 from .backup import FORMAT, MANIFEST_NAME, FileProgress, Manifest
 from .state_files import (
+    KEY_ENTRY,
     SCHEMAS,
     STATE_PREFIX,
     USER_FILES,
@@ -28,6 +30,7 @@ from .state_files import (
     list_state_files,
     read_schema,
 )
+from .state_key import StateKeys
 
 _CHUNK_BYTES = 1 << 20
 _MAX_MANIFEST_BYTES = 1 << 26
@@ -41,6 +44,8 @@ class RestoredState:
     manifest: Manifest
     folder: Path
     kept: tuple[Path, ...]
+    lacks_key: bool = False
+    """Whether the key of its login tokens is missing, so that they cannot be read."""
 
 
 def restore(
@@ -66,13 +71,24 @@ def restore(
             # After the archive was verified: nobody should force a damaged one.
             _check_target(config, is_forced=is_forced)
             users = _files_to_replace(staging, user_folder, is_forced=is_forced)
+            _keep_key(config, staging)
             kept = _replace_state(config, staging, users)
     except OSError as error:
         raise StoreError(
             f"The state cannot be restored: {error.strerror or error}.",
             hint=f"Check {file} and {parent}. {_UNCHANGED}",
         ) from error
-    return RestoredState(manifest, config.state_folder, kept)
+    keys = StateKeys.of(config)
+    lacks_key = manifest.has_logins and keys.uses_file and not keys.file.is_file()
+    return RestoredState(manifest, config.state_folder, kept, lacks_key)
+
+
+def _keep_key(config: Config, staging: Path) -> None:
+    """Keep the present key if the archive has none: it most likely decrypts its logins."""
+    present, new = StateKeys.of(config).file, staging.joinpath(*PurePosixPath(KEY_ENTRY).parts)
+    if present.is_file() and not new.exists():
+        new.parent.mkdir(exist_ok=True, mode=0o700)
+        shutil.copy2(present, new)
 
 
 def _check_unused(config: Config) -> None:
@@ -134,7 +150,7 @@ def _unpack(file: Path, staging: Path, progress: FileProgress | None) -> Manifes
 def _refusal(file: Path, problem: str) -> StoreError:
     return StoreError(
         f"{file} {problem}.",
-        hint=f"Use a file that `toolscout state backup` wrote. {_UNCHANGED}",
+        hint=f"Use a file that `{command_line('state', 'backup')}` wrote. {_UNCHANGED}",
     )
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from ..errors import StoreError
+from .log_chain import ChainOptions, ChainWriter
 from .log_contract import EVERY_ROW, MAX_PRUNED_AT_ONCE, LogFilter, LogRow, LogSize
 from .migrations import Migrations, migrate_with_retry
 from .sqlite import translate_errors
@@ -57,6 +59,19 @@ MIGRATIONS: Migrations = (
         "CREATE INDEX log_by_failure ON log (outcome) WHERE outcome <> 'ok'",
         "CREATE INDEX log_open ON log (sequence) WHERE outcome IS NULL",
     ),
+    (
+        """CREATE TABLE chain (
+            position INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            row INTEGER NOT NULL,
+            digest BLOB NOT NULL,
+            data TEXT NOT NULL,
+            key TEXT NOT NULL,
+            hash BLOB NOT NULL
+        )""",
+        # Few links record removed rows; the newest one says where the chain begins.
+        "CREATE INDEX chain_removals ON chain (position) WHERE kind = 'removed'",
+    ),
 )
 
 _FIELDS = (
@@ -83,9 +98,14 @@ class SqliteLog:
     """
 
     def __init__(
-        self, path: str | Path, *, busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS
+        self,
+        path: str | Path,
+        *,
+        busy_timeout_seconds: float = BUSY_TIMEOUT_SECONDS,
+        chain: ChainOptions | None = None,
     ) -> None:
         self.path = Path(path)
+        self._chain = ChainWriter(chain or ChainOptions(), log=Path(path))
         self._timeout_seconds = busy_timeout_seconds
         self._connection: sqlite3.Connection | None = None
         self._file_id: tuple[int, int] | None = None
@@ -96,8 +116,17 @@ class SqliteLog:
     def append(self, row: LogRow) -> bool:
         """Add a row; False if there is one with its id already."""
         values = tuple(getattr(row, name) for name in _FIELDS)
-        with self._use() as sql:
-            return sql.execute(_INSERT, values).rowcount == 1
+        with self._use() as sql, _transaction(sql):
+            last = self._chain.prepare(sql)
+            added = sql.execute(_INSERT, values)
+            if added.rowcount != 1:
+                # Otherwise SQLite would use up a number for a row that is not added.
+                sql.execute("ROLLBACK")
+                return False
+            if last is not None:
+                assert added.lastrowid is not None
+                self._chain.add_row(sql, last, row, sequence=added.lastrowid)
+            return True
 
     def complete(
         self,
@@ -108,8 +137,15 @@ class SqliteLog:
         parent: str = "",
     ) -> bool:
         """Set the outcome of a row that has none yet; whether there was one."""
-        with self._use() as sql:
-            return sql.execute(_COMPLETE, (outcome, took_ms, parent, parent, id)).rowcount == 1
+        with self._use() as sql, _transaction(sql):
+            last = self._chain.prepare(sql)
+            values = (outcome, took_ms, parent, parent, id)
+            if sql.execute(_COMPLETE, values).rowcount != 1:
+                return False
+            if last is not None:
+                (row,) = _rows(sql.execute(f"{_SELECT} WHERE id = ?", (id,)).fetchall())
+                self._chain.add_outcome(sql, last, row)
+            return True
 
     def read(
         self,
@@ -144,7 +180,9 @@ class SqliteLog:
                 return 0
             sql = _connect(self.path, self._timeout_seconds)
             try:
-                deleted = _delete_oldest(sql, older_than, max_rows, max_bytes)
+                with _transaction(sql):
+                    sequences = _oldest(sql, older_than, max_rows, max_bytes)
+                    self._delete(sql, sequences, why="retention")
                 if _read_pragma(sql, "freelist_count") > _FREE_PAGES_KEPT:
                     # As a script: `execute` would free a single page.
                     sql.executescript(f"PRAGMA incremental_vacuum({_FREE_PAGES_RETURNED})")
@@ -152,7 +190,19 @@ class SqliteLog:
                 sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 sql.close()
-        return deleted
+        return len(sequences)
+
+    def erase(self, principal: str) -> int:
+        """Delete all rows of a principal; how many there were."""
+        deleted = 0
+        query = "SELECT sequence FROM log WHERE principal = ? AND principal <> '' LIMIT ?"
+        while True:
+            with self._use() as sql, _transaction(sql):
+                found = sql.execute(query, (principal, MAX_PRUNED_AT_ONCE)).fetchall()
+                self._delete(sql, [sequence for (sequence,) in found], why="erased")
+            if not found:
+                return deleted
+            deleted += len(found)
 
     def count(self, where: LogFilter = EVERY_ROW) -> int:
         """How many rows match."""
@@ -193,9 +243,14 @@ class SqliteLog:
 
     def _select(self, query: str, *values: object) -> tuple[LogRow, ...]:
         with self._use() as sql:
-            rows = sql.execute(query, values).fetchall()
-        names = (*_FIELDS, "sequence")
-        return tuple(LogRow(**dict(zip(names, row, strict=True))) for row in rows)
+            return _rows(sql.execute(query, values).fetchall())
+
+    def _delete(self, sql: sqlite3.Connection, sequences: list[int], *, why: str) -> None:
+        if not sequences:
+            return
+        marks = ", ".join("?" * len(sequences))
+        sql.execute(f"DELETE FROM log WHERE sequence IN ({marks})", sequences)  # noqa: S608 - constants
+        self._chain.add_removal(sql, sequences, why=why)
 
     @contextmanager
     def _use(self) -> Generator[sqlite3.Connection]:
@@ -219,6 +274,32 @@ class SqliteLog:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+@contextmanager
+def _transaction(sql: sqlite3.Connection) -> Generator[None]:
+    """All changes of the block, or none."""
+    sql.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        # A full disk may have ended the transaction already.
+        if sql.in_transaction:
+            sql.execute("ROLLBACK")
+        raise
+    if sql.in_transaction:
+        sql.execute("COMMIT")
+
+
+def rows_in_order(sql: sqlite3.Connection) -> Iterator[LogRow]:
+    """All rows of an open file, one after the other."""
+    for found in sql.execute(f"{_SELECT} ORDER BY sequence"):
+        yield from _rows([found])
+
+
+def _rows(found: list[tuple[Any, ...]]) -> tuple[LogRow, ...]:
+    names = (*_FIELDS, "sequence")
+    return tuple(LogRow(**dict(zip(names, row, strict=True))) for row in found)
 
 
 def _connect(path: Path, timeout_seconds: float) -> sqlite3.Connection:
@@ -304,29 +385,27 @@ def _bounds(where: LogFilter) -> list[tuple[str, tuple[object, ...]]]:
     return terms
 
 
-def _delete_oldest(
+def _oldest(
     sql: sqlite3.Connection, older_than: float | None, max_rows: int | None, max_bytes: int | None
-) -> int:
-    deleted = 0
+) -> list[int]:
+    """The sequences of some of the oldest rows beyond the limits."""
+    chosen: list[int] = []
     if older_than is not None:
-        chosen = "SELECT sequence FROM log WHERE time < ? ORDER BY time LIMIT ?"
-        deleted = _delete(sql, chosen, older_than, MAX_PRUNED_AT_ONCE)
-    if not deleted and max_rows is not None:
+        query = "SELECT sequence FROM log WHERE time < ? ORDER BY time LIMIT ?"
+        chosen = [found for (found,) in sql.execute(query, (older_than, MAX_PRUNED_AT_ONCE))]
+    if not chosen and max_rows is not None:
         (rows,) = sql.execute("SELECT count(*) FROM log").fetchone()
-        deleted = _delete_first(sql, min(MAX_PRUNED_AT_ONCE, max(0, rows - max_rows)))
-    if not deleted and max_bytes is not None and _used_bytes(sql) > max_bytes:
-        deleted = _delete_first(sql, MAX_PRUNED_AT_ONCE)
-    return deleted
+        chosen = _first(sql, min(MAX_PRUNED_AT_ONCE, max(0, rows - max_rows)))
+    if not chosen and max_bytes is not None and _used_bytes(sql) > max_bytes:
+        chosen = _first(sql, MAX_PRUNED_AT_ONCE)
+    return chosen
 
 
-def _delete_first(sql: sqlite3.Connection, count: int) -> int:
+def _first(sql: sqlite3.Connection, count: int) -> list[int]:
     if not count:
-        return 0
-    return _delete(sql, "SELECT sequence FROM log ORDER BY sequence LIMIT ?", count)
-
-
-def _delete(sql: sqlite3.Connection, chosen: str, *values: object) -> int:
-    return sql.execute(f"DELETE FROM log WHERE sequence IN ({chosen})", values).rowcount  # noqa: S608 - constants
+        return []
+    query = "SELECT sequence FROM log ORDER BY sequence LIMIT ?"
+    return [found for (found,) in sql.execute(query, (count,))]
 
 
 def _used_bytes(sql: sqlite3.Connection) -> int:

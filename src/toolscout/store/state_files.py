@@ -14,11 +14,15 @@ from .migrations import APPLICATION_ID, MIGRATIONS
 from .processes import RUNNING_FOLDER, list_running
 from .sqlite_log import APPLICATION_ID as LOG_APPLICATION_ID
 from .sqlite_log import MIGRATIONS as LOG_MIGRATIONS
+from .state_key import KEY_NAME
 
 STORE_NAME = "store.db"
 JOURNAL_NAME = "journal.db"
 STATE_PREFIX = "state"
 USER_PREFIX = "config"
+KEY_ENTRY = f"{STATE_PREFIX}/{KEY_NAME}"
+"""The key of encrypted secrets in an archive, which holds it only on request."""
+LOGINS_PREFIX = f"{STATE_PREFIX}/logins/"
 USER_FILES = ("mcp.json", "config.toml")
 """The user's own list of servers, and the user's settings."""
 # Records of running processes, and the caches of the embedded example: neither is backed up.
@@ -56,7 +60,8 @@ def list_state_files(config: Config) -> Iterator[tuple[str, Path]]:
             yield name, path
     folder = config.state_folder
     for path in sorted(folder.rglob("*")):
-        if path in databases.values() or not _is_kept(path, folder):
+        # The key stays out, so that a backup alone does not give away the secrets in it.
+        if path in databases.values() or path == folder / KEY_NAME or not _is_kept(path, folder):
             continue
         yield str(PurePosixPath(STATE_PREFIX, *path.relative_to(folder).parts)), path
 

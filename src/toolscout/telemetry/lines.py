@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..catalog.sanitization import error_line, escape_hidden
+from ..disclosure.nothing_fits import NOTHING_FITS
 from ..events import (
     ApprovalEvent,
     ApprovalNeededEvent,
@@ -24,10 +25,10 @@ from ..events import (
     ToolHeldEvent,
     ToolNotFoundEvent,
     ToolRefusedEvent,
-    UpstreamAsleepEvent,
     UpstreamConfiguredEvent,
     UpstreamEvent,
     UpstreamFailedEvent,
+    UpstreamIdleEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
     UpstreamRemovedEvent,
@@ -35,6 +36,8 @@ from ..events import (
     VectorsLoadingEvent,
     VectorsReadyEvent,
 )
+from ..program import command_line
+from ..sources.server_status import status_after
 from .logs import log_level
 
 LOGGER = "toolscout.lines"
@@ -43,8 +46,8 @@ LOGGER = "toolscout.lines"
 _MAX_LINE_CHARS = 300
 _MAX_QUERY_CHARS = 80
 _MAX_NAMES = 3
-# The source of prompts and resources, as a reader should see it.
-_SOURCE_LABELS = {"": "catalog", "mcp content": "prompts and resources"}
+# The source of the gateway's own tools for prompts and resources.
+_CONTENT = "mcp content"
 
 
 _UNKNOWN_REASON = "see the reply"
@@ -65,18 +68,22 @@ REASONS = {
     "missing_extra": "an optional part is not installed",
     "model": "a model service failed",
     "not_loaded": "the tool is not loaded yet",
+    "over_limit": "over a limit of the gateway",
     "query": "the query cannot be read",
     "refused": "not approved, or not allowed",
     "repeated": "the same call as before",
     "schema": "its schema is invalid",
     "source": "its server failed",
+    "starting": "servers that may have it are still starting",
     "store": "stored data cannot be read or written",
     "timeout": "no answer in time",
     "toolscout": "an error inside Toolscout",
+    "unknown_content": "there is no such prompt or resource",
     "unknown_tool": "there is no such tool",
 }
 """What each code of an outcome means, in words for a person."""
 _HELD = "held for approval"
+_LONG_SECONDS = 1.0
 _DISABLED = " is disabled."
 _STANDINGS = {"shadow": "it uses the name of another tool"}
 
@@ -100,6 +107,7 @@ class EventLines:
         self._known = frozenset(known)
         self._failing: set[str] = set()
         self._held: Counter[str] = Counter()
+        self._is_semantic = False
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
@@ -115,10 +123,9 @@ class EventLines:
             self._held[event.server] += 1
         if not isinstance(event, CatalogChangeEvent) or not event.removed:
             return event
+        # The pins log one line about all held tools of a server. Another count, of those that were
+        # in the catalog before, would look like a contradiction.
         held = min(event.removed, self._held.pop(event.source, 0))
-        if held:
-            text = f"{held} {'tool' if held == 1 else 'tools'} held for approval"
-            self._logger.info("%s", escape_hidden(f"{event.source}: {text}", cap=_MAX_LINE_CHARS))
         return replace(event, removed=event.removed - held)
 
     def _is_news(self, event: Event) -> bool:
@@ -138,6 +145,11 @@ class EventLines:
                 return bool(event.added or event.changed or event.removed)
             case ToolHeldEvent():  # the pins log one line for all tools of a server
                 return False
+            case VectorsReadyEvent() if event.done == event.total:
+                # Once it is ready, only vectors that took a while are worth a line.
+                is_news = not self._is_semantic or event.took_seconds >= _LONG_SECONDS
+                self._is_semantic = True
+                return is_news
             case _:
                 return True
 
@@ -167,19 +179,22 @@ def _render(event: Event, *, shows_queries: bool) -> str:
 def _render_search(event: DiscoveryResultEvent, *, shows_queries: bool) -> str:
     if not event.queries:
         failure = _search_failure(event) if event.is_error else ""
-        outcome = failure or _join(event.names) or "nothing found"
+        outcome = failure or _join(event.names) or NOTHING_FITS.lower()
         return f"{event.tool}: {outcome} ({event.took_ms:.0f} ms)"
     texts = ", ".join(f'"{_shorten(q)}"' for q in event.queries[:_MAX_NAMES])
     query = f" {texts}" if shows_queries else ""
     if event.is_error:
         return f"search{query}: {_search_failure(event)} ({event.took_ms:.0f} ms)"
     if not event.names:
-        return f"search{query}: nothing found ({event.took_ms:.0f} ms)"
-    facts = f"confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
+        return f"search{query}: {NOTHING_FITS.lower()} ({event.took_ms:.0f} ms)"
+    verdict = f"{event.verdict}, " if event.verdict else ""
+    facts = f"{verdict}confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
     return f"search{query}: {_join(event.names)} ({facts})"
 
 
 def _search_failure(event: DiscoveryResultEvent) -> str:
+    if event.starting:
+        return f"failed: servers are still starting: {_join(event.starting)}"
     reason = _reason(event.code) if event.code else _UNKNOWN_REASON
     # Discovery tools refuse nothing but tools that are held for approval.
     return f"refused: {_HELD}" if event.code == "refused" else f"failed: {reason}"
@@ -228,38 +243,54 @@ def _render_approval(event: ApprovalEvent | ApprovalNeededEvent) -> str:
 def _render_upstream(event: UpstreamEvent) -> str:
     match event:
         case UpstreamConfiguredEvent():
-            text = "configuration changed"
+            text = "configuration changed" if event.change == "changed" else event.change
         case UpstreamRemovedEvent():
             text = "disabled" if event.is_disabled else "removed"
-        case UpstreamStartingEvent():
-            text = "still starting"
-        case UpstreamReadyEvent():
-            text = "ready"
-        case UpstreamAsleepEvent():
-            text = "stopped until it is needed"
+        case UpstreamIdleEvent():
+            text = f"{_status(event)}, stopped until it is needed"
         case UpstreamLostEvent():
             last = error_line(event.reason)
-            text = "connection lost" + (f". It wrote: {last}" if last else "")
+            text = f"{_status(event)} again, connection lost"
+            text += f". It wrote: {last}" if last else ""
         case UpstreamFailedEvent():
             return _render_failure(event)
         case _:
-            return ""
-    return f"{event.server}: {text}"
+            text = _status(event)
+    return f"{event.server}: {text}" if text else ""
+
+
+def _status(event: UpstreamEvent) -> str:
+    """The status of the server after the event."""
+    needs_login = isinstance(event, UpstreamFailedEvent) and event.needs_login
+    change = event.kind.removeprefix("upstream_")
+    return status_after(change, needs_login=needs_login) or ""
 
 
 def _render_failure(event: UpstreamFailedEvent) -> str:
-    start, hint = f"{event.server}: failed: ", f" (full log: toolscout logs {event.server})"
+    start = f"{event.server}: {_status(event)}: "
+    hint = f" (full log: {command_line('logs', event.server)})"
     # Cut here, so that a long error does not push out where to read the rest.
     room = max(0, _MAX_LINE_CHARS - len(start) - len(hint))
-    return start + escape_hidden(event.summary or event.reason, cap=room) + hint
+    return start + escape_hidden(event.reason, cap=room) + hint
 
 
 def _render_catalog_change(event: CatalogChangeEvent) -> str:
     counts = (("added", event.added), ("changed", event.changed), ("removed", event.removed))
     (count, word), *others = [(count, word) for word, count in counts if count] or [(0, "changed")]
     first = f"{count} {'tool' if count == 1 else 'tools'} {word}"
-    source = _SOURCE_LABELS.get(event.source, event.source)
+    if event.source == _CONTENT:
+        return _render_content_tools(event)
+    source = "catalog" if not event.source else event.source
     return f"{source}: {', '.join([first, *(f'{count} {word}' for count, word in others)])}"
+
+
+def _render_content_tools(event: CatalogChangeEvent) -> str:
+    """A line about the gateway's own tools, which should not look like the change of a server."""
+    if event.added:
+        return "Prompts and resources can be found now, with get_prompt and get_resource."
+    if event.changed:
+        return "Prompts and resources changed."
+    return "There are no more prompts, or no more resources."
 
 
 def _render_other(event: Event) -> str:

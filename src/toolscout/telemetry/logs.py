@@ -15,6 +15,7 @@ _WARNING_KINDS = frozenset(
         "feature_failed",
         "model_failed",
         "model_retry",
+        "request_refused",
         "source_failed",
         "store_failed",
         "stuck",
@@ -24,7 +25,7 @@ _WARNING_KINDS = frozenset(
         "upstream_lost",
     }
 )
-_DEBUG_KINDS = frozenset({"search_arm", "step_start", "tool_call_start"})
+_DEBUG_KINDS = frozenset({"content_read_start", "search_arm", "step_start", "tool_call_start"})
 
 
 def log_level(kind: str) -> int:

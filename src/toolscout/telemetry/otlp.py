@@ -40,11 +40,8 @@ def open_providers(
     settings: TelemetrySettings, signals: frozenset[Signal]
 ) -> tuple[TracerProvider, MeterProvider, Close]:
     """Providers that export the given signals in the background, and how to end both."""
-    # The SDK logs every attempt. One line for each outage is enough, and is logged here.
-    sdk_log = logging.getLogger("opentelemetry.exporter.otlp")
-    if sdk_log.level == logging.NOTSET:
-        sdk_log.setLevel(logging.CRITICAL)
-    resource = _resource(settings)
+    quiet_sdk_log()
+    resource = telemetry_resource(settings)
     endings: list[Close] = []
     tracers: TracerProvider = NoOpTracerProvider()
     meters: MeterProvider = NoOpMeterProvider()
@@ -57,8 +54,17 @@ def open_providers(
     return tracers, meters, lambda: _run_with_limit(endings)
 
 
+def quiet_sdk_log() -> None:
+    """Keep the SDK from logging every attempt: one line for each outage is logged here."""
+    sdk_log = logging.getLogger("opentelemetry.exporter.otlp")
+    if sdk_log.level == logging.NOTSET:
+        sdk_log.setLevel(logging.CRITICAL)
+
+
 def _tracer_provider(settings: TelemetrySettings, resource: Resource) -> SDKTracerProvider:
-    exporter = _SpanExporter(endpoint=_endpoint(settings, "traces"), headers=settings.otlp_headers)
+    exporter = _SpanExporter(
+        endpoint=signal_endpoint(settings, "traces"), headers=settings.otlp_headers
+    )
     # `shutdown_on_exit` would wait for a dead collector for half a minute.
     provider = SDKTracerProvider(
         resource=resource, sampler=_sampler(settings), shutdown_on_exit=False
@@ -69,7 +75,7 @@ def _tracer_provider(settings: TelemetrySettings, resource: Resource) -> SDKTrac
 
 def _meter_provider(settings: TelemetrySettings, resource: Resource) -> SDKMeterProvider:
     exporter = _MetricExporter(
-        endpoint=_endpoint(settings, "metrics"), headers=settings.otlp_headers
+        endpoint=signal_endpoint(settings, "metrics"), headers=settings.otlp_headers
     )
     interval = settings.export_interval_seconds
     reader = PeriodicExportingMetricReader(
@@ -78,7 +84,7 @@ def _meter_provider(settings: TelemetrySettings, resource: Resource) -> SDKMeter
     return SDKMeterProvider(metric_readers=[reader], resource=resource, shutdown_on_exit=False)
 
 
-def _endpoint(settings: TelemetrySettings, signal: Signal) -> str | None:
+def signal_endpoint(settings: TelemetrySettings, signal: Signal) -> str | None:
     """The address of a signal; None lets the SDK take it from the environment."""
     return f"{settings.otlp_endpoint}/v1/{signal}" if settings.otlp_endpoint else None
 
@@ -90,7 +96,8 @@ def _sampler(settings: TelemetrySettings) -> Sampler | None:
     return ParentBased(TraceIdRatioBased(settings.sample_ratio))
 
 
-def _resource(settings: TelemetrySettings) -> Resource:
+def telemetry_resource(settings: TelemetrySettings) -> Resource:
+    """What all exported data says of this program."""
     # Includes OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
     resource = Resource.create()
     known = str(resource.attributes.get(SERVICE_NAME, ""))

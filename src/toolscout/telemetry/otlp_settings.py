@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ..errors import ConfigError
 
-Signal = Literal["traces", "metrics"]
+Signal = Literal["traces", "metrics", "logs"]
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL = "http/protobuf"
 
@@ -69,8 +69,15 @@ def enabled_signals(
     return frozenset(
         signal
         for signal, is_wanted in signals
-        if is_wanted and (settings.otlp_endpoint or _is_in_environment(signal, environment))
+        if is_wanted and has_endpoint(settings, signal, environment)
     )
+
+
+def has_endpoint(
+    settings: TelemetrySettings, signal: Signal, environment: Mapping[str, str]
+) -> bool:
+    """Whether a signal has a collector."""
+    return bool(settings.otlp_endpoint) or _is_in_environment(signal, environment)
 
 
 def _is_in_environment(signal: Signal, environment: Mapping[str, str]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from threading import Lock
 
 from ..events import (
@@ -11,6 +11,7 @@ from ..events import (
     Event,
     LearningFailureEvent,
     RankerTimeEvent,
+    RequestRefusedEvent,
     ShadowRankEvent,
     ToolCallEvent,
     ToolHeldEvent,
@@ -18,10 +19,9 @@ from ..events import (
     ToolRefusedEvent,
     UpstreamEvent,
 )
+from ..sources.server_status import UP_STATUSES
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-# A server that sleeps or starts is healthy: a call wakes it.
-UP_STATUSES = ("ready", "asleep", "starting")
 
 
 _Series = tuple[str, tuple[tuple[str, str], ...]]
@@ -50,9 +50,10 @@ class PrometheusMetrics:
                     self._observe("search", event.took_ms)
                 case RankerTimeEvent():
                     self._observe("ranker", event.took_ms, ranker=event.arm)
-                case ToolRefusedEvent():
+                case ToolRefusedEvent() | RequestRefusedEvent():
+                    times = event.times if isinstance(event, RequestRefusedEvent) else 1
                     # Without a code the tool was not in view, which counts as unknown.
-                    self._count("refusals", code=event.code or "unknown_tool")
+                    self._count("refusals", times, code=event.code or "unknown_tool")
                 case ToolNotFoundEvent():
                     self._count("refusals", code="unknown_tool")
                 case ToolHeldEvent():
@@ -74,8 +75,8 @@ class PrometheusMetrics:
                 if rank <= depth:
                     self._count("shadow_hits", ranking=ranking, within=str(depth))
 
-    def _count(self, name: str, **labels: str) -> None:
-        self._counts[name, tuple(sorted(labels.items()))] += 1
+    def _count(self, name: str, times: int = 1, /, **labels: str) -> None:
+        self._counts[name, tuple(sorted(labels.items()))] += times
 
     def _observe(self, name: str, milliseconds: float, **labels: str) -> None:
         seconds = milliseconds / 1_000
@@ -87,19 +88,31 @@ class PrometheusMetrics:
             if seconds <= bound:
                 self._buckets[series, bound] += 1
 
-    def render(self, servers: Iterable[tuple[str, str]], gauges: Mapping[str, float]) -> str:
-        """All metrics in the text format; `servers` are pairs of name and status."""
+    def render(
+        self,
+        servers: Iterable[tuple[str, str]],
+        gauges: Mapping[str, float],
+        *,
+        only_servers: Collection[str] | None = None,
+    ) -> str:
+        """All metrics in the text format; `servers` are pairs of name and status.
+
+        With `only_servers`, only what was counted for these servers.
+        """
         with self._lock:
-            lines = [*self._counters(), *self._histograms()]
+            lines = [*self._counters(only_servers)]
+            lines += self._histograms() if only_servers is None else ()
         lines += _upstream_gauge(servers)
         for name, value in gauges.items():
             lines += [f"# TYPE toolscout_{name} gauge", f"toolscout_{name} {value:g}"]
         return "\n".join(lines) + "\n"
 
-    def _counters(self) -> Iterator[str]:
+    def _counters(self, only_servers: Collection[str] | None) -> Iterator[str]:
         # The format wants one TYPE line before all samples of a metric.
         previous = ""
         for (name, labels), value in sorted(self._counts.items()):
+            if only_servers is not None and dict(labels).get("server") not in only_servers:
+                continue
             if name != previous:
                 yield f"# TYPE toolscout_{name}_total counter"
                 previous = name
