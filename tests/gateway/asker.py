@@ -55,6 +55,7 @@ def hear(message: dict[str, Any]) -> None:
         case "ping one":
             (FOLDER / "gate").write_text("withdrawn")
         case "ping none":
+            (FOLDER / "gate").write_text("asked")
             waiting.update(dict.fromkeys(waiting, 0))
         case question:
             error = message.get("error")

@@ -15,6 +15,7 @@ SERVERS = {
     "@modelcontextprotocol/inspector": "2.12.0",
     "node": "22.23.3",
 }
+ISSUER = {"oidc-provider": "9.13.3", "node": "22.23.3"}
 SUITE = {"@modelcontextprotocol/conformance": "0.1.16", "node": "22.23.3"}
 STATELESS_SUITE = {"@modelcontextprotocol/conformance": "0.2.0-alpha.12", "node": "22.23.3"}
 

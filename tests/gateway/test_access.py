@@ -242,19 +242,23 @@ def test_any_fastmcp_provider_may_authenticate_users() -> None:
 
 
 @pytest.mark.parametrize(
-    "headers",
+    ("headers", "code", "setting"),
     [
-        {"Host": "evil.example"},
-        {"Origin": "https://evil.example"},
-        {"Host": "127.0.0.1.evil.example"},
+        ({"Host": "evil.example"}, 421, "allowed_hosts"),
+        ({"Origin": "https://evil.example"}, 403, "allowed_origins"),
+        ({"Host": "127.0.0.1.evil.example"}, 421, "allowed_hosts"),
     ],
 )
-async def test_a_cross_site_request_of_a_browser_is_refused(
-    serve: Serve, headers: dict[str, str]
+async def test_a_cross_site_request_of_a_browser_is_refused_with_the_setting_to_change(
+    serve: Serve, headers: dict[str, str], code: int, setting: str
 ) -> None:
     async with serve({"one": small()}) as running:
         assert (await post(running.url)).status_code == 200
-        assert (await post(running.url, **headers)).status_code in (403, 421)
+        refused = await post(running.url, **headers)
+    assert refused.status_code == code
+    assert f"to {setting} under [gateway]" in " ".join(refused.text.split())
+    assert refused.headers["content-type"].startswith("text/plain")
+    assert int(refused.headers["content-length"]) == len(refused.content)
 
 
 def test_an_address_that_others_reach_needs_authentication() -> None:

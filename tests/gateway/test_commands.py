@@ -200,11 +200,11 @@ def test_the_port_that_the_system_chose_is_reported(home: Path) -> None:
 
 def test_checking_approves_nothing(home: Path) -> None:
     assert run(["check", "--config", config(home, {"one": small()})]) == 0
-    assert PinStore(Config.read().state_folder / "pins").servers() == ()
+    assert PinStore.in_folder(Config.read().state_folder / "pins").servers() == ()
 
 
 def pinned() -> PinStore:
-    pins = PinStore(Config.read().state_folder / "pins")
+    pins = PinStore.in_folder(Config.read().state_folder / "pins")
     ledger = PinLedger("mail").record_offers(
         [ToolOffer("send", "1", {"description": "Send."}), ToolOffer("read", "1", {})],
         trusts_first=True,
@@ -232,18 +232,23 @@ def test_pins_are_listed_compared_approved_and_revoked(
     assert [p.tool for p in pins.ledger("mail").pins_on_hold] == ["purge"]
     assert run(["pins", "revoke", "mail", "read"]) == 0
     assert {p.tool for p in pins.ledger("mail").pins_on_hold} == {"purge", "read"}
+    assert run(["pins", "approve", "mail"]) == 0
+    assert [p.tool for p in pins.ledger("mail").pins_on_hold] == ["read"]
     capsys.readouterr()
+    assert run(["pins", "approve", "mail"]) == 0
+    assert "toolscout pins approve mail read" in " ".join(capsys.readouterr().out.split())
 
     assert run(["pins", "approve", "mail", "nothing"]) == 2
     assert "no pin for nothing" in capsys.readouterr().err
     assert run(["pins", "approve", "nowhere"]) == 2
-    assert "Servers with pins: mail" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "There is no server 'nowhere', and it has no pins. Known: mail." in said
 
 
 def test_servers_of_one_name_are_distinguished_where_that_matters(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    pins = PinStore(Config.read().state_folder / "pins")
+    pins = PinStore.in_folder(Config.read().state_folder / "pins")
     for key, place in (("aaa", "git-server /a"), ("bbb", "git-server /b")):
         ledger = PinLedger("git", key=key, place=place)
         pins.save(ledger.record_offers([ToolOffer("log", key, {})], trusts_first=False))
@@ -270,12 +275,12 @@ def test_revoking_reads_the_pins_with_nobody_writing_meanwhile(tmp_path: Path) -
             (tmp_path / "second").replace(path)
             pipe.write(text)
         with path.open("w") as pipe:  # opens when it reads what it is to change
-            other = PinStore(folder, lock_timeout_seconds=0)
+            other = PinStore.in_folder(folder, lock_timeout_seconds=0)
             with pytest.raises(StoreError, match="locked"), other.write_lock("mail"):
                 pass
             pipe.write(text)
     assert revoking.returncode == 0
-    assert PinStore(folder).ledger("mail").pins["read"].standing == "revoked"
+    assert PinStore.in_folder(folder).ledger("mail").pins["read"].standing == "revoked"
 
 
 STDIO = {"command": "npx", "args": ["-y", "files"]}
@@ -370,7 +375,7 @@ def test_clients_are_pointed_at_the_gateway_and_backed_up(home: Path) -> None:
         == 0
     )
     gateway = {
-        "command": gateway_command(),
+        "command": gateway_command()[0],
         "args": ["serve", "--stdio", "--config", str((home / "mcp.json").resolve())],
     }
     claude = json.loads((home / ".claude.json").read_text())

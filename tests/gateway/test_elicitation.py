@@ -65,7 +65,7 @@ async def test_a_question_that_its_server_took_back_is_not_asked(
 
 
 async def test_a_server_that_ended_its_call_hears_that_nobody_answers_its_questions(
-    serve: Serve, asker: dict[str, Any]
+    serve: Serve, asker: dict[str, Any], tmp_path: Path
 ) -> None:
     async with (
         asyncio.timeout(30),
@@ -75,5 +75,8 @@ async def test_a_server_that_ended_its_call_hears_that_nobody_answers_its_questi
         left: dict[str, Any] = {"name": "asker__none", "arguments": {}}
         asked = await client.session.call_tool("call_tool", left, allow_input_required=True)
         assert isinstance(asked, InputRequiredResult)
+        # Until then the gateway may not have read the second question, and a second call would
+        # leave it open which of the two calls asks.
+        await asyncio.to_thread((tmp_path / "gate").read_text)
         said = json.loads(text(await call(client, "heard")))
         assert said == {FIRST: "The call is over.", SECOND: "The call is over."}

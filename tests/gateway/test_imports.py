@@ -14,6 +14,7 @@ from toolscout.folders import user_servers_file
 from toolscout.gateway.setup import Setup
 from toolscout.gateway.upstream.pin_store import PinStore
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
+from toolscout.program import command_line
 from toolscout.sources.mcp.server_config import read_server_config
 
 
@@ -166,12 +167,12 @@ def test_pins_are_found_where_the_configuration_of_the_gateway_keeps_them(
 ) -> None:
     home = tmp_path / "elsewhere"
     config = put(tmp_path / "gateway.toml", f'[servers]\n[settings]\nhome = "{home}"')
-    pins = PinStore(home / "state" / "pins")
+    pins = PinStore.in_folder(home / "state" / "pins")
     offer = ToolOffer("send", "1", {"name": "send"})
     pins.save(PinLedger("mail").record_offers([offer], trusts_first=False))
     given = ["--config", str(config)]
     assert run(["pins", "approve", "mail"]) == 2
-    assert "give it with --config" in capsys.readouterr().err
+    assert "name it with --config FILE" in capsys.readouterr().err
     assert run(["pins", "list", *given, "--json"]) == 0
     assert [row["tool"] for row in json.loads(capsys.readouterr().out)] == ["send"]
     assert run(["pins", "diff", *given]) == 0
@@ -180,6 +181,13 @@ def test_pins_are_found_where_the_configuration_of_the_gateway_keeps_them(
     assert not pins.ledger("mail").pins_on_hold
     assert run(["pins", "revoke", "mail", *given]) == 0
     assert pins.ledger("mail").pins_on_hold
+
+
+def test_the_configuration_of_one_command_is_not_named_by_the_next(tmp_path: Path) -> None:
+    config = put(tmp_path / "gateway.toml", f'[servers]\n[settings]\nhome = "{tmp_path}"')
+    before = command_line("logs", "mail")
+    assert run(["pins", "list", "--config", str(config)]) == 0
+    assert command_line("logs", "mail") == before
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from typing import Any
 import httpx2
 from tests.gateway.conftest import Running, Serve, small
 
+from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.tool import Tool
 from toolscout.gateway.operations.savings import Savings
 from toolscout.tokens import default_counter
 
@@ -94,3 +96,13 @@ def test_tokens_saved_are_counted_by_configuration(tmp_path: Path) -> None:
     two = Savings.of(tmp_path, Path("two.json"), counter)
     assert two.total == 0
     assert Savings.of(tmp_path, Path("one.json"), counter).total == one.total < 100
+
+
+async def test_the_total_is_on_disk_while_gateways_run_and_adds_up(tmp_path: Path) -> None:
+    counter = default_counter()
+    catalog = Catalog([Tool(name=f"tool_{n}", description="Does it. " * 20) for n in range(9)])
+    one, two = (Savings.of(tmp_path, Path("one.json"), counter) for _ in range(2))
+    saved = await one.record_listing(catalog, ["short"])
+    assert Savings.of(tmp_path, Path("one.json"), counter).total == saved > 0
+    await two.record_listing(catalog, ["short"])
+    assert Savings.of(tmp_path, Path("one.json"), counter).total == two.total == 2 * saved

@@ -18,6 +18,7 @@ from tests.gateway.conftest import Running, Serve, small, text
 from tests.gateway.test_access import ALICE, as_
 
 from toolscout.gateway.upstream.upstreams import MAX_CONCURRENT_STARTS
+from toolscout.telemetry.lines import render_event
 
 
 async def run(client: Client, tool: str, **arguments: Any) -> Any:
@@ -127,9 +128,9 @@ async def test_one_broken_server_takes_no_other_down(serve: Serve) -> None:
         assert text(await run(client, "good__echo", text="fine")) == "fine"
         assert text(await run(client, "garbage__echo", text="fine")) == "fine"
         found = text(await client.call_tool("tool_search", {"query": "say it back"}))
-        assert "Not searched, still starting or unreachable: hangs, exits" in found
+        assert re.search(r"Not searched: hangs \((starting|failing)\), exits \(failing\)", found)
         states = {s.server: s for s in running.gateway.upstreams.states()}
-        assert states["unset"].status == states["nonsense"].status == "broken"
+        assert states["unset"].status == states["nonsense"].status == "misconfigured"
         assert states["exits"].status in ("failing", "starting")
 
 
@@ -139,7 +140,7 @@ async def test_a_server_that_was_broken_at_the_start_joins_once_it_is_fixed(
     servers = {"good": small(), "late": small("mended", str(tmp_path))}
     async with serve(servers) as running, running.client() as client:
         found = text(await client.call_tool("tool_search", {"query": "say it back"}))
-        assert "unreachable: late" in found
+        assert "Not searched: late (failing)." in found
         (tmp_path / "mended").touch()
         async with asyncio.timeout(60):
             while "late__echo" not in found:
@@ -168,7 +169,9 @@ async def test_whatever_servers_list_the_others_work_and_each_problem_is_reporte
         assert told["servers"]["many"]["tools"] == 10_000
         assert "20,080,051 characters" in told["servers"]["huge"]["problems"][0]
         assert "listed twice" in told["servers"]["duplicates"]["problems"][0]
-        assert len(told["servers"]["invalid"]["problems"]) == 2
+        problems = told["servers"]["invalid"]["problems"]
+        assert [next(n for n in ("wrong", "list", "bare") if n in p) for p in sorted(problems)]
+        assert len(problems) == 3
 
 
 async def opened(folder: Path) -> None:
@@ -196,7 +199,7 @@ async def test_a_call_waits_for_its_server_to_start(serve: Serve, tmp_path: Path
         assert text(await run(other, "one__echo", text="meanwhile")) == "meanwhile"
         assert text(await run(other, "two__echo", text="new too")) == "new too"
         found = text(await other.call_tool("tool_search", {"query": "say it back"}))
-        assert "Not searched, still starting or unreachable: shy." in found
+        assert "Not searched: shy (starting)." in found
         assert not any(call.done() for call in calls)
         await opened(tmp_path)
         assert [text(await call) for call in calls] == ["0", "1", "2"]
@@ -225,7 +228,7 @@ async def test_a_tool_asked_for_by_name_is_waited_for_while_its_server_starts(
         found = text(await asked)
         assert "shy__echo" in found
         assert "no tool" not in found.lower()
-        assert "still starting" not in found
+        assert "Not searched" not in found
 
 
 @pytest.mark.slow
@@ -318,7 +321,7 @@ async def test_after_a_restart_searches_are_answered_before_servers_are(
         found = await client.call_tool("tool_search", {"query": "select:s3__tool_7"})
         assert "s3__tool_7" in text(found)
         assert "Not searched" not in text(found)
-        assert statuses(running) <= {"asleep", "starting"}
+        assert statuses(running) <= {"idle", "starting"}
 
 
 async def test_servers_known_from_before_sleep_until_the_first_answer(serve: Serve) -> None:
@@ -327,11 +330,11 @@ async def test_servers_known_from_before_sleep_until_the_first_answer(serve: Ser
         assert "s3" in (await client.list_tools()).model_dump_json()
     async with serve(servers, quiet_seconds=600) as running, running.client() as client:
         assert "s3" in (await client.list_tools()).model_dump_json()
-        assert statuses(running) == {"asleep"}
+        assert statuses(running) == {"idle"}
         async with httpx2.AsyncClient() as http:
             health = (await http.get(f"{running.url.removesuffix('/mcp')}/health")).json()
         assert health["ready"]
-        assert {s["status"] for s in health["servers"].values()} == {"asleep"}
+        assert {s["status"] for s in health["servers"].values()} == {"idle"}
         assert not (await run(client, "s3__tool_7", text="x")).is_error
         assert running.gateway.upstreams.states()[3].status == "ready"
         async with asyncio.timeout(60):
@@ -377,9 +380,9 @@ async def test_a_search_wakes_the_servers_of_what_it_found(serve: Serve) -> None
     sleepy = {**small("several"), "idle_seconds": 0.05}
     async with serve({"one": sleepy}) as running, running.client() as client:
         async with asyncio.timeout(30):
-            while running.gateway.upstreams.states()[0].status != "asleep":
+            while running.gateway.upstreams.states()[0].status != "idle":
                 await client.list_tools(cache_mode="bypass")
-            while running.gateway.upstreams.states()[0].status == "asleep":
+            while running.gateway.upstreams.states()[0].status == "idle":
                 await client.call_tool("tool_search", {"query": "thing number 3"})
 
 
@@ -442,6 +445,65 @@ async def test_a_tool_of_a_server_that_still_starts_is_not_said_to_be_missing_fo
         assert "one__echo" in found
         other = await client.call_tool("call_tool", {"name": "one__nothing", "arguments": {}})
         assert "still starting" not in text(other)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("call_tool", {"name": "echo", "arguments": {"text": "x"}}),
+        ("describe_tools", {"names": ["echo"]}),
+        ("tool_search", {"query": "select:echo"}),
+        ("echo", {"text": "x"}),
+    ],
+)
+async def test_a_bare_name_is_waited_for_while_a_server_starts_that_may_have_it(
+    serve: Serve, tmp_path: Path, tool: str, arguments: dict[str, Any]
+) -> None:
+    os.mkfifo(tmp_path / "gate")
+    one = small("several")
+    async with serve({"one": one}) as running, running.client() as client:
+        edit(running, {"one": one, "shy": small("shy", str(tmp_path))})
+        await configured(running, "shy", client)
+        asked = asyncio.create_task(client.call_tool(tool, arguments))
+        assert not (await run(client, "one__tool_1")).is_error
+        assert not (await run(client, "tool_1")).is_error, "a bare name that is known waits not"
+        assert not asked.done()
+        await opened(tmp_path)
+        answer = await asked
+    assert not answer.is_error
+    assert "still starting" not in text(answer)
+
+
+async def test_a_bare_name_is_not_reported_as_missing_while_servers_start(serve: Serve) -> None:
+    options = {"gateway": {"start_wait_seconds": 0.1}}
+    servers = {"one": small("several"), "slow": small("hangs"), "late": small("hangs")}
+    async with serve(servers, **options) as running, running.client() as client:
+        called = await run(client, "echo")
+        described = await client.call_tool("describe_tools", {"names": ["echo"]})
+        lines = [render_event(event) for event in running.events]
+    for answer in (called, described):
+        assert answer.is_error
+        assert "no tool" not in text(answer)
+        assert "slow, late are still starting and may have it. Try again" in text(answer)
+    assert "call echo: refused: servers that may have it are still starting" in lines
+    assert any(
+        line.startswith("describe_tools: failed: servers are still starting: slow, late (")
+        for line in lines
+    )
+
+
+async def test_a_bare_name_says_nothing_of_a_starting_server_that_a_policy_hides(
+    serve: Serve,
+) -> None:
+    options: dict[str, Any] = {
+        "gateway": {"start_wait_seconds": 0.1},
+        "policies": {"all": {"principals": ["*"], "servers": ["one"]}},
+    }
+    servers = {"one": small("several"), "slow": small("hangs")}
+    async with serve(servers, **options) as running, running.client() as client:
+        called = text(await run(client, "echo"))
+    assert called.startswith("There is no tool 'echo'.")
+    assert "slow" not in called
 
 
 async def test_nobody_is_notified_of_a_starting_server_that_its_policy_hides(serve: Serve) -> None:

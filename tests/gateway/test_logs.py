@@ -33,6 +33,7 @@ from toolscout.events import (
     UpstreamReadyEvent,
     UpstreamRemovedEvent,
     VectorsLoadingEvent,
+    VectorsReadyEvent,
 )
 from toolscout.sources.mcp.server_log import MAX_LOG_BYTES, ServerLogs
 from toolscout.sources.mcp.servers import Server
@@ -120,9 +121,9 @@ async def test_serve_prints_a_line_per_search_call_and_server_change(tmp_path: P
             await stderr.line("call one__echo: refused: the arguments do not fit")
             await client.call_tool("tool_search", {"query": QUERY})
             line = await stderr.line("search")
-            hits = r'search "say it back": one__echo \(confidence [01]\.\d\d, \d+ ms\)\n'
+            hits = r'search "say it back": one__echo \(likely, confidence [01]\.\d\d, \d+ ms\)\n'
             assert re.fullmatch(rf"\d\d:\d\d:\d\d {hits}", line)
-        await stderr.line("one: stopped until it is needed")
+        await stderr.line("one: idle, stopped until it is needed")
         (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"one": one, "two": small()}}))
         await stderr.line("configuration: reloaded")
         await stderr.line("two: 1 tool added")
@@ -144,14 +145,15 @@ async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_pat
         Client(await address(stderr), mode="legacy") as client,
     ):
         await client.call_tool("tool_search", {"query": QUERY})
-        line = await stderr.line("exits: failed")
-        assert "This server needs a licence key (full log: toolscout logs exits)" in line
-        await stderr.line("hangs: still starting")
-        await stderr.line("hangs: failed: it did not answer within 1.5 seconds.")
+        line = await stderr.line("exits: failing")
+        assert "This server needs a licence key (full log: " in line
+        assert "-m toolscout logs exits)" in line
+        await stderr.line("hangs: starting")
+        await stderr.line("hangs: failing: it did not answer within 1.5 seconds.")
         async with asyncio.timeout(60):  # until it was tried more than once
             while "2 failures in a row" not in (await run_toolscout(tmp_path, "logs", "exits"))[1]:
                 await client.call_tool("tool_search", {"query": QUERY})
-    assert sum("exits" in line and "failed" in line for line in stderr.lines) == 1
+    assert sum("exits: failing" in line for line in stderr.lines) == 1
     assert not any("Cannot use MCP server" in line for line in stderr.lines)
     assert sum("NOT_SET_ANYWHERE" in line for line in stderr.lines) == 1
     code, out, _ = await run_toolscout(tmp_path, "logs", "exits", "--json", "--lines", "2")
@@ -221,6 +223,32 @@ async def test_over_stdio_the_lines_go_to_stderr_and_quiet_is_silent(
         assert "call one__echo: ok" in text
 
 
+@pytest.mark.parametrize("options", [(), ("--no-queries",)], ids=["shown", "hidden"])
+async def test_a_search_before_any_server_is_ready_has_a_line_with_its_reason(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    servers = {"a": small("hangs"), "b": small("hangs")}
+    async with (
+        serving(tmp_path, servers, "--http", "127.0.0.1:0", "--wait", "0.1", *options) as stderr,
+        Client(await address(stderr), mode="legacy") as client,
+    ):
+        reply = await client.call_tool("tool_search", {"query": QUERY}, raise_on_error=False)
+        line = await stderr.line("search")
+    query = "" if options else f' "{QUERY}"'
+    assert f"search{query}: failed: servers are still starting: a, b (" in line
+    assert "No tools are connected yet: a, b are still starting. Try again" in str(reply.content)
+
+
+async def test_the_line_of_a_search_shows_the_doubt(serve: Serve) -> None:
+    async with serve({"one": small("several")}) as running, running.client() as client:
+        for query in ("does thing number 7", "thing of the quarterly budget", "xkqz vbnwt"):
+            await client.call_tool("tool_search", {"query": query})
+        lines = [line for event in running.events if "search" in (line := render_event(event))]
+    assert "(likely, confidence " in lines[0]
+    assert "(unsure, confidence " in lines[1]
+    assert '"xkqz vbnwt": nothing fits (' in lines[2]
+
+
 async def test_an_error_at_the_start_is_json_where_the_log_is(tmp_path: Path) -> None:
     code, _, err = await run_toolscout(tmp_path, "serve", "--config", "none.json", "--log", "json")
     assert code == 2
@@ -237,7 +265,9 @@ async def test_held_tools_get_one_line(serve: Serve) -> None:
 def test_a_line_is_one_line_whatever_a_server_wrote() -> None:
     reason = "gone\n\x1b[31mTraceback\n\x9b2J\x1b]0;title\x07" + "x" * 5_000
     line = render_event(UpstreamLostEvent(server="a", reason=reason))
-    assert line.startswith(r"a: connection lost. It wrote: \x9b2J\x1b]0;title\x07xxx")
+    assert line.startswith(
+        r"a: starting again, connection lost. It wrote: \x9b2J\x1b]0;title\x07xxx"
+    )
     assert len(line) <= 300
     assert line.isprintable()
 
@@ -322,13 +352,24 @@ def test_tools_that_leave_the_catalog_because_they_are_held_do_not_count_as_remo
         CatalogChangeEvent(source="s", removed=1),
     ):
         lines(event)
-    assert caplog.messages == ["s: 1 tool held for approval", "s: 1 tool removed"]
+    assert caplog.messages == ["s: 1 tool removed"]
 
 
 def test_vectors_in_progress_get_a_line_with_their_count() -> None:
     assert "still loading" in render_event(VectorsLoadingEvent(done=0, total=5_248))
     line = render_event(VectorsLoadingEvent(done=1_200, total=5_248))
     assert "1,200 of 5,248" in line
+
+
+def test_a_few_more_vectors_get_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    lines = EventLines()
+    for done, total, seconds in ((40, 40, 0.2), (11, 11, 0.1), (900, 900, 5.0), (3, 7, 0.1)):
+        lines(VectorsReadyEvent(done=done, total=total, took_seconds=seconds))
+    first, long, missing = caplog.messages
+    assert "ready: 40 vectors" in first
+    assert "ready: 900 vectors" in long
+    assert "4 of 7 vectors are missing" in missing
 
 
 def test_every_error_has_words_for_its_line() -> None:
@@ -353,7 +394,7 @@ def test_a_server_that_recovers_and_fails_again_is_reported_again(
         for event in (failed, failed, UpstreamReadyEvent(server="a"), failed, failed):
             lines(event)
     hint = "(full log: toolscout logs a)"
-    failure = f"a: failed: it ended. {hint}"
+    failure = f"a: failing: it ended. {hint}"
     assert [record.getMessage() for record in caplog.records] == [failure, "a: ready", failure]
 
 

@@ -233,11 +233,11 @@ async def test_a_subscribed_resource_stays_subscribed_when_its_server_restarts(
 
 async def test_a_server_sleeps_only_when_nobody_watches_what_it_has() -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
-    asleep = asyncio.Event()
+    idle = asyncio.Event()
 
     def hear(event: Event) -> None:
-        if event.kind == "upstream_asleep":
-            asleep.set()
+        if event.kind == "upstream_idle":
+            idle.set()
 
     server = Server(
         name="one",
@@ -250,9 +250,9 @@ async def test_a_server_sleeps_only_when_nobody_watches_what_it_has() -> None:
         await source.subscribe(WATCHED, print)
         for _ in range(5):
             await looks.get()
-        assert not asleep.is_set()
+        assert not idle.is_set()
         await source.unsubscribe(WATCHED)
-        await asleep.wait()
+        await idle.wait()
         await source.unsubscribe(WATCHED)
-        assert source.state.status == "asleep", "there is nothing to wake it for"
+        assert source.state.status == "idle", "there is nothing to wake it for"
     await source.close()

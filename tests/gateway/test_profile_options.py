@@ -101,7 +101,7 @@ async def test_an_edit_of_the_profile_reaches_connected_clients(serve: Serve) ->
 
         await until(has_echo)
         assert "read_large_output" not in await names(client)
-        assert (await health(running))["status"] == "ok"
+        assert (await health(running))["status"] == "ready"
 
         edit(running, "cortex")
 

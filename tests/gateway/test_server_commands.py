@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from toolscout.gateway.upstream.pin_store import PinStore, ServerIdentity
 from toolscout.gateway.upstream.pins import PinLedger, ToolOffer
 from toolscout.sources.mcp.config import strip_json_comments
 from toolscout.sources.mcp.server_config import read_server_config
+from toolscout.sources.mcp.servers import ServerLimits
 from toolscout.sources.mcp.wire import definition_digest, dump_definition
 
 SMALL = [small()["command"], *small()["args"]]
@@ -217,7 +219,7 @@ def test_near_names_are_offered_for_an_unknown_one(capsys: pytest.CaptureFixture
 
 
 def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
-    pins = PinStore(user / ".local/state/toolscout/pins")
+    pins = PinStore.in_folder(user / ".local/state/toolscout/pins")
     offer = ToolOffer("t", "digest", {})
     for forget in ([], ["--forget"]):
         put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
@@ -229,7 +231,7 @@ def test_approvals_outlive_a_server_unless_forgotten(user: Path) -> None:
 def test_approvals_can_be_forgotten_after_the_server_was_removed(
     user: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pins = PinStore(user / ".local/state/toolscout/pins")
+    pins = PinStore.in_folder(user / ".local/state/toolscout/pins")
     put(user_servers_file(), {"mcpServers": {"one": {"command": "x"}}})
     pins.save(PinLedger("one").record_offers([ToolOffer("t", "digest", {})], trusts_first=True))
     assert run(["remove", "one"]) == 0
@@ -287,10 +289,10 @@ def test_list_shows_where_a_server_is_whose_variable_is_not_set(
     put(user_servers_file(), {"mcpServers": servers})
     rows = {row["name"]: row for row in answer(capsys, "list")["servers"]}
     assert {name: (row["transport"], row["place"]) for name, row in rows.items()} == {
-        "local": ("stdio", "uvx"),
+        "local": ("stdio", "uvx x"),
         "remote": ("http", "https://host.test/mcp"),
         "variable": ("http", "https://${NOT_SET_C}/mcp"),
-        "off": ("stdio", "npx"),
+        "off": ("stdio", "npx '${NOT_SET_D}'"),
     }
     assert run(["list"]) == 0
     out = capsys.readouterr().out
@@ -325,6 +327,31 @@ def test_check_says_what_to_do_about_a_server_that_is_slow(
     assert "toolscout logs slow" in shown
 
 
+@pytest.mark.slow
+def test_add_waits_longer_than_usual_for_a_server_that_is_downloaded_first(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = ServerLimits().connect_timeout_seconds + 2
+    program = "import runpy, sys, time; time.sleep(float(sys.argv.pop(1))); sys.argv.pop(0)"
+    program += "; runpy.run_path(sys.argv[0], run_name='__main__')"
+    server = small()
+    command = [server["command"], "-c", program, str(late), *server["args"]]
+    assert run(["add", "late", "--", *command]) == 0
+    assert "It works: 1 tool." in capsys.readouterr().out
+
+
+def test_list_shows_a_command_with_its_arguments_and_without_secrets(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["--folder", "my notes", "--token", "hush", "--key=abc123abc123abc123", "--pin", "1"]
+    put(user_servers_file(), {"mcpServers": {"notes": {"command": "npx", "args": words}}})
+    (row,) = answer(capsys, "list")["servers"]
+    assert row["place"] == "npx --folder 'my notes' --token ••• --key=••• --pin 1"
+    assert row["status"] == "idle"
+    assert run(["list"]) == 0
+    assert "hush" not in capsys.readouterr().out
+
+
 def test_list_shows_the_project_of_a_server_that_lacks_a_variable(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -339,7 +366,7 @@ def test_list_shows_the_project_of_a_server_that_lacks_a_variable(
 
 
 def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [
         {"name": "log", "description": "Show the history.", "inputSchema": {"type": "object"}},
@@ -357,8 +384,11 @@ def test_search_reports_a_tool_that_is_held_with_a_command_that_approves_it(
         assert "toolscout pins approve s push" in found["notes"][0]
     run(["search", "push", "--embedder", "none"])
     assert "Nothing fits" not in capsys.readouterr().out
+    monkeypatch.setattr("sys.stdin", StringIO(":show push\n"))
+    run(["search", "--interactive", "--embedder", "none"])
+    assert "toolscout pins approve s push" in " ".join(capsys.readouterr().err.split())
     found = answer(capsys, "search", "show the history", "--embedder", "none")
-    assert not any("pins approve" in note for note in found["notes"])
+    assert found["notes"] == []
     assert run(["pins", "approve", "s", "push"]) == 0
     assert "approved push" in capsys.readouterr().out
     (hit,) = answer(capsys, "search", "obey", "--embedder", "none")["hits"]
@@ -388,7 +418,7 @@ def pin_all(rows: list[dict[str, Any]]) -> None:
         for r in rows
         for t in [types.Tool.model_validate(r)]
     ]
-    store = PinStore(Config.read().state_folder / "pins")
+    store = PinStore.in_folder(Config.read().state_folder / "pins")
     store.record_offers(ServerIdentity.of(server), offers, trusts_first=True)
 
 
@@ -471,14 +501,19 @@ def test_undo_mentions_clients_only_if_it_restored_a_file_of_one(
         assert ("Restart the clients" in capsys.readouterr().out) is is_client
 
 
-def test_undo_leaves_later_edits_unless_forced(user: Path) -> None:
+def test_undo_restores_the_other_files_and_leaves_later_edits_unless_forced(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = put(user / ".cursor/mcp.json", {"mcpServers": {"a": {"command": "x"}}})
     before = path.read_text()
     assert run(["import", "cursor", "--apply", "--point"]) == 0
     assert run(["add", "late", "--no-check", "--", "y"]) == 0
     assert run(["import", "--undo"]) == 2
+    assert "Restored 1 of 2 files" in capsys.readouterr().err
+    assert path.read_text() == before
     assert set(entries()) == {"a", "late"}
     assert run(["import", "--undo", "--force"]) == 0
+    assert not user_servers_file().exists()
     assert path.read_text() == before
 
 

@@ -135,6 +135,47 @@ def ask_or_die(text: str) -> None:
         sys.exit()
 
 
+def use_up(what: str, folder: Path) -> str:
+    """Use a lot of something; what happened, or the limit."""
+    import resource
+
+    limits = {
+        "processes": resource.RLIMIT_NPROC,
+        "cpu": resource.RLIMIT_CPU,
+        "core": resource.RLIMIT_CORE,
+    }
+    try:
+        match what:
+            case "memory":
+                return str(len(bytearray(400 * 1024 * 1024)))
+            case "files":
+                return str(len([Path(__file__).open() for _ in range(100)]))
+            case "write":
+                return str((folder / "large").write_bytes(b"x" * 2_000_000))
+            case "raise":
+                resource.setrlimit(resource.RLIMIT_CPU, (90, 90))
+                return "raised"
+            case _:
+                return str(resource.getrlimit(limits[what])[1])
+    except (MemoryError, OSError, ValueError) as error:
+        return repr(error)
+
+
+def exhaust(params: dict[str, Any]) -> None:
+    """Use too much of something in the middle of a call."""
+    match FAULT:
+        case "line":
+            for _ in range(24_000):  # 1.5 GB
+                sys.stdout.write("y" * 65_536)
+        case "uses" if FOLDER is not None:
+            params["arguments"]["text"] = use_up(params["arguments"]["text"], FOLDER)
+        case "burns":
+            while True:
+                pass
+        case _:
+            pass
+
+
 def misbehave(params: dict[str, Any]) -> None:
     """What happens in the middle of a call."""
     match FAULT:
@@ -201,6 +242,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                     "_meta": {"saw": os.environ["API_KEY"]},
                 }
             misbehave(params)
+            exhaust(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
         case _:
             raise KeyError(method)

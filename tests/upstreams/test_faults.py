@@ -252,7 +252,7 @@ async def test_a_restart_knows_the_tools_before_the_server_answers(tmp_path: Pat
         known = await source.tools()
     async with bad("ok", listings=listings) as source:
         assert await source.tools() == known
-        assert source.state.status == "asleep"
+        assert source.state.status == "idle"
         assert (await source.call(known[0], {"text": "awake"})).text == "awake"
 
 
@@ -332,8 +332,8 @@ async def test_an_idle_server_is_stopped_and_a_call_wakes_it() -> None:
     events = EventWaiter()
     async with bad("ok", limits=ServerLimits(idle_seconds=0.05), sink=events) as source:
         (tool,) = await source.tools()
-        await events.until("upstream_asleep")
-        assert source.state.status == "asleep"
+        await events.until("upstream_idle")
+        assert source.state.status == "idle"
         assert (await source.call(tool, {"text": "again"})).text == "again"
 
 
@@ -344,7 +344,7 @@ async def test_a_change_announced_to_the_idle_is_looked_at_before_the_server_is_
     limits = ServerLimits(idle_seconds=0.001)
     async with bad("restless", tmp_path, limits=limits, sink=events) as source:
         await source.tools()
-        await events.until("upstream_asleep")
+        await events.until("upstream_idle")
     assert (tmp_path / "calls.txt").read_text().splitlines() == ["list", "list"]
 
 
@@ -388,7 +388,7 @@ async def test_a_server_that_does_not_announce_changes_is_polled(tmp_path: Path)
 
 
 async def test_calls_beyond_the_limit_wait_for_their_turn(tmp_path: Path) -> None:
-    limits = ServerLimits(concurrency=1, call_timeout_seconds=0.5)
+    limits = ServerLimits(concurrency=1, call_timeout_seconds=5, queue_seconds=0.2)
     async with bad("slow", limits=limits) as source:
         (tool,) = await source.tools()
         outcomes = await asyncio.gather(

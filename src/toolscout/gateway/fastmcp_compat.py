@@ -15,6 +15,10 @@ from mcp.client import stdio
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.session import ServerSession
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from ..sources.mcp.stdio_transport import STOP_TIMES
 
 RequestContext = ServerRequestContext[Any, Any]
 RequestHandler = Callable[[RequestContext, Any], Awaitable[Any]]
@@ -65,15 +69,32 @@ def get_connection(session: ServerSession) -> Connection:
     return session._connection  # pyright: ignore[reportPrivateUsage] -- see the docstring
 
 
+def has_open_session(app: Starlette, path: str, session_id: str) -> bool:
+    """Whether a session of the protocol still exists at the path of the MCP endpoint.
+
+    MCP SDK 2.3 keeps its sessions in a private dictionary and tells nobody when one ends.
+    """
+    for route in app.routes:
+        if isinstance(route, Route) and route.path == path:
+            # With authentication, the endpoint is wrapped in a middleware.
+            endpoint: Any = getattr(route.endpoint, "app", route.endpoint)
+            manager: Any = endpoint.session_manager
+            return manager is not None and session_id in manager._server_instances
+    return False
+
+
 @contextmanager
 def shorten_process_stop() -> Generator[None]:
     """Give server processes less time to end than the SDK does, because the user waits for it.
 
-    MCP SDK 2.3 reads both limits from module constants and takes no parameter for them.
+    MCP SDK 2.3 reads both limits from module constants and takes no parameter for them. It starts
+    the processes on Windows.
     """
+    own, STOP_TIMES.seconds = STOP_TIMES.seconds, _PROCESS_STOP_SECONDS
     defaults = (stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT)
     stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = _PROCESS_STOP_SECONDS
     try:
         yield
     finally:
         stdio.PROCESS_TERMINATION_TIMEOUT, stdio.FORCE_KILL_TIMEOUT = defaults
+        STOP_TIMES.seconds = own

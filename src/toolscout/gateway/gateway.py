@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any
 
+from ..errors import StoreError
 from ..events import CatalogChangeEvent, ConfigAppliedEvent, Event, Sink, ignore, stamp
-from ..store.factory import open_store
+from ..store.change_feed import MISSED, Change
+from ..store.factory import open_buckets, open_shared_feed, open_store
 from ..toolbox.learning_settings import open_learner
 from ..toolbox.live_catalog import close_engine
 from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless_safe, never_ask
 from ..toolbox.toolbox import Toolbox
 from .client.client_side import ClientSide
+from .client.connect_pages import request_base_url
 from .client.sessions import RoutingStore
+from .fleet.fleet import Fleet
+from .limits.refused_requests import RefusalLog
 from .operations.operations import Operations
 from .setup import Setup
 from .startup import QUIET_SECONDS, build_engine
+from .upstream.pin_records import TOPIC as PINS_TOPIC
 from .upstream.upstream_side import UpstreamSide
 from .upstream.upstreams import Upstreams
 
@@ -41,8 +48,18 @@ class Gateway:
         self.setup = setup
         self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
+        # What other gateways change in the store; None if the store is only for this machine.
+        self._feed = open_shared_feed(setup.config)
+        self.fleet = Fleet(setup.config) if self._feed is not None else None
+        self.buckets = open_buckets(setup.config)
         self.upstream = UpstreamSide(
-            setup, self._engine, sink=self._on_event, quiet_seconds=quiet_seconds
+            setup,
+            self._engine,
+            sink=self._on_event,
+            quiet_seconds=quiet_seconds,
+            feed=self._feed,
+            find_base_url=lambda: request_base_url(self.setup.public_url),
+            buckets=self.buckets,
         )
         self._learner = open_learner(setup.config, self._engine, sink=self._on_event)
         self.box = self._build_toolbox(setup)
@@ -56,6 +73,7 @@ class Gateway:
         )
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.refusals = RefusalLog(self._on_event)
 
     def _build_toolbox(self, setup: Setup) -> Toolbox:
         options, config = setup.options, setup.config
@@ -81,8 +99,28 @@ class Gateway:
     async def start(self) -> None:
         """Open the toolbox in the background; listings from earlier runs are searchable at once."""
         self.upstreams.attach(self.box)
+        if self.fleet is not None:
+            await self.fleet.start()
         await self.operations.start(self.setup)
         self._opening = asyncio.create_task(self._open_toolbox())
+        if self._feed is not None:
+            loop = asyncio.get_running_loop()
+
+            def follow(change: Change) -> None:
+                loop.call_soon_threadsafe(self._on_change, change)
+
+            # In a thread: it waits until the store answers, or does not.
+            await asyncio.to_thread(self._feed.subscribe, follow)
+
+    def _on_change(self, change: Change) -> None:
+        """Apply what another gateway changed; searches follow at once, and not with a poll."""
+        if change == MISSED or change.topic == PINS_TOPIC:
+            self._spawn(self._follow_pins())
+
+    async def _follow_pins(self) -> None:
+        # Tools whose pins cannot be read are held, and searches say why.
+        with suppress(StoreError):
+            await self.recheck_pins()
 
     async def _open_toolbox(self) -> None:
         await self.box.__aenter__()
@@ -101,17 +139,23 @@ class Gateway:
 
     async def close(self) -> None:
         """Stop all servers and tasks."""
+        if self.fleet is not None:
+            await self.fleet.close()
+        self.refusals.close()
+        if self._feed is not None:
+            await asyncio.to_thread(self._feed.close)
         tasks = [*self._tasks, *([self._opening] if self._opening else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.clients.close()
         await self.box.close()
-        self.upstream.close()
+        await self.upstream.close()
         if self._learner is not None:
             await asyncio.to_thread(self._learner.close)
         await close_engine(self._engine)
         self.operations.close()
+        self.buckets.close()
 
     async def apply(self, setup: Setup) -> None:
         """Use an edited configuration without a restart; settings that need one are reported."""
@@ -121,7 +165,7 @@ class Gateway:
         await self.upstream.apply(setup, self.box)
         if before.settings != setup.settings:
             await self.recheck_pins()
-            await self.clients.notifier.notify_all()
+            await self.clients.notify_changed_clients()
         self._on_event(ConfigAppliedEvent(waiting=late))
 
     def _apply_options(self, setup: Setup) -> None:
@@ -150,6 +194,10 @@ class Gateway:
         task = asyncio.create_task(work)
         self._tasks.add(task)  # asyncio itself holds tasks weakly
         task.add_done_callback(self._tasks.discard)
+
+    def emit(self, event: Event) -> None:
+        """Record an event that did not come from the toolbox or a server."""
+        self._on_event(event)
 
     def _on_event(self, event: Event) -> None:
         # Events of the toolbox are stamped already, those of the gateway and its servers are not.

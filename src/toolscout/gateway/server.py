@@ -4,33 +4,63 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from fastmcp.server.server import FastMCP
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from ..errors import ConfigError
+from ..store.rate_limits import RateLimit
 from ..telemetry.otel import OpenTelemetry
-from .client.auth import build_auth_provider, check_exposure, is_loopback
+from .client.auth import build_auth_provider, build_issuer, check_exposure, is_loopback
+from .client.connect_pages import add_connect_pages
 from .client.event_store import RETRY_MS, MemoryEventStore
 from .client.passthrough import Passthrough
 from .client.provider import InstructionsMiddleware, ViewProvider
+from .client.refusals import ExplainedRefusals
+from .client.sessions import current_identity
 from .client.stdio import StdinFeed, end_stdin_on_signals
 from .client.tracing import TracingMiddleware
-from .fastmcp_compat import GatewayServer, shorten_process_stop
+from .fastmcp_compat import GatewayServer, has_open_session, shorten_process_stop
+from .fleet.internal_route import InternalRoute
+from .fleet.internal_server import FleetGuard, serve_internally
+from .fleet.replicas import ReplicaRegistry
+from .fleet.routing import ReplicaRouter, split_session_id
 from .gateway import Gateway
+from .identity.browser_login import BrowserLogin
+from .identity.challenges import ExplainedChallenges
+from .identity.login_pages import add_login_routes, build_openid_login
+from .identity.page_callers import PageCallers
+from .limits.call_limits import CallLimits
+from .limits.connection_limits import ConnectionGuard, GuardedProtocol, raise_file_limit
+from .limits.limit_settings import LimitSettings
+from .limits.refusals import Refusal
+from .limits.refused_requests import describe_refusal
+from .limits.request_limits import PermitMiddleware, RequestLimits
+from .limits.session_limits import SessionLimits
+from .limits.tls_connections import TLSProtocol
 from .operations.health import add_routes
+from .operations.index_page import BrowserPage
 from .operations.reload import watch_config
+from .settings import Auth
 from .setup import Setup
+from .tls import load_certificate
 
 PATH = "/mcp"
 HTTP_NOT_FOUND = 404
 _BACKLOG = 2_048
+# How many of the waiting connections are accepted at once. Accepting takes a file for each before
+# any of them is counted, so this has to be less than the files that are left free.
+_ACCEPT_BATCH = 64
 # Clients keep streams open that never end by themselves. They are closed after this time.
 _GRACEFUL_SHUTDOWN_SECONDS = 2
 
@@ -40,11 +70,14 @@ def build_server(
     *,
     read_setup: Callable[[], Setup] | None = None,
     telemetry: OpenTelemetry | None = None,
+    calls: CallLimits | None = None,
+    login: BrowserLogin | None = None,
 ) -> FastMCP[Any]:
     """An MCP server that starts and stops the gateway.
 
     `read_setup` rereads its configuration. `telemetry` traces the requests of clients, and is
-    closed with the gateway; give it to the gateway as its sink too.
+    closed with the gateway; give it to the gateway as its sink too. `calls` limits the calls.
+    `login` has the one-time links for browsers.
     """
 
     @asynccontextmanager
@@ -64,10 +97,12 @@ def build_server(
             if telemetry is not None:
                 await asyncio.to_thread(telemetry.close)
 
+    def read_auth() -> Auth:
+        return gateway.setup.settings.auth
+
+    issuer = build_issuer(read_auth())
     # Tokens are looked up on every request, so an edit of them takes effect at once.
-    auth = build_auth_provider(
-        gateway.setup.settings.auth, tokens=lambda: gateway.setup.settings.auth.tokens
-    )
+    auth = build_auth_provider(read_auth(), tokens=lambda: read_auth().tokens, issuer=issuer)
     app = GatewayServer(
         "toolscout",
         version=version("toolscout"),
@@ -76,16 +111,46 @@ def build_server(
         # The first is the outermost.
         middleware=[
             *([TracingMiddleware(telemetry)] if telemetry else []),
+            PermitMiddleware(
+                calls or build_call_limits(gateway), on_refusal=partial(record_refusal, gateway)
+            ),
             InstructionsMiddleware(gateway.clients),
         ],
         auth=auth,
+        request_state_security=gateway.fleet.state_security if gateway.fleet else None,
         # Schemas are passed on as their servers wrote them, `$ref` included.
         dereference_schemas=False,
     )
-    add_routes(app, gateway)
+    login = login or BrowserLogin.create(read_auth())
+    callers = PageCallers(auth, read_auth, login.cookies)
+    add_routes(app, gateway, callers)
+    add_login_routes(app, login, build_openid_login(read_auth, issuer))
+    add_connect_pages(app, gateway.upstream.logins, public_url=lambda: gateway.setup.public_url)
     gateway.clients.notifier.register(app)
     Passthrough(gateway, app).register()
     return app
+
+
+def build_call_limits(gateway: Gateway) -> CallLimits:
+    """The limits on calls, which follow edits of the configuration."""
+    rates = RateLimit(gateway.buckets, clock=time.monotonic)
+    return CallLimits(lambda: gateway.setup.settings.limits, rates=rates)
+
+
+def record_refusal(
+    gateway: Gateway, refusal: Refusal, *, method: str, params: Mapping[str, Any], principal: str
+) -> None:
+    """Record a request that is over a limit in the journal and the audit log."""
+    dispatcher = gateway.box.profile.tool_for("call")
+    gateway.refusals.record(
+        describe_refusal(
+            refusal,
+            method=method,
+            params=params,
+            principal=principal,
+            dispatcher=dispatcher.name if dispatcher else "",
+        )
+    )
 
 
 async def serve_stdio(
@@ -107,8 +172,12 @@ async def serve_http(
     *,
     read_setup: Callable[[], Setup] | None = None,
     telemetry: OpenTelemetry | None = None,
+    login: BrowserLogin | None = None,
 ) -> None:
-    """Serve many clients over Streamable HTTP on a bound socket, until stopped."""
+    """Serve many clients over Streamable HTTP on a bound socket, until stopped.
+
+    With a TLS certificate in the configuration, over HTTPS.
+    """
     options = gateway.setup.options
     host: str = listener.getsockname()[0]
     # On loopback there may be no authentication, so the Host header is checked: a web page could
@@ -117,9 +186,26 @@ async def serve_http(
     hosts = list(options.allowed_hosts) or ([host] if is_loopback(host) else ["*"])
     with listener:
         check_exposure(host, gateway.setup.settings.auth)
-        server = build_server(gateway, read_setup=read_setup, telemetry=telemetry)
-        app = server.http_app(
+        calls = build_call_limits(gateway)
+        certificate = load_certificate(gateway.setup.tls_files)
+        server = build_server(
+            gateway, read_setup=read_setup, telemetry=telemetry, calls=calls, login=login
+        )
+
+        def is_open(session_id: str) -> bool:
+            return has_open_session(app, PATH, split_session_id(session_id)[0])
+
+        limits = _build_request_limits(gateway, calls, is_open)
+        internal = _bind_internal(host, options.internal_address) if gateway.fleet else None
+        registry = gateway.fleet.listen_at(internal) if gateway.fleet and internal else None
+        app: Starlette = server.http_app(
             path=PATH,
+            middleware=[
+                Middleware(BrowserPage, needs_token=lambda: server.auth is not None),
+                Middleware(FleetGuard, limits),
+                *([_build_router(gateway, registry)] if registry else []),
+            ],
+            session_idle_timeout=gateway.setup.settings.limits.session_idle_seconds,
             event_store=MemoryEventStore(),
             retry_interval=RETRY_MS,
             host_origin_protection=True,
@@ -127,8 +213,17 @@ async def serve_http(
             allowed_origins=list(options.allowed_origins),
         )
         app.add_exception_handler(HTTP_NOT_FOUND, _answer_unknown_path)
+        guard = ConnectionGuard(lambda: gateway.setup.settings.limits, max_files=raise_file_limit())
+        protocol = partial(GuardedProtocol, guard=guard)
+        if certificate is not None:
+            protocol = partial(
+                TLSProtocol, guard=guard, certificate=certificate, create_inner=protocol
+            )
         config = uvicorn.Config(
-            app,
+            ExplainedChallenges(ExplainedRefusals(app)),
+            # uvicorn calls it as it would call the class.
+            http=cast("type[asyncio.Protocol]", protocol),
+            backlog=_ACCEPT_BATCH,
             lifespan="on",
             ws="none",
             # No handlers of its own: the program decides how records are printed.
@@ -136,7 +231,64 @@ async def serve_http(
             log_level="warning",
             timeout_graceful_shutdown=_GRACEFUL_SHUTDOWN_SECONDS,
         )
-        await _run_until_stopped(uvicorn.Server(config), listener)
+        async with AsyncExitStack() as stack:
+            if gateway.fleet and internal:
+                route = InternalRoute(
+                    app, replica=gateway.fleet.replica, codec=gateway.fleet.internal
+                )
+                await stack.enter_async_context(serve_internally(route, internal))
+            await _run_until_stopped(_Server(config), listener)
+
+
+class _Server(uvicorn.Server):
+    """A server whose queue of waiting connections is longer than what it accepts at once."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
+
+
+def _build_request_limits(
+    gateway: Gateway, calls: CallLimits, is_open: Callable[[str], bool]
+) -> RequestLimits:
+    def read_limits() -> LimitSettings:
+        return gateway.setup.settings.limits
+
+    return RequestLimits(
+        path=PATH,
+        settings=read_limits,
+        calls=calls,
+        sessions=SessionLimits(read_limits, is_open=is_open),
+        needs_login=lambda: gateway.setup.settings.auth.is_set,
+        principal=lambda: current_identity(gateway.setup.settings.auth).name,
+        on_refusal=partial(record_refusal, gateway),
+    )
+
+
+def _bind_internal(host: str, address: str) -> socket.socket:
+    """A socket for other gateways; by default any free port of the public address."""
+    if not address:
+        return bind_socket(host, 0)
+    name, _, port = address.rpartition(":")
+    return bind_socket(name, int(port))
+
+
+def _build_router(gateway: Gateway, registry: ReplicaRegistry) -> Middleware:
+    assert gateway.fleet is not None
+
+    def is_refused() -> bool:
+        auth = gateway.setup.settings.auth
+        return auth.is_set and not current_identity(auth).name
+
+    return Middleware(
+        ReplicaRouter,
+        path=PATH,
+        registry=registry,
+        client=gateway.fleet.client,
+        states=gateway.fleet.states,
+        is_refused=is_refused,
+    )
 
 
 def _answer_unknown_path(_: Request, __: Exception) -> Response:

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, cast
+from typing import Any, Literal, Self, TypeGuard, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from ..config import TABLE, FilePath, PathList
 from ..errors import ConfigError
-from ..sources.mcp.config import expand_variables
 from ..sources.mcp.server_config import ConfigDocument
+from ..sources.mcp.variables import expand_variables
+from ..telemetry.forwarding_targets import parse_target
 from ..telemetry.otlp_settings import TelemetrySettings
+from .identity.roles import CallerRole
+from .limits.limit_settings import LimitSettings
 
 # Shorter tokens can be guessed.
 MIN_TOKEN_LENGTH = 16
@@ -73,17 +84,42 @@ class GatewayOptions(_SettingsTable):
     audit: str = ""
     """The file of the audit log; empty means in the state folder, `off` none."""
 
+    audit_max_mb: float = Field(default=100.0, ge=0)
+    """The size at which a new file of the audit log is started; 0 means never."""
+
+    audit_files: int = Field(default=10, ge=1, le=1_000)
+    """How many files of the audit log are kept, with the current one."""
+
+    audit_forward: tuple[str, ...] = ()
+    """Where lines of the audit log are sent too: `syslog…`, `otlp`."""
+
+    audit_queue: int = Field(default=10_000, ge=1)
+    """How many lines wait for each of these receivers; more are dropped and counted."""
+
     show_queries: bool = True
     """Whether the lines of `toolscout serve` contain the queries."""
 
     start_wait_seconds: float = Field(default=5.0, ge=0)
     """How long requests wait for servers whose tools are not known yet."""
 
+    public_url: str = ""
+    """The address of the gateway in links to login pages; empty means that of the request."""
+
+    internal_address: str = Field(default="", pattern=r"^(|.+:\d{1,5})$")
+    """HOST:PORT for other gateways with the same store; empty means any free port of the public
+    address."""
+
     allowed_hosts: tuple[str, ...] = ()
     """Host headers that are accepted besides the address served on."""
 
     allowed_origins: tuple[str, ...] = ()
     """Browser origins that may call the gateway."""
+
+    tls_cert: FilePath | None = None
+    """The file of the TLS certificate, with its chain; unset means plain HTTP."""
+
+    tls_key: FilePath | None = None
+    """The file of the private key of the certificate."""
 
     @field_validator("audit")
     @classmethod
@@ -97,6 +133,13 @@ class GatewayOptions(_SettingsTable):
             raise ValueError("a path cannot contain a null character")
         return value
 
+    @field_validator("audit_forward")
+    @classmethod
+    def _check_targets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for target in value:
+            parse_target(target)
+        return value
+
 
 class AccessPolicy(_SettingsTable):
     """What some principals may see and call; an empty list sets no limit."""
@@ -106,6 +149,7 @@ class AccessPolicy(_SettingsTable):
     tools: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     read_only: bool = False
+    roles: tuple[CallerRole, ...] = ()
 
 
 class JWT(_SettingsTable):
@@ -125,19 +169,95 @@ class JWT(_SettingsTable):
     authorization_servers: tuple[str, ...] = ()
 
 
+class TokenEntry(_SettingsTable):
+    """A bearer token, and the role of the principal that sends it."""
+
+    token: str = Field(repr=False)
+    role: CallerRole = "user"
+
+
 class Auth(_SettingsTable):
-    """Who may connect over HTTP: tokens by principal, JWT, or a provider of FastMCP."""
+    """Who may connect over HTTP: tokens by principal, an issuer, JWT, or a provider of FastMCP."""
 
     # Secrets are left out of repr(), which may end up in a log.
-    tokens: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
+    tokens: Mapping[str, TokenEntry] = Field(default_factory=dict[str, TokenEntry], repr=False)
+    issuer: str = ""
+    """The address of an OpenID provider, whose keys and endpoints are discovered."""
+
+    audience: str = ""
+    """What tokens of the issuer must be for."""
+
+    base_url: str = ""
+    """The public address of the gateway."""
+
+    allow_private: bool = False
+    """Whether the issuer may be at a private network address."""
+
+    client_id: str = ""
+    """The gateway's own id at the issuer, for logins with a browser."""
+
+    client_secret: str = Field(default="", repr=False)
+    login_scopes: tuple[str, ...] = ("openid",)
+    role_claim: str = ""
+    """The claim that says who is an admin."""
+
+    admin_values: tuple[str, ...] = ("admin",)
+    """The values of the claim that make an admin."""
+
+    clock_skew_seconds: float = Field(default=30.0, ge=0, le=600, allow_inf_nan=False)
+    """How far the clocks of issuer and gateway may differ."""
+
+    keys_max_age_seconds: float = Field(default=300.0, gt=0, allow_inf_nan=False)
+    """After what time the issuer's keys are fetched again."""
+
+    keys_retry_seconds: float = Field(default=30.0, ge=1, allow_inf_nan=False)
+    """The least time between two fetches of the keys."""
+
+    login_hours: float = Field(default=12.0, gt=0, le=720)
+    """How long a login with a browser lasts."""
+
+    login_link_minutes: float = Field(default=10.0, gt=0, le=1_440)
+    """How long a printed login link can be used."""
+
     jwt: JWT | None = None
     provider: str = ""
     options: Mapping[str, Any] = Field(default_factory=dict[str, Any], repr=False)
 
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _expand_tokens(cls, value: object) -> object:
+        """Accept a token alone, for a principal with the role `user`."""
+        if not _is_table(value):
+            return value
+        return {k: {"token": v} if isinstance(v, str) else v for k, v in value.items()}
+
+    @model_validator(mode="after")
+    def _check_issuer(self) -> Self:
+        jwt = self.jwt
+        if self.issuer and jwt is not None and (jwt.issuer or jwt.jwks_uri or jwt.public_key):
+            raise ValueError("with issuer, jwt cannot have issuer, jwks_uri or public_key")
+        if self.client_id and not self.issuer:
+            raise ValueError("client_id needs issuer")
+        return self
+
     @property
     def is_set(self) -> bool:
         """Whether clients have to authenticate."""
-        return bool(self.tokens or self.jwt or self.provider)
+        return bool(self.tokens or self.issuer or self.jwt or self.provider)
+
+    @property
+    def jwt_rules(self) -> JWT | None:
+        """How JSON Web Tokens are checked; None if they are not accepted."""
+        if not self.issuer:
+            return self.jwt
+        own = {"issuer": self.issuer, "audience": self.audience or None, "base_url": self.base_url}
+        more = self.jwt.model_dump(exclude_defaults=True) if self.jwt else {}
+        return JWT.model_validate({**own, **more})
+
+    @property
+    def public_url(self) -> str:
+        """The public address of the gateway, if it is configured."""
+        return (self.base_url or (self.jwt.base_url if self.jwt else "")).rstrip("/")
 
 
 class APISpec(_SettingsTable):
@@ -171,6 +291,7 @@ class GatewaySettings(_SettingsTable):
     policies: Mapping[str, AccessPolicy] = Field(default_factory=dict[str, AccessPolicy])
     openapi: Mapping[str, APISpec] = Field(default_factory=dict[str, APISpec])
     telemetry: TelemetrySettings = TelemetrySettings()
+    limits: LimitSettings = LimitSettings()
 
 
 _TABLES: Mapping[str, type[BaseModel]] = {
@@ -179,7 +300,9 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "policies": AccessPolicy,
     "openapi": APISpec,
     "telemetry": TelemetrySettings,
+    "limits": LimitSettings,
 }
+_AUTH_TABLES: Mapping[str, type[BaseModel]] = {"jwt": JWT, "tokens": TokenEntry}
 
 
 def parse_settings(
@@ -189,8 +312,9 @@ def parse_settings(
     variables = os.environ if variables is None else variables
     _check_tables(document)
     known = {k: v for k, v in document.rest.items() if k in GatewaySettings.model_fields}
-    apis, unusable = _expand_apis(known.pop("openapi", {}), variables)
-    tables = {**cast("dict[str, Any]", _expand_variables(known, variables)), "openapi": apis}
+    expand = partial(_expand_variables, variables=variables, folder=document.folder)
+    apis, unusable = _expand_apis(known.pop("openapi", {}), expand)
+    tables = {**cast("dict[str, Any]", expand(known)), "openapi": apis}
     if token := variables.get("TOOLSCOUT_TOKEN"):
         tables["auth"] = _add_token(tables.get("auth", {}), token)
     try:
@@ -212,9 +336,7 @@ def _is_table(value: object) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict)
 
 
-def _expand_apis(
-    tables: Any, variables: Mapping[str, str]
-) -> tuple[Any, dict[str, UnusableAPISpec]]:
+def _expand_apis(tables: Any, expand: Callable[..., Any]) -> tuple[Any, dict[str, UnusableAPISpec]]:
     """The tables of APIs with variables expanded; an unset variable makes only its API unusable."""
     if not isinstance(tables, dict):
         return tables, {}
@@ -222,7 +344,7 @@ def _expand_apis(
     unusable: dict[str, UnusableAPISpec] = {}
     for name, table in cast("dict[str, Any]", tables).items():
         try:
-            usable[name] = _expand_variables(table, variables, f"openapi.{name}")
+            usable[name] = expand(table, f"openapi.{name}")
         except ConfigError as error:
             unusable[name] = UnusableAPISpec(problem=str(error))
     return usable, unusable
@@ -230,8 +352,8 @@ def _expand_apis(
 
 def check_tokens(auth: Auth) -> None:
     """Raise for a token that is empty or short enough to guess."""
-    for principal, token in auth.tokens.items():
-        if len(token) < MIN_TOKEN_LENGTH:
+    for principal, entry in auth.tokens.items():
+        if len(entry.token) < MIN_TOKEN_LENGTH:
             raise ConfigError(
                 f"The token of {principal!r} is too short.",
                 hint=f"Use at least {MIN_TOKEN_LENGTH} random characters.",
@@ -267,14 +389,19 @@ def _config_error(error: ValidationError) -> ConfigError:
             f"The setting {where} is wrong: {first['msg'].removeprefix('Value error, ')}.",
             hint=f"See the allowed values under [{parts[0]}] in docs/gateway.md.",
         )
-    table = JWT if parts[:2] == ("auth", "jwt") else _TABLES[parts[0]]
+    table = _AUTH_TABLES.get(parts[1], Auth) if parts[0] == "auth" else _TABLES[parts[0]]
     near = get_close_matches(parts[-1], table.model_fields, 1)
     hint = f"Did you mean {near[0]}?" if near else f"Known: {', '.join(table.model_fields)}."
     return ConfigError(f"There is no setting {where}.", hint=hint)
 
 
 def _expand_variables(
-    value: Any, variables: Mapping[str, str], where: str = "", *, depth: int = 0
+    value: Any,
+    where: str = "",
+    *,
+    variables: Mapping[str, str],
+    folder: Path | None,
+    depth: int = 0,
 ) -> Any:
     if depth > _MAX_DEPTH:
         raise ConfigError(
@@ -282,15 +409,13 @@ def _expand_variables(
             hint="No setting needs that: look for a bracket that is never closed.",
         )
     if isinstance(value, str):
-        return expand_variables(value, variables, owner=f"The setting {where}")
+        return expand_variables(value, variables, owner=f"The setting {where}", folder=folder)
+    expand = partial(_expand_variables, variables=variables, folder=folder, depth=depth + 1)
     if isinstance(value, dict):
-        return {
-            k: _expand_variables(v, variables, f"{where}.{k}".lstrip("."), depth=depth + 1)
-            for k, v in cast("dict[str, Any]", value).items()
-        }
+        table = cast("dict[str, Any]", value)
+        return {k: expand(v, f"{where}.{k}".lstrip(".")) for k, v in table.items()}
     if isinstance(value, list):
-        items = cast("list[Any]", value)
-        return [_expand_variables(v, variables, where, depth=depth + 1) for v in items]
+        return [expand(v, where) for v in cast("list[Any]", value)]
     return value
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from ..catalog.tool import Tool
-from ..config import TABLE, Config, resolve_paths
+from ..config import TABLE, Config, resolve_path, resolve_paths
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile
 from ..errors import ConfigError
@@ -20,8 +18,9 @@ from ..sources.mcp.server_config import ConfigDocument, normalise_server_name, r
 from ..sources.mcp.server_log import ServerLogs
 from ..sources.openapi.api_source import API
 from ..sources.openapi.operations import OperationFilter
+from .access import DENY_ALL, AccessRule, applies_to
+from .identity.roles import Identity
 from .settings import (
-    AccessPolicy,
     APISpec,
     GatewayOptions,
     GatewaySettings,
@@ -34,61 +33,18 @@ from .settings import (
 _MARGIN_SECONDS = 5.0
 # The toolbox always has a limit. This one stands for "none", which a server's entry writes as 0.
 _FOREVER_SECONDS = 10 * 365 * 86_400.0
-# The fields of a policy that version 0.1 had, in its order. See `AccessRule.session_key_text`.
-_POLICY_FIELDS = ("principals", "servers", "tools", "deny", "read_only")
 
 
-@dataclass(frozen=True, slots=True)
-class AccessRule:
-    """What one caller may see and call: a tool that every policy for this caller admits."""
-
-    policies: tuple[AccessPolicy, ...]
-
-    def __call__(self, tool: Tool) -> bool:
-        """Whether the tool may be seen and called."""
-        return all(_admits(policy, tool) for policy in self.policies)
-
-    def admits_server(self, server: str) -> bool:
-        """Whether anything of a server may be reached: tools, prompts or resources."""
-        return all(
-            (not p.servers or _matches(server, p.servers)) and "*" not in p.deny
-            for p in self.policies
-        )
-
-    @property
-    def session_key_text(self) -> str:
-        """The rule as the text that is hashed into session keys."""
-        # Version 0.1 hashed repr(rule), and sessions are stored under these hashes. This is the
-        # text that repr gave then, with the old class names. It does not depend on names in
-        # the code, so a rename does not make every caller start a new session.
-        # A new field of AccessPolicy has to be added here only where it differs from its default.
-        policies = ", ".join(_policy_text(policy) for policy in self.policies)
-        comma = "," if len(self.policies) == 1 else ""  # as Python writes a tuple of one
-        return f"Rule(policies=({policies}{comma}))"
+FileStamp = tuple[int, int]
 
 
-def _policy_text(policy: AccessPolicy) -> str:
-    fields = ", ".join(f"{name}={getattr(policy, name)!r}" for name in _POLICY_FIELDS)
-    return f"Policy({fields})"
-
-
-def _admits(policy: AccessPolicy, tool: Tool) -> bool:
-    if policy.servers and not _matches(tool.server, policy.servers):
-        return False
-    if policy.tools and not _matches(tool.name, policy.tools):
-        return False
-    if _matches(tool.name, policy.deny):
-        return False
-    # Only an explicit annotation counts as read-only; a tool without one may write.
-    hints = tool.annotations
-    return not policy.read_only or (hints is not None and hints.read_only is True)
-
-
-def _matches(name: str, patterns: tuple[str, ...]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-_DENY_ALL = AccessPolicy(deny=("*",))
+def file_stamp(path: Path) -> FileStamp:
+    """A value that changes whenever a file is written."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +55,8 @@ class Setup:
     document: ConfigDocument
     settings: GatewaySettings
     config: Config
+    stamp: FileStamp = (0, 0)
+    """Identifies the version of the file that was read."""
 
     @classmethod
     def read(
@@ -115,6 +73,8 @@ class Setup:
         Servers of projects are used if `folder`, by default the current one, is in their project.
         """
         path = Path(path)
+        # Before the file itself: an edit in between is then noticed later.
+        stamp = file_stamp(path)
         document = read_server_config(path, variables=variables, folder=folder)
         settings = parse_settings(document, variables=variables)
         _check_names(document, settings)
@@ -134,18 +94,17 @@ class Setup:
                 hint=f"Write it as TOML, or put the settings into the file of {FILE_VARIABLE}.",
             )
         config = config or Config.read(path if is_toml else None)
-        return cls(path, document, settings, config)
+        return cls(path, document, settings, config, stamp)
 
-    def rule_for(self, principal: str) -> AccessRule | None:
+    def rule_for(self, caller: Identity) -> AccessRule | None:
         """The access rule of a caller; None if the configuration has no policies at all."""
         policies = self.settings.policies
         if not policies:
             return None
-        name = principal or "anonymous"
-        matching = tuple(p for p in policies.values() if _matches(name, p.principals))
+        matching = tuple(p for p in policies.values() if applies_to(p, caller))
         # With policies, a caller that none of them names gets nothing: forgetting somebody in the
         # configuration must not open every tool to them.
-        return AccessRule(matching or (_DENY_ALL,))
+        return AccessRule(matching) if matching else DENY_ALL
 
     @property
     def shows_queries(self) -> bool:
@@ -166,9 +125,29 @@ class Setup:
         return tuple(s.problem for s in (*self.document.servers, *self.apis) if s.problem)
 
     @property
+    def public_url(self) -> str:
+        """The configured address of the gateway for links; empty to use that of a request."""
+        return self.options.public_url or self.settings.auth.public_url
+
+    @property
     def options(self) -> GatewayOptions:
         """The `[gateway]` table, overridden by the command line."""
         return self.settings.gateway
+
+    @property
+    def tls_files(self) -> tuple[Path, Path] | None:
+        """The files of the TLS certificate and its key; None for plain HTTP."""
+        cert, key = self.options.tls_cert, self.options.tls_key
+        if cert is None and key is None:
+            return None
+        if cert is None or key is None:
+            missing = "tls_cert (--tls-cert)" if cert is None else "tls_key (--tls-key)"
+            raise ConfigError(
+                f"TLS needs a certificate and its key, and {missing} is not set.",
+                hint="Set both, or neither for plain HTTP.",
+            )
+        folder = self.path.parent
+        return resolve_path(cert, folder), resolve_path(key, folder)
 
     @property
     def profile(self) -> Profile:

@@ -8,13 +8,15 @@ from contextlib import suppress
 from threading import Event, Lock, Thread
 
 from ..config import Config
+from ..embedders import load_embedders
+from ..embedders.arrays import Floats
+from ..embedders.embedder import knows_language
+from ..embedders.universal_encoder import UniversalEncoder
 from ..errors import EmbedderError
 from ..events import Sink, ignore
 from ..search.analyzer import latin_share
-from ..search.arrays import Floats
-from ..search.embedders import load_embedders
-from ..search.embedders.universal_encoder import UniversalEncoder
 from ..search.engine import Engine
+from ..search.pipeline import STILL_LOADING
 from ..toolbox.engine_settings import configure_engine
 from .upstream.upstreams import Upstreams
 
@@ -64,9 +66,17 @@ class LazyEncoder:
         """How well it reads a text."""
         return self._inner.vocabulary_coverage(text)
 
+    def knows_language(self, text: str) -> bool:
+        """Whether a text seems to be in a language that it knows."""
+        return knows_language(self._inner, text)
+
     def is_word(self, text: str) -> bool:
         """Whether its vocabulary has the word as a whole; False while it is loading."""
         return self._is_loaded.is_set() and self._inner.is_word(text)
+
+    def is_wordlike(self, text: str) -> bool:
+        """Whether a word is made of few pieces; False while it is loading."""
+        return self._is_loaded.is_set() and self._inner.is_wordlike(text)
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """One row per text; waits for the weights."""
@@ -78,9 +88,7 @@ class LazyEncoder:
         """One row per query; raises while the weights are loading and keyword search is enough."""
         if not self._is_loaded.is_set() and latin_share(" ".join(texts)) >= _MIN_LATIN_SHARE:
             self.load_in_background()
-            raise EmbedderError(
-                "Semantic search is still loading; results are keyword-only.", is_transient=True
-            )
+            raise EmbedderError(f"{STILL_LOADING}; results are keyword-only.", is_transient=True)
         return self.encode(texts)
 
     def load_in_background(self) -> None:

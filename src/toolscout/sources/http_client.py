@@ -11,12 +11,15 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
+from .response_limits import ACCEPT_ENCODING, limit_response
+
 _TIMEOUT_SECONDS = 30.0
 # Addresses of this prefix reach the IPv4 address in their last four bytes (RFC 6052).
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+RequestHook = Callable[[httpx2.Request], Awaitable[None]]
 ResponseHook = Callable[[httpx2.Response], Awaitable[None]]
 
 
@@ -26,22 +29,33 @@ def create_http_client(
     headers: Mapping[str, str],
     allows_private: bool,
     on_response: ResponseHook,
+    on_request: RequestHook | None = None,
     auth: httpx2.Auth | None = None,
+    max_response_bytes: int = 0,
 ) -> httpx2.AsyncClient:
-    """Create an HTTP client for one server, guarded unless private addresses are allowed."""
+    """Create an HTTP client for one server, guarded unless private addresses are allowed.
+
+    Reading a response fails beyond `max_response_bytes`; 0 leaves that to the caller.
+    """
     parts = urlsplit(url)
     # A proxy from the environment resolves names itself, so an address checked here would not be
     # the one it connects to. Without our own transport, httpx2 uses that proxy.
     is_direct = parts.scheme not in getproxies() or bool(proxy_bypass(parts.hostname or ""))
     transport = httpx2.AsyncHTTPTransport(retries=0)
     guarded = PublicOnlyTransport(transport, configured_host=parts.hostname or "")
+
+    async def limit_body(response: httpx2.Response) -> None:
+        limit_response(response, max_bytes=max_response_bytes)
+
+    limited = {"accept-encoding": ACCEPT_ENCODING} if max_response_bytes else {}
+    hooks = [on_response, *([limit_body] if max_response_bytes else [])]
     return httpx2.AsyncClient(
         auth=auth,
-        headers=dict(headers),
+        headers={**limited, **headers},
         # No read timeout: a call may take long, and a stream of events may be silent for hours.
         timeout=httpx2.Timeout(_TIMEOUT_SECONDS, read=None),
         transport=guarded if is_direct and not allows_private else None,
-        event_hooks={"response": [on_response]},
+        event_hooks={"request": [on_request] if on_request else [], "response": hooks},
     )
 
 
@@ -90,8 +104,14 @@ class PublicOnlyTransport(httpx2.AsyncBaseTransport):
             # Connect to the very address that was checked: resolving the name a second time could
             # give another one (DNS rebinding). SNI keeps the name, so that TLS certificates are
             # checked against it; the Host header was set before.
-            request.url = request.url.copy_with(host=await self._resolve_public(host, request))
-            request.extensions = {**request.extensions, "sni_hostname": host}
+            # In a copy: redirects are compared with the address that was asked for.
+            request = httpx2.Request(
+                request.method,
+                request.url.copy_with(host=await self._resolve_public(host, request)),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={**request.extensions, "sni_hostname": host},
+            )
         return await self._inner.handle_async_request(request)
 
     async def _resolve_public(self, host: str, request: httpx2.Request) -> str:

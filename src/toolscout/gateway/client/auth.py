@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from inspect import signature
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from fastmcp.server.auth import (
     AccessToken,
@@ -18,7 +19,11 @@ from fastmcp.server.auth import (
 from pydantic import AnyHttpUrl
 
 from ...errors import ConfigError
-from ..settings import JWT, MIN_TOKEN_LENGTH, Auth, check_tokens
+from ..identity.token_identity import TableToken
+from ..settings import JWT, MIN_TOKEN_LENGTH, Auth, TokenEntry, check_tokens
+
+if TYPE_CHECKING:
+    from ..identity.openid_provider import OpenIDProvider
 
 # A provider's name is imported and called, so only FastMCP's own classes are allowed.
 _PROVIDERS = "fastmcp.server.auth."
@@ -27,7 +32,7 @@ _PROVIDERS = "fastmcp.server.auth."
 class BearerVerifier(TokenVerifier):
     """Checks bearer tokens against those in the configuration, which may be edited meanwhile."""
 
-    def __init__(self, tokens: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, tokens: Callable[[], Mapping[str, TokenEntry]]) -> None:
         super().__init__()
         self._tokens = tokens
 
@@ -38,52 +43,79 @@ class BearerVerifier(TokenVerifier):
             return None
         # All tokens are compared, each in constant time, so that the response time reveals
         # nothing about them.
-        found: str | None = None
-        for principal, secret in self._tokens().items():
-            if hmac.compare_digest(token.encode(), secret.encode()):
-                found = principal
+        found: tuple[str, TokenEntry] | None = None
+        for principal, entry in self._tokens().items():
+            if hmac.compare_digest(token.encode(), entry.token.encode()):
+                found = principal, entry
         if found is None:
             return None
-        return AccessToken(token=token, client_id=found, scopes=[], claims={"sub": found})
+        name, entry = found
+        return TableToken(
+            token=token, client_id=name, scopes=[], claims={"sub": name}, role=entry.role
+        )
 
 
 def build_auth_provider(
-    auth: Auth, *, tokens: Callable[[], Mapping[str, str]]
+    auth: Auth,
+    *,
+    tokens: Callable[[], Mapping[str, TokenEntry]],
+    issuer: OpenIDProvider | None = None,
 ) -> AuthProvider | None:
-    """The provider that FastMCP authenticates with; None without `[auth]`."""
+    """The provider that FastMCP authenticates with; None without `[auth]`.
+
+    `issuer` is the provider behind `issuer`, if others use it too.
+    """
     check_tokens(auth)
-    verifiers: list[TokenVerifier] = [BearerVerifier(tokens)] if auth.tokens else []
+    verifiers: dict[str, TokenVerifier] = {"tokens": BearerVerifier(tokens)} if auth.tokens else {}
     server = _build_named_provider(auth) if auth.provider else None
-    if auth.jwt is not None:
-        verifier = _build_jwt_verifier(auth.jwt)
-        if server is None and auth.jwt.base_url:
-            server = _build_remote_provider(auth.jwt, verifier)
+    if (rules := auth.jwt_rules) is not None:
+        verifier = _build_jwt_verifier(auth, rules, issuer)
+        if server is None and rules.base_url:
+            server = _build_remote_provider(rules, verifier)
         else:
-            verifiers.append(verifier)
+            verifiers["jwt"] = verifier
     if server is None and len(verifiers) == 1:
-        return verifiers[0]
+        return next(iter(verifiers.values()))
     if server is not None and not verifiers:
         return server
+    # Named, because two of our own verifiers may be of one class.
     return MultiAuth(server=server, verifiers=verifiers) if verifiers else None
 
 
-def _build_jwt_verifier(jwt: JWT) -> TokenVerifier:
-    # Imported here: its cryptography library is slow to import, and most gateways need no JWT.
-    from fastmcp.server.auth import JWTVerifier
+def build_issuer(auth: Auth) -> OpenIDProvider | None:
+    """The OpenID provider of `issuer`; None if none is configured."""
+    if not auth.issuer:
+        return None
+    from ..identity.openid_provider import OpenIDProvider
+
+    return OpenIDProvider(
+        auth.issuer, allows_private=auth.allow_private, retry_seconds=auth.keys_retry_seconds
+    )
+
+
+def _build_jwt_verifier(
+    auth: Auth, jwt: JWT, issuer: OpenIDProvider | None = None
+) -> TokenVerifier:
+    # Imported here: the cryptography library is slow to import, and most gateways need no JWT.
+    from ..identity.jwt_keys import build_key_finder, read_algorithm
+    from ..identity.jwt_verifier import ClaimsVerifier, TokenRules
 
     # Without these checks, a token that the same issuer gave out for another service would do.
     if not jwt.audience or not jwt.issuer:
         raise ConfigError(
             "A JWT must be checked for its audience and its issuer.",
-            hint="Set audience and issuer in [auth.jwt]: both keep out tokens for other services.",
+            hint="Set audience and issuer in [auth], or in [auth.jwt]: both keep out tokens for"
+            " other services.",
         )
-    options = jwt.model_dump(include={"jwks_uri", "public_key", "issuer", "audience", "algorithm"})
-    try:
-        return JWTVerifier(**options, required_scopes=list(jwt.required_scopes) or None)
-    except ValueError as error:
-        raise ConfigError(
-            f"[auth.jwt] is wrong: {error}.", hint="It needs jwks_uri or public_key."
-        ) from error
+    rules = TokenRules(
+        issuer=jwt.issuer,
+        audience=jwt.audience,
+        algorithm=read_algorithm(jwt),
+        required_scopes=jwt.required_scopes,
+        clock_skew_seconds=auth.clock_skew_seconds,
+        is_exact=not auth.issuer,
+    )
+    return ClaimsVerifier(build_key_finder(auth, jwt, issuer or build_issuer(auth)), rules)
 
 
 def _build_remote_provider(jwt: JWT, verifier: TokenVerifier) -> RemoteAuthProvider:
@@ -138,10 +170,10 @@ def _provider_error(auth: Auth, error: Exception) -> ConfigError:
 def check_auth(auth: Auth) -> None:
     """Raise for wrong settings, as far as they can be checked without a network."""
     check_tokens(auth)
-    if auth.jwt is not None:
-        verifier = _build_jwt_verifier(auth.jwt)
-        if auth.jwt.base_url:
-            _build_remote_provider(auth.jwt, verifier)
+    if (rules := auth.jwt_rules) is not None:
+        verifier = _build_jwt_verifier(auth, rules)
+        if rules.base_url:
+            _build_remote_provider(rules, verifier)
     if auth.provider:
         # Only the parameters are checked: some providers fetch their metadata when constructed.
         try:

@@ -10,15 +10,16 @@ from typing import Any, cast
 import mcp_types as types
 
 from ...catalog.result import Content, Result
-from ...disclosure.doubt import UNSURE_HEADING
+from ...disclosure.nothing_fits import NOTHING_FITS, UNSURE_HEADING
 from ...disclosure.profile import Profile
 from ...disclosure.resolution import UNKNOWN_TOOL_PREFIX
 from ...disclosure.search_arguments import read_search_arguments, read_tool_names
-from ...errors import SourceError, ToolscoutError
+from ...errors import ToolscoutError
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
-from ..setup import AccessRule
+from ...toolbox.server_content import RuleAccess
+from ..access import AccessRule
 from ..upstream.held_tools import HeldNotice
 from ..upstream.upstream_side import UpstreamSide
 from .sessions import Principal
@@ -36,9 +37,10 @@ class ClientRequest:
     caller: Principal
     rule: AccessRule | None
 
-    def admits_server(self, server: str) -> bool:
-        """Whether the caller may reach anything of a server."""
-        return self.rule is None or self.rule.admits_server(server)
+    @property
+    def access(self) -> RuleAccess:
+        """What the caller may reach of servers."""
+        return RuleAccess(self.rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +117,12 @@ async def ask_user(approval: ApprovalRequest) -> ApprovalDecision:
     )
 
 
-def append_absent_notice(result: Result, missing: Sequence[str]) -> Result:
-    """Add to a search result which servers were not searched."""
+def append_absent_notice(result: Result, missing: Mapping[str, str]) -> Result:
+    """Add to a search result which servers were not searched, each with the reason."""
     if not missing:
         return result
-    note = f"Not searched, still starting or unreachable: {', '.join(missing)}."
+    servers = ", ".join(f"{name} ({why})" for name, why in missing.items())
+    note = f"Not searched: {servers}."
     return replace(result, content=(*result.content, Content(text=note)), raw=None)
 
 
@@ -132,7 +135,8 @@ def add_held_notice(result: Result, notice: HeldNotice, *, is_alone: bool) -> Re
     content = () if is_alone else result.content
     if notice.names_tools:
         content = [
-            replace(c, text=c.text.replace(UNSURE_HEADING, _OTHERS_HEADING)) for c in content
+            replace(c, text=_without_held(c.text.replace(UNSURE_HEADING, _OTHERS_HEADING), notice))
+            for c in content
         ]
     note = Content(text=notice.text)
     # Before hits that may fit less well; but a program reads JSON from the first block.
@@ -140,22 +144,17 @@ def add_held_notice(result: Result, notice: HeldNotice, *, is_alone: bool) -> Re
     return replace(result, content=parts, raw=None)
 
 
-def explain_absent_tool(
-    result: Result, names: Sequence[str], upstream: UpstreamSide, rule: AccessRule | None
-) -> Result:
-    """Add why a tool is missing, if its server is still starting."""
-    upstreams = upstream.upstreams
-    # A known server that failed: the result already says why.
-    if result.code == SourceError.code:
-        return result
-    late = upstream.late_servers(names, rule)
-    upstreams.wake(*late)
-    notes: list[Content] = []
-    for server in late:
-        reason = upstreams.sources[server].inner.state.reason
-        status = f"cannot be used: {reason}" if reason else "is still starting: try again later."
-        notes.append(Content(text=f"Its server {server} {status}"))
-    return replace(result, content=(*result.content, *notes), raw=None) if notes else result
+def _without_held(text: str, notice: HeldNotice) -> str:
+    """A reply that does not say "nothing fits" about a query that held tools fit."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        left = line
+        if line.startswith(f"{NOTHING_FITS} "):
+            for query in map(repr, notice.queries):
+                for listed in (f"{query}, ", f", {query}", f" {query}"):
+                    left = left.replace(listed, "", 1) if listed in left else left
+        lines += [] if left == f"{NOTHING_FITS}." else [left]
+    return "\n".join(lines)
 
 
 def suggest_held_tools(

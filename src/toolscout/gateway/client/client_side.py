@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import mcp_types as types
 from fastmcp.server.context import Context
 
+from ...catalog.principals import bind_principal
 from ...catalog.result import Result
 from ...disclosure.discovery import role_of
 from ...disclosure.profile import Profile
 from ...disclosure.scope import is_small_catalog
+from ...errors import StoreError
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...store.factory import is_store_shared
 from ...telemetry import lines
 from ...toolbox.call_record import CallRecord
 from ...toolbox.session import Session
 from ...toolbox.step import StepLimits
 from ...toolbox.toolbox import Toolbox
+from ..access import AccessRule
+from ..identity.roles import Identity
 from ..operations.operations import Operations
-from ..setup import AccessRule, Setup
+from ..setup import Setup
 from ..upstream.upstream_side import UpstreamSide
 from .client_call import (
     ClientCall,
@@ -31,7 +36,6 @@ from .client_call import (
     add_held_notice,
     append_absent_notice,
     ask_user,
-    explain_absent_tool,
     strip_upstream_prefix,
     suggest_held_tools,
     tag_result,
@@ -41,10 +45,12 @@ from .memory_notes import MemoryNotes
 from .notifications import ToolListNotifier
 from .sessions import (
     LRUCache,
+    Principal,
     client_name,
     identify_caller,
     is_explicit_listing,
     scope_to_rule,
+    transient_principal,
 )
 from .views import ClientView, ViewCache
 
@@ -76,7 +82,9 @@ class ClientSide:
         self._fixed_session = fixed_session
         self._suspended = ClientSuspensions()
         self._memory = MemoryNotes()
-        self.notifier = ToolListNotifier()
+        self.notifier = ToolListNotifier(
+            lambda context: self._identify(context).caller.identity, self._list_new_tools
+        )
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
         self._views = ViewCache(
             box,
@@ -104,7 +112,8 @@ class ClientSide:
         if request.caller.keeps_session:
             self.notifier.remember_client(request.caller, context.session)
         # Servers that were never reached are retried by any listing or search.
-        self._upstream.retry_unlisted()
+        with bind_principal(request.caller.name):
+            self._upstream.retry_unlisted()
         return await self._views.list_tools(
             request.caller,
             request.rule,
@@ -133,7 +142,7 @@ class ClientSide:
         call = ClientCall(request, name, arguments)
         if not client.is_stateless:
             result = await self._run_call(call, session, client)
-            await self._notify_if_changed(session)
+            await self._notify_if_changed(request.caller, session)
             return result
         return await self._call_stateless(call, session, StatelessClient(context))
 
@@ -149,7 +158,7 @@ class ClientSide:
         client.state = strip_upstream_prefix(client.state)
         work = self._run_call(call, session, client)
         result = await self._suspended.run(client, owner, work)
-        await self._notify_if_changed(session)
+        await self._notify_if_changed(call.request.caller, session)
         return result
 
     @contextmanager
@@ -160,19 +169,38 @@ class ClientSide:
         client.state = strip_upstream_prefix(client.state)
         token = CURRENT_CHANNEL.set(client)
         try:
-            yield request
+            with bind_principal(request.caller.name):
+                yield request
         finally:
             CURRENT_CHANNEL.reset(token)
 
     async def notify_changed_clients(self) -> None:
         """Notify the clients whose list of tools has changed."""
+        changed: set[Identity] = set()
         for caller in self.notifier.reachable_clients():
-            request = ClientRequest(caller, self._read_setup().rule_for(caller.name))
-            await self._notify_if_changed(await self._open_session(request))
+            request = ClientRequest(caller, self._read_setup().rule_for(caller.identity))
+            # As it is known here: reading the state of every client would take long.
+            session = await self._open_session(request, reads_store=False)
+            if self._views.detect_change(session):
+                await self.notifier.notify(session.id)
+                changed.add(caller.identity)
+        for identity in changed.union(await self.notifier.find_changed_listeners()):
+            await self.notifier.publish(identity)
+
+    async def _list_new_tools(self, identity: Identity) -> Sequence[types.Tool]:
+        caller = transient_principal(identity)
+        request = ClientRequest(caller, self._read_setup().rule_for(identity))
+        return (await self._get_view(request)).tools
 
     # One call
 
     async def _run_call(
+        self, call: ClientCall, session: Session, client: DownstreamClient
+    ) -> Result:
+        with bind_principal(call.request.caller.name):
+            return await self._run_bound_call(call, session, client)
+
+    async def _run_bound_call(
         self, call: ClientCall, session: Session, client: DownstreamClient
     ) -> Result:
         profile, rule = self._box.profile, call.request.rule
@@ -185,7 +213,7 @@ class ClientSide:
         # A name that is not in the catalog may belong to a server that is still starting.
         token = CURRENT_CHANNEL.set(client)
         try:
-            await self._upstream.wait_for(names, rule)
+            await self._upstream.wait_for(names, rule, is_known=session.knows)
             if is_search:
                 await self._upstream.settle()
             record = await self._run_step(call, session)
@@ -194,7 +222,7 @@ class ClientSide:
         self._upstream.mark_answered()
         result = record.result
         if not is_search:  # a search result lists the missing servers itself
-            result = explain_absent_tool(result, names, self._upstream, rule)
+            self._upstream.wake_late(names, rule, is_known=session.knows)
             result = suggest_held_tools(result, names, self._upstream, rule)
         self._count_call(record, result)
         if is_search:
@@ -222,8 +250,10 @@ class ClientSide:
         """Add to a search result which servers it does not cover, and which tools are held."""
         rule = call.request.rule
         self._upstream.retry_unlisted()
-        held = self._upstream.upstreams.held_tools
+        held = self._upstream.upstreams.held_tools.restrict(rule)
         if held.catalog:
+            # Of what this caller may see: whether there is anything else must not show.
+            catalog = self._box.visible_catalog(rule)
             queries = call.search_queries(self._box.profile)
             # In a thread: the first search indexes the held tools, which may be thousands.
             notice = await asyncio.to_thread(
@@ -231,26 +261,30 @@ class ClientSide:
                 queries,
                 rule,
                 reply=result.text,
-                found=[tool for name in record.found if (tool := self._box.catalog.get(name))],
+                found=[tool for name in record.found if (tool := catalog.get(name))],
                 ranker=self._upstream.held_ranker,
-                has_others=bool(self._box.catalog),
+                has_others=bool(catalog),
             )
-            if notice.text:
-                _lines.info("search: %s", notice.text)
-            has_answer = bool(self._box.catalog) or not queries
+            if notice.line:
+                _lines.info("search: %s", notice.line)
+            has_answer = bool(catalog) or not queries
             is_alone = not has_answer or (notice.names_tools and not record.found)
             result = add_held_notice(result, notice, is_alone=is_alone)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
 
-    async def _notify_if_changed(self, session: Session) -> None:
+    async def _notify_if_changed(self, caller: Principal, session: Session) -> None:
         if self._views.detect_change(session):
             await self.notifier.notify(session.id)
+            await self.notifier.publish(caller.identity)
 
     # Sessions
 
     def _identify(self, context: Context) -> ClientRequest:
-        caller = identify_caller(context, fixed_session=self._fixed_session)
-        rule = self._read_setup().rule_for(caller.name)
+        setup = self._read_setup()
+        caller = identify_caller(
+            context, auth=setup.settings.auth, fixed_session=self._fixed_session
+        )
+        rule = setup.rule_for(caller.identity)
         caller = scope_to_rule(replace(caller, client=client_name(context)), rule)
         return ClientRequest(caller, rule)
 
@@ -259,13 +293,18 @@ class ClientSide:
             request.caller, request.rule, lambda: self._open_session(request)
         )
 
-    async def _open_session(self, request: ClientRequest) -> Session:
+    async def _open_session(self, request: ClientRequest, *, reads_store: bool = True) -> Session:
         await self._wait_until_ready()
         caller, rule = request.caller, request.rule
         # Two programs may share a session, and each event names the one that caused it.
         key = (caller.session, caller.client)
         known = self._sessions.get(key)
         if known is not None:
+            if reads_store and is_store_shared(self._read_setup().config):
+                # The last request may have been answered by another gateway. Without the store,
+                # the conversation continues as it is known here.
+                with suppress(StoreError):
+                    await known.refresh()
             return known
         session = await self._box.session(
             caller.session,
@@ -277,6 +316,9 @@ class ClientSide:
         )
         if caller.keeps_session:
             self._sessions.put(key, session)
+            if caller.client:
+                # The handle of the handshake, in which the client has no name yet.
+                self._sessions.discard((caller.session, ""))
         return session
 
     def _stateless_profile(self, allow: AccessRule | None) -> Profile:

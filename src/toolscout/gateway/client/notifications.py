@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
 
 import anyio
 import mcp_types as types
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import bind_request_context
 from fastmcp.server.server import FastMCP
 from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 
-from ..fastmcp_compat import add_request_handler, get_connection
+from ..fastmcp_compat import RequestContext, add_request_handler, get_connection
+from ..identity.roles import Identity
 from .sessions import LRUCache, Principal
 
 _MAX_CLIENTS = 1_000
+_MAX_STREAMS = 1_000
 # A client that has disconnected cannot be notified, and need not be.
 _DISCONNECTED = (
     MCPError,
@@ -29,11 +35,30 @@ _DISCONNECTED = (
 )
 
 
-class ToolListNotifier:
-    """Reaches handshake clients one by one, and stateless clients that listen through a bus."""
+ToolLister = Callable[[Identity], Awaitable[Sequence[types.Tool]]]
+"""Returns the tools that a principal sees in a new session."""
 
-    def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
+
+@dataclass(slots=True)
+class _Audience:
+    """The open streams of one principal, and the tools that they know of."""
+
+    tools: Sequence[types.Tool]
+    bus: InMemorySubscriptionBus = field(default_factory=InMemorySubscriptionBus)
+    streams: int = 0
+
+
+class ToolListNotifier:
+    """Reaches handshake clients one by one, and stateless clients that listen, by principal.
+
+    A change that a caller cannot see must not be announced to it, so every principal has a bus of
+    its own.
+    """
+
+    def __init__(self, identify: Callable[[Context], Identity], list_tools: ToolLister) -> None:
+        self._identify = identify
+        self._list_tools = list_tools
+        self._audiences: dict[Identity, _Audience] = {}
         # Weak, so that the notifier does not keep closed connections alive.
         self._clients: LRUCache[str, tuple[Principal, ReferenceType[Connection]]] = LRUCache(
             _MAX_CLIENTS
@@ -41,31 +66,58 @@ class ToolListNotifier:
 
     def register(self, app: FastMCP[Any]) -> None:
         """Let stateless clients listen for changes."""
+
+        # FastMCP sets up its context only for requests that it handles itself.
+        async def listen(request: RequestContext, params: Any) -> Any:
+            with bind_request_context(request):
+                async with Context(fastmcp=app, session=request.session) as context:
+                    principal = self._identify(context)
+            return await self._listen(principal, request, params)
+
         add_request_handler(
-            app,
-            "subscriptions/listen",
-            types.SubscriptionsListenRequestParams,
-            ListenHandler(self._bus),
+            app, "subscriptions/listen", types.SubscriptionsListenRequestParams, listen
         )
+
+    async def _listen(self, principal: Identity, request: RequestContext, params: Any) -> Any:
+        if sum(audience.streams for audience in self._audiences.values()) >= _MAX_STREAMS:
+            raise MCPError(types.INTERNAL_ERROR, "Too many clients listen. Try again later.")
+        tools = await self._list_tools(principal)
+        audience = self._audiences.setdefault(principal, _Audience(tools))
+        audience.streams += 1
+        try:
+            return await ListenHandler(audience.bus)(request, params)
+        finally:
+            audience.streams -= 1
+            if not audience.streams:
+                self._audiences.pop(principal, None)
 
     def remember_client(self, caller: Principal, session: ServerSession) -> None:
         """Remember how to reach a client for as long as it is connected."""
         self._clients.put(caller.session, (caller, ref(get_connection(session))))
 
     async def notify(self, session_key: str) -> None:
-        """Ask the client of a session, and all clients that listen, to list the tools again."""
-        # The bus has no addresses: a client that listens gets every change.
-        await self._bus.publish(ToolsListChanged())
+        """Ask the handshake client of a session to list the tools again."""
         known = self._clients.get(session_key)
         connection = known[1]() if known else None
         if connection is not None:
             with contextlib.suppress(*_DISCONNECTED):
                 await connection.send_tool_list_changed()
 
-    async def notify_all(self) -> None:
-        """Notify every client that can be reached."""
-        for caller in self.reachable_clients():
-            await self.notify(caller.session)
+    async def publish(self, principal: Identity) -> None:
+        """Ask the clients of a principal that listen to list the tools again."""
+        audience = self._audiences.get(principal)
+        if audience is not None:
+            await audience.bus.publish(ToolsListChanged())
+
+    async def find_changed_listeners(self) -> list[Identity]:
+        """The principals that listen and whose tools have changed; reports each change once."""
+        changed: list[Identity] = []
+        for principal, audience in list(self._audiences.items()):
+            tools = await self._list_tools(principal)
+            if tools != audience.tools:
+                audience.tools = tools
+                changed.append(principal)
+        return changed
 
     def reachable_clients(self) -> tuple[Principal, ...]:
         """The clients that are still connected."""

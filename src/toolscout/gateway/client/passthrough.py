@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
-from typing import Any
+from contextlib import AbstractContextManager, suppress
+from functools import partial
+from typing import Any, NamedTuple
 from weakref import WeakSet, WeakValueDictionary
 
 import mcp_types as types
@@ -16,16 +16,41 @@ from fastmcp.server.dependencies import bind_request_context, get_context
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 
+from ...catalog.principals import bind_principal
 from ...catalog.result import Result
-from ...catalog.tool import qualify_name
 from ...errors import SourceError
+from ...sources.mcp.call_queue import ServerBusyError
+from ...sources.mcp.content_access import (
+    content_name,
+    may_read,
+    public_name,
+    visible_prompts,
+    visible_resources,
+    visible_templates,
+)
 from ...sources.mcp.mcp_source import MCPSource
+from ...toolbox.server_content import RuleAccess
 from ..fastmcp_compat import RequestContext, RequestHandler, add_request_handler, get_connection
 from ..gateway import Gateway
+from ..identity.roles import Identity
+from ..limits.delayed_response import refuse_request
 from .client_call import ClientRequest
+from .content_reads import ContentRead, ContentReads
 
-# An expression of an RFC 6570 URI template, after re.escape().
-_EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
+_Watchers = dict[Connection, Identity]
+"""Clients that are subscribed to a resource, each with its principal."""
+
+
+class _Watched(NamedTuple):
+    """A resource that clients are subscribed to.
+
+    By server too, as two servers may have resources with one URI. By `owner` as well, if the
+    server has a login for each principal: what changes for one has not changed for another.
+    """
+
+    source: MCPSource
+    uri: str
+    owner: str
 
 
 class Passthrough:
@@ -34,7 +59,8 @@ class Passthrough:
     def __init__(self, gateway: Gateway, app: FastMCP[Any]) -> None:
         self._gateway = gateway
         self._app = app
-        self._watchers: dict[str, dict[Connection, MCPSource]] = {}
+        self._reads = ContentReads(gateway.emit)
+        self._watchers: dict[_Watched, _Watchers] = {}
         self._clients_with_cleanup: WeakSet[Connection] = WeakSet()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -70,44 +96,45 @@ class Passthrough:
     async def list_prompts(self, _: Any, caller: ClientRequest) -> types.ListPromptsResult:
         """All prompts, with names that begin with their server."""
         prompts = [
-            prompt.model_copy(update={"name": self._public_name(source, prompt.name)})
-            for source in self._visible_sources(caller)
-            for prompt in (source.listing.prompts if source.listing else ())
+            prompt.model_copy(update={"name": public_name(source, prompt.name)})
+            for source in self._sources()
+            for prompt in visible_prompts(source, caller.access)
         ]
         return types.ListPromptsResult(prompts=prompts)
 
     async def list_resources(self, _: Any, caller: ClientRequest) -> types.ListResourcesResult:
         """All resources."""
-        resources = [
-            r for s in self._visible_sources(caller) if s.listing for r in s.listing.resources
-        ]
+        resources = [r for s in self._sources() for r in visible_resources(s, caller.access)]
         return types.ListResourcesResult(resources=resources)
 
     async def list_resource_templates(
         self, _: Any, caller: ClientRequest
     ) -> types.ListResourceTemplatesResult:
         """All resource templates."""
-        templates = [
-            t for s in self._visible_sources(caller) if s.listing for t in s.listing.templates
-        ]
+        templates = [t for s in self._sources() for t in visible_templates(s, caller.access)]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def get_prompt(self, params: types.GetPromptRequestParams, caller: ClientRequest) -> Any:
         """One prompt, rendered by its server."""
-        source, name = self._resolve_prompt(params.name, caller)
-        return _unwrap(
-            await _translate_source_errors(source.get_prompt(name, params.arguments or {}))
-        )
+        arguments = params.arguments or {}
+        with self._reads.record(caller.caller, "prompts/get", params.name, arguments) as read:
+            source, name = self._resolve_prompt(params.name, caller)
+            read.start(source.name, name=params.name)
+            return _unwrap(await _translate_source_errors(source.get_prompt(name, arguments)))
 
     async def read_resource(
         self, params: types.ReadResourceRequestParams, caller: ClientRequest
     ) -> Any:
         """One resource, read by its server."""
-        return _unwrap(
-            await _translate_source_errors(
-                self._resolve_resource(params.uri, caller).read_resource(params.uri)
-            )
-        )
+        with self._record_uri(caller, "resources/read", params.uri) as read:
+            source = self._resolve_resource(params.uri, caller)
+            read.start(source.name, name=content_name(source, params.uri, caller.access))
+            return _unwrap(await _translate_source_errors(source.read_resource(params.uri)))
+
+    def _record_uri(
+        self, caller: ClientRequest, method: str, uri: str
+    ) -> AbstractContextManager[ContentRead]:
+        return self._reads.record(caller.caller, method, uri, {"uri": uri})
 
     async def subscribe(
         self, params: types.SubscribeRequestParams, caller: ClientRequest
@@ -115,9 +142,14 @@ class Passthrough:
         """Notify a client of changes of a resource for as long as it is connected."""
         client, uri = _current_connection(), params.uri
         async with self._subscription_lock(uri):
-            source = self._resolve_resource(uri, caller)
-            await _translate_source_errors(source.subscribe(uri, self._notify_watchers))
-            self._watchers.setdefault(uri, {})[client] = source
+            with self._record_uri(caller, "resources/subscribe", uri) as read:
+                source = self._resolve_resource(uri, caller)
+                read.start(source.name, name=content_name(source, uri, caller.access))
+                name = caller.caller.name
+                watched = _Watched(source, uri, name if source.has_own_logins else "")
+                notify = partial(self._notify_watchers, watched)
+                await _translate_source_errors(source.subscribe(uri, notify))
+            self._watchers.setdefault(watched, {})[client] = caller.caller.identity
             if client not in self._clients_with_cleanup:
                 self._clients_with_cleanup.add(client)
                 client.exit_stack.push_async_callback(self._drop_client, client)
@@ -127,30 +159,36 @@ class Passthrough:
         self, params: types.UnsubscribeRequestParams, caller: ClientRequest
     ) -> types.EmptyResult:
         """Stop notifying a client; the last one ends the subscription at the server."""
-        async with self._subscription_lock(params.uri):
-            if self._remove_watcher(_current_connection(), params.uri):
-                await _translate_source_errors(
-                    self._resolve_resource(params.uri, caller).unsubscribe(params.uri)
-                )
+        client, uri = _current_connection(), params.uri
+        async with self._subscription_lock(uri):
+            found = [watched for watched in self._watched_by(client) if watched.uri == uri]
+            if not found:
+                self._resolve_resource(uri, caller)
+            for watched in found:
+                if self._remove_watcher(client, watched):
+                    await _translate_source_errors(watched.source.unsubscribe(uri))
         return types.EmptyResult()
 
     async def _drop_client(self, client: Connection) -> None:
         """End the subscriptions of a client that has disconnected."""
-        watched = [(u, w[client]) for u, w in self._watchers.items() if client in w]
-        unwatched = [(uri, source) for uri, source in watched if self._remove_watcher(client, uri)]
-        for uri, source in unwatched:
-            async with self._subscription_lock(uri):
+        for watched in self._watched_by(client):
+            if not self._remove_watcher(client, watched):
+                continue
+            async with self._subscription_lock(watched.uri):
                 # Another client may have subscribed while this one waited for the lock.
-                if uri not in self._watchers:
-                    with suppress(SourceError, MCPError):
-                        await source.unsubscribe(uri)
+                if watched not in self._watchers:
+                    with suppress(SourceError, MCPError), bind_principal(watched.owner):
+                        await watched.source.unsubscribe(watched.uri)
 
-    def _remove_watcher(self, client: Connection, uri: str) -> bool:
+    def _watched_by(self, client: Connection) -> list[_Watched]:
+        return [key for key, watchers in self._watchers.items() if client in watchers]
+
+    def _remove_watcher(self, client: Connection, watched: _Watched) -> bool:
         """Remove a client from a resource; whether no other client is left."""
-        watchers = self._watchers.get(uri, {})
+        watchers = self._watchers.get(watched, {})
         watchers.pop(client, None)
         if not watchers:
-            self._watchers.pop(uri, None)
+            self._watchers.pop(watched, None)
         return not watchers
 
     def _subscription_lock(self, uri: str) -> asyncio.Lock:
@@ -162,69 +200,59 @@ class Passthrough:
         self, params: types.CompleteRequestParams, caller: ClientRequest
     ) -> types.CompleteResult:
         """Completions from the server that has the prompt or template."""
-        match params.ref:
-            case types.PromptReference() as ref:
-                source, name = self._resolve_prompt(ref.name, caller)
-                params = params.model_copy(update={"ref": ref.model_copy(update={"name": name})})
-            case types.ResourceTemplateReference() as ref:
-                source = self._resolve_resource(ref.uri, caller)
-        # `_meta` describes the client's connection to the gateway, not the gateway's to the server.
-        return await _translate_source_errors(
-            source.complete(params.model_copy(update={"meta": None}))
-        )
+        ref = params.ref
+        asked = ref.name if isinstance(ref, types.PromptReference) else ref.uri
+        arguments = {params.argument.name: params.argument.value}
+        with self._reads.record(caller.caller, "completion/complete", asked, arguments) as read:
+            match ref:
+                case types.PromptReference():
+                    source, name = self._resolve_prompt(ref.name, caller)
+                    own = ref.model_copy(update={"name": name})
+                    read.start(source.name, name=asked)
+                case types.ResourceTemplateReference():
+                    source, own = self._resolve_resource(ref.uri, caller), ref
+                    read.start(source.name, name=content_name(source, ref.uri, caller.access))
+            # `_meta` describes the client's connection to the gateway, not that to the server.
+            own_params = params.model_copy(update={"ref": own, "meta": None})
+            return await _translate_source_errors(source.complete(own_params))
 
-    def _visible_sources(self, caller: ClientRequest) -> Iterator[MCPSource]:
-        if not self._gateway.setup.options.passthrough:
-            return
-        for source in self._gateway.upstreams.sources.values():
-            if caller.admits_server(source.name):
-                yield source.inner
-
-    def _public_name(self, source: MCPSource, name: str) -> str:
-        return qualify_name(source.name, name) if source.server.is_prefixed else name
+    def _sources(self) -> Iterator[MCPSource]:
+        """The servers whose prompts and resources are offered, to callers that may know them."""
+        if self._gateway.setup.options.passthrough:
+            yield from (source.inner for source in self._gateway.upstreams.sources.values())
 
     def _resolve_prompt(self, name: str, caller: ClientRequest) -> tuple[MCPSource, str]:
-        for source in self._visible_sources(caller):
-            for prompt in source.listing.prompts if source.listing else ():
-                if self._public_name(source, prompt.name) == name:
+        for source in self._sources():
+            for prompt in visible_prompts(source, caller.access):
+                if public_name(source, prompt.name) == name:
                     return source, prompt.name
         raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {name!r}")
 
     def _resolve_resource(self, uri: str, caller: ClientRequest) -> MCPSource:
-        for source in self._visible_sources(caller):
-            listing = source.listing
-            if listing is None:
-                continue
-            if any(r.uri == uri for r in listing.resources):
-                return source
-            if any(_matches_template(t.uri_template, uri) for t in listing.templates):
+        for source in self._sources():
+            if may_read(source, uri, caller.access):
                 return source
         raise MCPError(types.INVALID_PARAMS, f"Resource not found: {uri!r}", {"uri": uri})
 
-    def _notify_watchers(self, uri: str) -> None:
-        for client in self._watchers.get(uri, {}):
-            task = asyncio.create_task(client.send_resource_updated(uri))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+    def _notify_watchers(self, watched: _Watched, uri: str) -> None:
+        for client, principal in self._watchers.get(watched, {}).items():
+            # Judged again for every change: a policy may have been edited since the subscription.
+            access = RuleAccess(self._gateway.setup.rule_for(principal))
+            if may_read(watched.source, uri, access):
+                task = asyncio.create_task(client.send_resource_updated(uri))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
 
 
 def _current_connection() -> Connection:
     return get_connection(get_context().session)
 
 
-def _matches_template(template: str, uri: str) -> bool:
-    if template == uri:
-        return True
-    # `{+name}` and `{#name}` may expand to several path segments, all others to one.
-    pattern = _EXPRESSION.sub(
-        lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
-    )
-    return re.fullmatch(pattern, uri) is not None
-
-
 async def _translate_source_errors(work: Awaitable[Any]) -> Any:
     try:
         return await work
+    except ServerBusyError as error:
+        raise refuse_request(error.refusal).to_rpc_error() from error
     except SourceError as error:
         raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 

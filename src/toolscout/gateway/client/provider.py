@@ -17,6 +17,10 @@ from fastmcp.utilities.versions import VersionSpec
 from mcp.shared.exceptions import MCPError
 
 from ...catalog.result import Content, Result
+from ...sources.mcp.call_queue import ServerRefusal
+from ..limits.delayed_response import refuse_request
+
+RETRY_META = "toolscout/retry_after_seconds"
 
 
 class ToolBackend(Protocol):
@@ -128,6 +132,13 @@ def render_tool_result(result: Result) -> ToolResult:
             return ToolResult.from_mcp_result(raw)
         case types.InputRequiredResult() as raw:
             return InputRequiredToolResult(raw)
+        case ServerRefusal() as refusal:
+            refuse_request(refusal)
+            return ToolResult(
+                content=[render_content_block(part) for part in result.content],
+                is_error=True,
+                meta={RETRY_META: refusal.retry_seconds},
+            )
         case types.ErrorData(code=types.MISSING_REQUIRED_CLIENT_CAPABILITY) as error:
             # A protocol error: it concerns the client, while the model reads tool results.
             raise MCPError.from_error_data(error)

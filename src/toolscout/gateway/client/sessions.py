@@ -16,7 +16,10 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from ...catalog.sanitization import clean_line
 from ...store.contract import Record, Store, StoreLimits
 from ...store.memory import MemoryStore
-from ..setup import AccessRule
+from ..access import AccessRule
+from ..identity.roles import CallerRole, Identity
+from ..identity.token_identity import token_identity
+from ..settings import Auth
 
 SESSION_HEADER = "toolscout-session"
 SESSION_META = "toolscout/session"
@@ -40,6 +43,7 @@ class Principal:
 
     `owner` is the only one who may answer a question that a suspended call asked. Without
     `keeps_session` the key is of this one request. `client` is the program, as it calls itself.
+    `role` is what the token says of the caller.
     """
 
     name: str
@@ -47,18 +51,28 @@ class Principal:
     owner: str
     keeps_session: bool = True
     client: str = ""
+    role: CallerRole = "user"
+
+    @property
+    def identity(self) -> Identity:
+        """The name and the role, which policies decide by."""
+        return Identity(self.name, self.role)
 
 
-def identify_caller(context: Context, *, fixed_session: str = "") -> Principal:
+def identify_caller(context: Context, *, auth: Auth, fixed_session: str = "") -> Principal:
     """Find the caller and its session.
 
     In this order: an id that the command line or the client gives, the process over stdio, the
     protocol's own session, the authenticated principal. An anonymous stateless client has none of
     these, and so no session to return to.
     """
+    caller = current_identity(auth)
+    return replace(_find_session(context, caller.name, fixed_session), role=caller.role)
+
+
+def _find_session(context: Context, name: str, fixed_session: str) -> Principal:
     # Every key is a hash that includes the principal. Knowing another principal's session id
     # therefore gives no access to that session.
-    name = current_principal()
     session_id = fixed_session or _client_session_id(context)
     owner = _hash_key(name, "owner", session_id)
     if session_id:
@@ -71,7 +85,13 @@ def identify_caller(context: Context, *, fixed_session: str = "") -> Principal:
         return Principal(name, _hash_key(name, "protocol", context.session_id), owner)
     if name:
         return Principal(name, _hash_key(name, "principal", ""), owner)
-    return Principal("", f"{_TRANSIENT_PREFIX}{uuid.uuid4().hex}", owner, keeps_session=False)
+    return transient_principal(Identity(""), owner=owner)
+
+
+def transient_principal(caller: Identity, *, owner: str = "") -> Principal:
+    """A caller without a session to return to."""
+    key = f"{_TRANSIENT_PREFIX}{uuid.uuid4().hex}"
+    return Principal(caller.name, key, owner, keeps_session=False, role=caller.role)
 
 
 def client_name(context: Context) -> str:
@@ -96,13 +116,10 @@ def is_explicit_listing() -> bool:
     return read_header("mcp-method") != "tools/call"
 
 
-def current_principal() -> str:
-    """The authenticated caller's name; empty without authentication."""
+def current_identity(auth: Auth) -> Identity:
+    """The authenticated caller; without a name if there is no authentication."""
     token = get_access_token()
-    if token is None:
-        return ""
-    subject = (token.claims or {}).get("sub")
-    return str(subject or token.client_id)
+    return Identity("") if token is None else token_identity(token, auth)
 
 
 def _client_session_id(context: Context) -> str:
@@ -188,6 +205,10 @@ class LRUCache(Generic[K, V]):
         self._values.move_to_end(key)
         if len(self._values) > self._capacity:
             self._values.popitem(last=False)
+
+    def discard(self, key: K) -> None:
+        """Drop a value, if there is one."""
+        self._values.pop(key, None)
 
     def values(self) -> tuple[V, ...]:
         """All values, the last used at the end."""

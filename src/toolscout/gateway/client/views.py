@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mcp_types as types
@@ -19,7 +19,9 @@ from ..operations.savings import Savings
 from .sessions import LRUCache, Principal
 
 _MAX_VIEWS = 4_000
+_MAX_SHARED_VIEWS = 100
 _MAX_DEFINITIONS = 20_000
+_VIEW_TEXTS = ("text", "instructions", "slots", "instructions_without_slots", "notes")
 SessionOpener = Callable[[], Awaitable[Session]]
 OriginalLookup = Callable[[str], types.Tool | None]
 """Returns the definition that a server sent for a tool of the catalog."""
@@ -33,6 +35,10 @@ class ClientView:
     instructions: str
     state: Hashable
     view: View
+
+
+def _is_same_text(one: View, other: View) -> bool:
+    return all(getattr(one, name) == getattr(other, name) for name in (*_VIEW_TEXTS, "names"))
 
 
 class ViewCache:
@@ -51,6 +57,7 @@ class ViewCache:
         self._shows_output_schemas = shows_output_schemas
         self._savings = savings
         self._views: LRUCache[Hashable, ClientView] = LRUCache(_MAX_VIEWS)
+        self._shared: LRUCache[Hashable, ClientView] = LRUCache(_MAX_SHARED_VIEWS)
         # What each client listed last, to tell whether it has to be notified of a change.
         self._last_listed: LRUCache[str, ClientView] = LRUCache(_MAX_VIEWS)
         self._cleaned: LRUCache[str, tuple[types.Tool, types.Tool | None]] = LRUCache(
@@ -76,9 +83,27 @@ class ViewCache:
         session = await open_session()
         if known is not None and keeps_session and known.state == self._view_state(session):
             return known
-        view = self._build_view(session, keeps_session=keeps_session)
+        view = self._share(self._build_view(session, keeps_session=keeps_session))
+        session.replace_view(view.view)
         self._views.put(key, view)
         return view
+
+    def _share(self, view: ClientView) -> ClientView:
+        """The view with the texts and tools of another client's, if these are equal.
+
+        Most clients see the same tools, and their texts are most of the memory of a session.
+        """
+        known = self._shared.get(view.state)
+        if known is None or known.tools != view.tools or not _is_same_text(known.view, view.view):
+            self._shared.put(view.state, view)
+            return view
+        shared = {name: getattr(known.view, name) for name in (*_VIEW_TEXTS, "names", "rendered")}
+        return ClientView(
+            tools=known.tools,
+            instructions=known.instructions,
+            state=known.state,
+            view=replace(view.view, **shared),
+        )
 
     async def list_tools(
         self,
@@ -102,7 +127,7 @@ class ViewCache:
         last = self._last_listed.get(session.id)
         if last is None or last.state == self._view_state(session):
             return False
-        now = self._build_view(session, keeps_session=True)
+        now = self._share(self._build_view(session, keeps_session=True))
         self._views.put(session.id, now)
         # Recorded as listed, so that one change causes one notification, even if the client is
         # slow to list again.

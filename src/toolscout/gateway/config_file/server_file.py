@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...errors import ConfigError
+from ...program import command_line
 from ...sources.mcp.config import load_config_file, parse_config_text
 from ...sources.mcp.server_config import normalise_server_name
 from ...store.user_files import lock_config_file, write_atomically
@@ -171,7 +172,7 @@ def _name_hint(name: str, entries: Mapping[str, Any]) -> str:
         return f"Did you mean {' or '.join(by_lower[n] for n in near)}?"
     if entries:
         return f"Known: {', '.join(entries)}."
-    return "There are no servers yet: add one with toolscout add."
+    return f"There are no servers yet: add one with {command_line('add')}."
 
 
 def _taken_error(name: str, path: Path) -> ConfigError:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ...program import command_line
 from ...sources.mcp.secret_detection import (
     is_secret,
     secrets_in_arguments,
@@ -38,8 +39,8 @@ def build_entry(
     if bool(words) == bool(url):
         raise ConfigError(
             "Give either a command or a url.",
-            hint=f"For example: toolscout add {name} -- COMMAND, or"
-            f" toolscout add {name} --url https://HOST/mcp.",
+            hint=f"For example: {command_line('add', name)} -- COMMAND, or"
+            f" {command_line('add', name)} --url https://HOST/mcp.",
         )
     if words:
         _refuse({"--header": headers, "--sse": is_sse}, "a server that is a command")

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,6 +18,7 @@ from typing import Any, Literal, cast
 import yaml
 
 from ...errors import ConfigError
+from ...program import command_line
 from ...sources.mcp.config import strip_json_comments
 from .formats import as_list, as_table, convert_entry, fill_workspace, is_built_in, name_inputs
 
@@ -29,7 +31,7 @@ _WORKSPACE = "${workspaceFolder}"
 _CAVEATS = {
     "envFile": "envFile is not imported: name its variables in env, as ${NAME}, and set them"
     " where the gateway starts.",
-    "oauth": "its login is not imported: log in again with toolscout login.",
+    "oauth": "its login is not imported: log in again with {login}.",
 }
 # The keys that the gateway reads, each with its type.
 _ENTRY_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
@@ -153,13 +155,21 @@ CLIENTS: tuple[ClientApp, ...] = (
 
 
 def find_client(name: str) -> ClientApp:
-    """The client with this name."""
-    for known in CLIENTS:
-        if known.name == name:
-            return known
+    """The client with this name or title, in any case and with any spaces, dashes or dots."""
+    spelled = {_fold(text): client for client in CLIENTS for text in (client.name, client.title)}
+    known = spelled.get(_fold(name))
+    if known is not None:
+        return known
+    near = get_close_matches(_fold(name), spelled, n=1)
+    guess = f"Did you mean {spelled[near[0]].name}? " if near else ""
     raise ConfigError(
-        f"There is no client {name!r}.", hint=f"Known: {', '.join(c.name for c in CLIENTS)}."
+        f"There is no client {name!r}.",
+        hint=f"{guess}Known: {', '.join(client.name for client in CLIENTS)}.",
     )
+
+
+def _fold(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
 
 
 def config_files(client: ClientApp, *, home: Path, folder: Path) -> Iterator[Path]:
@@ -284,7 +294,11 @@ def _read_entry(
     converted = convert_entry(client.name, cast("dict[str, Any]", entry), inputs)
     if flaw := _entry_flaw(converted):
         return ServerEntry(name, converted, flaw)
-    caveats = tuple(text for key, text in _CAVEATS.items() if converted.get(key))
+    caveats = tuple(
+        text.replace("{login}", command_line("login"))
+        for key, text in _CAVEATS.items()
+        if converted.get(key)
+    )
     converted.pop("envFile", None)
     if table.project is not None:
         converted = fill_workspace(converted, str(table.project))

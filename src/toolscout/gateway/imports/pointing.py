@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from ...errors import ConfigError
+from ...program import launcher_words
 from ...toml_edit import render_toml_table
 from ..config_file.json_edit import remove_json_value, set_json_value
 from .clients import ClientApp, read_config_file, servers_key_path
@@ -21,12 +22,15 @@ _NAME = "toolscout"
 _GOOSE_TIMEOUT_SECONDS = 300
 
 
-def gateway_command() -> str:
-    """The command with which a client starts the gateway."""
-    # A full path, since desktop applications do not have the PATH of a shell.
+def gateway_command() -> tuple[str, ...]:
+    """The command with which a client starts the gateway, and its first arguments."""
+    # Full paths, since desktop applications do not have the PATH of a shell.
+    if launcher := launcher_words():
+        # Not the program's own path, which lasts only as long as a cache.
+        return (shutil.which(launcher[0]) or launcher[0], *launcher[1:])
     beside = Path(sys.executable).with_name("toolscout")
     found = shutil.which("toolscout") or (str(beside) if beside.is_file() else "toolscout")
-    return str(Path(found).absolute()) if Path(found).is_file() else found
+    return (str(Path(found).absolute()) if Path(found).is_file() else found,)
 
 
 def render_client_config(
@@ -57,7 +61,8 @@ def render_client_config(
 
 
 def _gateway_entry(client: str, args: list[str]) -> dict[str, Any]:
-    command = gateway_command()
+    command, *first = gateway_command()
+    args = [*first, *args]
     match client:
         case "opencode":
             return {"type": "local", "command": [command, *args]}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigError
+from ...program import command_line
 from ...store.user_files import lock_config_file, write_atomically
 
 
@@ -48,20 +49,34 @@ def write_files(
 
 
 def undo_last(folder: Path, *, is_forced: bool = False) -> list[WrittenFile]:
-    """Restore the files of the last import; files that were edited since need `is_forced`."""
+    """Restore the files of the last import; files that were edited since need `is_forced`.
+
+    Without it, the other files are restored and the error names those that were left alone.
+    """
     records = sorted(folder.glob("*.json"))
     if not records:
         raise ConfigError(
             "There is no import to undo.",
-            hint="To see what an import would do, run toolscout import.",
+            hint=f"To see what an import would do, run {command_line('import')}.",
         )
     written = _read_record(records[-1])
-    edited = [each.path for each in written if not each.is_unchanged]
-    if edited and not is_forced:
+    left = [] if is_forced else [each for each in written if not each.is_unchanged]
+    restored = [each for each in written if each not in left]
+    _restore(restored)
+    if left:
+        # These files stay on record, so that --force can still restore them.
+        write_atomically(records[-1], json.dumps([asdict(each) for each in left], indent=1))
         raise ConfigError(
-            f"Edited since the import, so nothing is restored: {', '.join(edited)}.",
+            f"Restored {len(restored)} of {len(written)} files. Edited since the import, so left"
+            f" alone: {', '.join(each.path for each in left)}.",
             hint="Restore them anyway, and lose these edits, with --undo --force.",
         )
+    records[-1].unlink()
+    return written
+
+
+def _restore(written: Sequence[WrittenFile]) -> None:
+    """Put the backups of some files back, and delete files that were new."""
     for each in reversed(written):
         path, backup = Path(each.path), Path(each.backup) if each.backup else None
         with lock_config_file(path):
@@ -74,8 +89,6 @@ def undo_last(folder: Path, *, is_forced: bool = False) -> list[WrittenFile]:
                 raise ConfigError(
                     f"The backup {backup} is missing.", hint=f"Restore {path} by hand."
                 )
-    records[-1].unlink()
-    return written
 
 
 def _back_up(path: Path, stamp: str) -> Path | None:

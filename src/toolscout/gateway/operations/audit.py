@@ -18,9 +18,11 @@ from ...events import Event
 from ...journal.reading import RUNNING, UNKNOWN, current_outcome, row_data
 from ...journal.rows import RowReader
 from ...store.log_contract import LogFilter, LogRow, LogStore
+from ...telemetry.forwarding import ForwardedLine
+from .rotation import RotationLimits, rotate_file
 
 log = logging.getLogger(__name__)
-_KINDS = frozenset({"call", "search", "refusal"})
+_KINDS = frozenset({"call", "read", "search", "refusal"})
 _SESSION_CHARS = 12
 # How far back a file and a journal are compared when they are opened.
 _TAIL_BYTES = 4 << 20
@@ -31,27 +33,37 @@ _ROUNDING_SECONDS = 0.001
 
 
 class AuditFile:
-    """A sink that appends lines to a file that only its owner can read; no path, no lines.
+    """A sink that appends lines to a file that only its owner can read, and forwards them.
 
+    Without a path there is no file.
     Place it behind the journal: then a process that is killed between the two has a row without a
     line, which `recover` adds.
     """
 
-    def __init__(self, path: Path | None, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        rotation: RotationLimits | None = None,
+        forward: Callable[[ForwardedLine], None] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.path = path
+        self._rotation = rotation or RotationLimits()
+        self._forward = forward
         self._clock = clock
         self._reader = RowReader()
         self._lock = Lock()
         self.is_failing = False
 
     def __call__(self, event: Event) -> None:
-        """Write the line of a call, a search or a refusal when it is over."""
-        if self.path is None:
+        """Write the line of a call, a search, a read or a refusal when it is over."""
+        if self.path is None and self._forward is None:
             return
         with self._lock:
             row = self._reader.read(event)
         if row is not None and row.kind in _KINDS and row.outcome is not None:
-            self._append(audit_line(row, row.outcome))
+            self._publish(row, row.outcome)
 
     def write(self, **facts: Any) -> None:
         """Append a line with these facts and the current time."""
@@ -79,7 +91,7 @@ class AuditFile:
             text = _encode(line)
             if present[text]:
                 present[text] -= 1
-            elif self._append(line):
+            elif self._publish(row, row.outcome or UNKNOWN):
                 added += 1
             # From now on the row is complete. A later start, with a new file after log rotation,
             # does not add its line again.
@@ -125,12 +137,23 @@ class AuditFile:
             return []
         return [line for line in lines[1 if start else 0 :] if _is_object(line)]
 
+    def _publish(self, row: LogRow, outcome: str) -> bool:
+        """Append the line of a row and forward it; whether the file has it."""
+        line = audit_line(row, outcome)
+        is_written = self._append(line)
+        if self._forward is not None:
+            facts = {"id": row.id, **line}
+            is_ok = outcome == "ok"
+            self._forward(ForwardedLine(time=line["time"], kind=row.kind, is_ok=is_ok, facts=facts))
+        return is_written
+
     def _append(self, line: Mapping[str, Any]) -> bool:
         """Append one line; a file that cannot be written is reported, and calls continue."""
         if self.path is None:
             return False
         try:
             with self._lock:
+                rotate_file(self.path, self._rotation)
                 _append_text(self.path, _encode(line))
         except OSError as error:
             # Logged once; `/health` shows it for as long as it lasts.
@@ -145,13 +168,16 @@ class AuditFile:
 def audit_line(row: LogRow, outcome: str) -> dict[str, Any]:
     """The line of a row: always the same for the same row, so that it can be looked for."""
     took_ms = row.took_ms or 0.0
+    data = row_data(row)
+    method = {key: data[key] for key in ("method", "times") if data.get(key)}
     return {
         "time": round(_end_time(row), 3),
         "principal": row.principal or "anonymous",
         "session": row.session[:_SESSION_CHARS],
         "tool": row.tool,
         "server": row.server,
-        "arguments": row_data(row).get("shape", {}),
+        "arguments": data.get("shape", {}),
+        **method,
         "outcome": outcome,
         "took_ms": round(took_ms, 1),
     }

@@ -6,132 +6,32 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, cast
-
-from jsonschema import Draft202012Validator, SchemaError
-from jsonschema.validators import validator_for
-from referencing import Registry, Resource
-from referencing.exceptions import Unresolvable
-from referencing.jsonschema import DRAFT202012, specification_with
+from typing import Any
 
 from ...catalog.catalog import Catalog
-from ...catalog.tool import Tool, qualify_name
+from ...catalog.tool import Tool
 from ...disclosure.session_state import SessionState
 from ...disclosure.view import view
 from ...errors import ConfigError, SourceError, StoreError
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
-from ...sources.mcp.servers import Server
-from ...sources.mcp.wire import MCPToolDefinition
 from ...sources.openapi.api_source import API, OpenAPISource
+from ...sources.server_status import OverallStatus, ServerStatus, overall_status
 from ...store.processes import RUNNING_FOLDER
 from ...tokens import TokenCounter, default_counter
 from ...toolbox.feature_settings import check_feature_paths
 from ...toolbox.live_overlay import read_overlay
 from ..setup import Setup
+from ..upstream.pin_factory import open_pins
 from ..upstream.pin_store import PinStore, ServerIdentity
 from ..upstream.pinned_source import build_offers, find_shadows
+from .check_outcomes import CheckOutcomes
+from .definition_problems import definition_problems, schema_problems
 from .reload import GatewayProcesses
 from .savings import Savings, catalog_tokens
 
-# Keywords whose schemas apply to the same value as the schema around them. A reference cycle that
-# passes only through these never ends; one through `properties` or `items` ends with the data.
-_SAME_VALUE_KEYWORDS = ("not", "if", "then", "else")
-_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
-# The values of these are data, where "$ref" is an ordinary key.
-_DATA_KEYWORDS = frozenset({"const", "default", "enum", "example", "examples"})
-
-
-def find_schema_flaws(schema: dict[str, Any]) -> Iterator[str]:
-    """The reasons why arguments cannot be validated against a schema."""
-    try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except SchemaError as error:
-        yield f"is not JSON Schema: {error.message}."
-        return
-    except RecursionError:
-        yield "nests too deeply."
-        return
-    try:
-        yield from _SchemaReferences(schema).find_broken()
-    except RecursionError:
-        yield "nests too deeply."
-
-
-class _SchemaReferences:
-    """Follows the references of one schema."""
-
-    def __init__(self, schema: Mapping[str, Any]) -> None:
-        self._schema = schema
-        specification = specification_with(str(schema.get("$schema", "")), default=DRAFT202012)
-        resource = cast("Resource[Any]", Resource(schema, specification))
-        # Without a retriever, the registry never fetches a remote reference.
-        registry: Registry[Any] = Registry()
-        self._resolver = registry.with_resource("", resource).resolver("")
-        self._acyclic: set[int] = set()  # ids of the nodes that were checked already
-
-    def find_broken(self) -> Iterator[str]:
-        """The references that cannot be resolved or form a cycle, each once."""
-        seen: set[str] = set()
-        for node in _iter_schemas(self._schema):
-            flaw = self._reference_flaw(node)
-            if flaw and flaw not in seen:
-                seen.add(flaw)
-                yield flaw
-
-    def _reference_flaw(self, node: Mapping[str, Any]) -> str:
-        reference = node.get("$ref")
-        if not isinstance(reference, str):
-            return ""
-        if self._resolve(node) is None:
-            return f"refers to {reference!r}, which cannot be followed."
-        if self._is_circular(node, frozenset()):
-            return f"refers to {reference!r}, which leads back to itself."
-        return ""
-
-    def _resolve(self, node: Mapping[str, Any]) -> Any:
-        try:
-            return self._resolver.lookup(node["$ref"]).contents
-        except (Unresolvable, ValueError):
-            return None
-
-    def _is_circular(self, node: Any, above: frozenset[int]) -> bool:
-        if not isinstance(node, dict) or id(cast("object", node)) in self._acyclic:
-            return False
-        if id(cast("object", node)) in above:
-            return True
-        schema = cast("dict[str, Any]", node)
-        above |= {id(schema)}
-        if any(self._is_circular(inner, above) for inner in self._same_value_schemas(schema)):
-            return True
-        self._acyclic.add(id(schema))
-        return False
-
-    def _same_value_schemas(self, node: Mapping[str, Any]) -> Iterator[Any]:
-        if isinstance(node.get("$ref"), str):
-            yield self._resolve(node)
-        yield from (node[key] for key in _SAME_VALUE_KEYWORDS if key in node)
-        for key in _SAME_VALUE_LISTS:
-            yield from node.get(key) or ()
-
-
-def _iter_schemas(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Every object in a schema, except those that are data."""
-    if isinstance(value, dict):
-        table = cast("dict[str, Any]", value)
-        yield table
-        for key, inner in table.items():
-            if key not in _DATA_KEYWORDS:
-                yield from _iter_schemas(inner)
-    elif isinstance(value, list):
-        for inner in cast("list[Any]", value):
-            yield from _iter_schemas(inner)
-
-
-ServerStatus = Literal["ready", "unreachable", "misconfigured", "disabled"]
-CheckVerdict = Literal["ready", "degraded", "blocked"]
-EXIT_CODES: Mapping[CheckVerdict, int] = {"ready": 0, "degraded": 10, "blocked": 11}
+EXIT_CODES: Mapping[OverallStatus, int] = {"ready": 0, "degraded": 10, "failing": 11}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +51,6 @@ class ServerCheck:
     problems: tuple[str, ...] = ()
     took_ms: float = 0.0
 
-    @property
-    def is_healthy(self) -> bool:
-        """Whether everything that it offers can be used."""
-        return self.status in ("ready", "disabled") and not self.held and not self.problems
-
 
 @dataclass(frozen=True, slots=True)
 class CheckReport:
@@ -170,12 +65,14 @@ class CheckReport:
     tokens_saved: int
 
     @property
-    def verdict(self) -> CheckVerdict:
-        """`ready` without problems, `blocked` if no tool can be used, else `degraded`."""
-        if not self.tools:
-            return "blocked"
-        is_well = all(s.is_healthy for s in self.servers) and not self.warnings
-        return "ready" if is_well else "degraded"
+    def verdict(self) -> OverallStatus:
+        """`ready` without problems, `failing` if no tool can be used, else `degraded`."""
+        has_problems = any(s.held or s.problems for s in self.servers) or bool(self.warnings)
+        return overall_status(
+            [server.status for server in self.servers],
+            tools=self.tools,
+            has_problems=has_problems,
+        )
 
     def row(self) -> dict[str, Any]:
         """The report as JSON data."""
@@ -195,12 +92,13 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
     config = setup.config
     check_feature_paths(setup.toolbox_config, setup.profile)
     listings = ListingCache(config.cache_folder / "listings")
-    pins = PinStore(config.state_folder / "pins")
+    pins = open_pins(config)
     grants = OAuthTokenStore.of(config)
     logs = setup.server_logs
     sources = [
         MCPSource(
-            server,
+            # A check is often the first start; a gateway would try again until it is downloaded.
+            server.with_download_time() if server.may_download else server,
             listings=listings,
             grants=grants,
             server_log=logs.open(server) if logs else None,
@@ -212,6 +110,9 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
     api_task = asyncio.gather(*(_check_api(api) for api in setup.apis))
     try:
         checks = await _check_all(sources, progress)
+        outcomes = CheckOutcomes.of(config)
+        for check, server in zip(checks, setup.document.servers, strict=True):
+            outcomes.save(server, check.status, check.reason)
         # After all servers are listed: a tool may shadow one of any other server.
         compared = [
             _compare_with_pins(check, source, sources, pins, setup)
@@ -249,7 +150,7 @@ async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
     try:
         tools = await source.tools()
     except SourceError as error:
-        return ServerCheck(api.name, "unreachable", api.redact(str(error)), place), ()
+        return ServerCheck(api.name, "failing", api.redact(str(error)), place), ()
     finally:
         await source.close()
     took_ms = round((time.perf_counter() - started) * 1_000, 1)
@@ -259,7 +160,7 @@ async def _check_api(api: API) -> tuple[ServerCheck, Sequence[Tool]]:
         place=place,
         protocol="OpenAPI",
         tools=len(tools),
-        problems=(*source.problems, *(p for t in tools for p in _schema_problems(t.local_name, t))),
+        problems=(*source.problems, *(p for t in tools for p in schema_problems(t.local_name, t))),
         took_ms=took_ms,
     )
     return check, tools
@@ -277,7 +178,8 @@ async def _check_server(source: MCPSource) -> ServerCheck:
         await source.refresh()
     except SourceError as error:
         reason = source.state.reason or str(error)
-        return ServerCheck(source.name, "unreachable", reason, server.location)
+        status = "needs login" if source.state.status == "needs login" else "failing"
+        return ServerCheck(source.name, status, reason, server.location)
     state = source.state
     return ServerCheck(
         source.name,
@@ -287,23 +189,13 @@ async def _check_server(source: MCPSource) -> ServerCheck:
         tools=state.tools,
         prompts=state.prompts,
         resources=state.resources,
-        problems=(*state.problems, *_definition_problems(server, source.definitions.values())),
+        problems=(*state.problems, *_flatten(definition_problems(server, source.definitions))),
         took_ms=round((time.perf_counter() - started) * 1_000, 1),
     )
 
 
-def _definition_problems(server: Server, definitions: Iterable[MCPToolDefinition]) -> Iterator[str]:
-    for definition in definitions:
-        name = definition.tool.name
-        if server.is_prefixed and name != qualify_name(server.name, definition.local):
-            yield f"{definition.local!r} has a name that some clients refuse; it becomes {name}."
-        yield from _schema_problems(definition.local, definition.tool)
-
-
-def _schema_problems(name: str, tool: Tool) -> Iterator[str]:
-    """Why calls of a tool would be refused with any arguments."""
-    for flaw in find_schema_flaws(tool.parameters.value):
-        yield f"{name!r} is unreliable: its schema {flaw}"
+def _flatten(problems: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    return (problem for each in problems.values() for problem in each)
 
 
 def _compare_with_pins(

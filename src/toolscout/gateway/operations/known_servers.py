@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool
@@ -16,21 +16,23 @@ from ...sources.mcp.listing import ServerTools
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.servers import Server
 from ...sources.mcp.wire import MCPToolDefinition
-from ...store.factory import log_path
+from ...sources.server_status import ServerStatus, status_after
+from ...store.factory import has_log, open_log
 from ...store.log_contract import LogFilter
-from ...store.sqlite_log import SqliteLog
 from ...tokens import default_counter
 from ..setup import Setup
 from ..upstream.held_tools import HeldTools, approved_tool
-from ..upstream.pin_store import PinStore, ServerIdentity
+from ..upstream.pin_factory import open_pins
+from ..upstream.pin_store import ServerIdentity
 from ..upstream.pinned_source import build_offers
 from ..upstream.pins import Pin, PinLedger
+from .check_outcomes import CheckOutcomes
 from .doctor import view_tokens
 from .savings import catalog_tokens
 
-# The journal's word for each state, and the one that people read.
-_STATES = {"ready": "ready", "asleep": "idle", "failed": "failed", "lost": "lost"}
 _MAX_ROWS = 20
+StatusOrigin = Literal["", "serve", "check"]
+"""Which command saw the last status; empty if the configuration alone decides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,10 @@ class KnownServer:
     tools: int | None = None
     held: int = 0
     problem: str = ""
-    state: str = ""
-    state_reason: str = ""
-    state_time: str = ""
+    status: ServerStatus = "idle"
+    status_reason: str = ""
+    status_time: str = ""
+    status_by: StatusOrigin = ""
     available: tuple[Tool, ...] = field(default=(), repr=False)
     """The tools that are not held for approval."""
     held_tools: tuple[Tool, ...] = field(default=(), repr=False)
@@ -83,6 +86,7 @@ def read_known_servers(setup: Setup) -> tuple[KnownServer, ...]:
             place=api.redact(api.document),
             file=str(setup.path),
             problem=api.problem,
+            status="misconfigured" if api.problem else "idle",
         )
         for api in setup.apis
     ]
@@ -106,11 +110,28 @@ def count_costs(tools: Iterable[Tool], setup: Setup) -> TokenCosts:
     )
 
 
+class _LastStatus(NamedTuple):
+    """The status of a server, with its reason and its time; never started means idle."""
+
+    status: ServerStatus = "idle"
+    reason: str = ""
+    seconds: float = 0.0
+    origin: StatusOrigin = ""
+
+    @property
+    def time(self) -> str:
+        """The time as text; empty if there is none."""
+        if not self.seconds:
+            return ""
+        return datetime.fromtimestamp(self.seconds, UTC).isoformat(timespec="seconds")
+
+
 class _Reader:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._listings = ListingCache(setup.config.cache_folder / "listings")
-        self._pins = PinStore(setup.config.state_folder / "pins")
+        self._outcomes = CheckOutcomes.of(setup.config)
+        self._pins = open_pins(setup.config)
 
     def read(self, server: Server) -> KnownServer:
         listing = self._listings.load(server.name, server.listing_key(forwards_requests=True))
@@ -127,7 +148,7 @@ class _Reader:
             label = self._pins.shortest_label(ledger)
         except StoreError as error:
             problem = problem or str(error)
-        state = self._last_state(server.name)
+        last = self._find_status(server, problem)
         return KnownServer(
             name=server.name,
             transport=server.transport,
@@ -138,9 +159,10 @@ class _Reader:
             tools=None if listing is None else len(tools),
             held=held,
             problem=problem,
-            state=state[0],
-            state_reason=state[1],
-            state_time=state[2],
+            status=last.status,
+            status_reason=last.reason,
+            status_time=last.time,
+            status_by=last.origin,
             available=tuple(d.tool for d in tools.values() if d.local not in pins),
             held_tools=tuple(
                 approved_tool(server, pin, tools[name].tool) for name, pin in pins.items()
@@ -153,18 +175,28 @@ class _Reader:
         trusts_first = not self._setup.options.require_approval
         return ledger.record_offers(build_offers(tools, {}), trusts_first=trusts_first)
 
-    def _last_state(self, name: str) -> Sequence[str]:
-        """The state, its reason and its time, from the journal of the last gateway."""
-        path = log_path(self._setup.config)
-        if path is None or not path.is_file():
-            return "", "", ""
+    def _find_status(self, server: Server, problem: str) -> _LastStatus:
+        if server.is_disabled:
+            return _LastStatus("disabled")
+        if problem:
+            return _LastStatus("misconfigured")
+        served, checked = self._read_status(server.name), self._outcomes.load(server)
+        if checked is None or checked.time < served.seconds:
+            return served
+        return _LastStatus(checked.status, checked.reason, checked.time, "check")
+
+    def _read_status(self, name: str) -> _LastStatus:
+        """The last status in the journal of the last gateway."""
+        if not has_log(self._setup.config):
+            return _LastStatus()
         try:
-            with closing(SqliteLog(path)) as log:
+            with closing(open_log(self._setup.config)) as log:
                 rows = log.read(LogFilter(kind="server", server=name), limit=_MAX_ROWS)
         except StoreError:
-            return "", "", ""
+            return _LastStatus()
         for row in rows:
-            if row.outcome in _STATES:
-                time = datetime.fromtimestamp(row.time, UTC).isoformat(timespec="seconds")
-                return _STATES[row.outcome], str(row_data(row).get("reason", "")), time
-        return "", "", ""
+            data = row_data(row)
+            status = status_after(row.outcome or "", needs_login=bool(data.get("needs_login")))
+            if status is not None:
+                return _LastStatus(status, str(data.get("reason", "")), row.time, "serve")
+        return _LastStatus()

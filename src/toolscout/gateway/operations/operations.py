@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 from ...events import Event, Sink, combine_sinks, guard_sink
 from ...journal.journal import Journal
@@ -13,10 +14,15 @@ from ...tokens import default_counter
 from ..settings import audit_path
 from ..setup import Setup
 from .audit import AuditFile
+from .audit_forwarding import AuditForwarding
+from .definition_problems import KnownProblems
+from .disk import DiskCheck
 from .reload import GatewayProcesses, hash_fixed_settings, settings_needing_restart
+from .rotation import RotationLimits
 from .savings import Savings
 
 log = logging.getLogger(__name__)
+_BYTES_PER_MB = 1_000_000
 
 
 class Operations:
@@ -29,10 +35,14 @@ class Operations:
         self._processes = GatewayProcesses(folder / RUNNING_FOLDER)
         self.metrics = PrometheusMetrics()
         self.savings = Savings.of(folder, setup.path, default_counter())
+        self.forwarding = AuditForwarding(setup)
         path = audit_path(setup.options, folder)
-        self.audit = AuditFile(path)
+        self._rotation = _rotation(setup)
+        self.audit = self._open_audit(path)
         self.journal = Journal.open(setup.config, audit_file=str(path or ""))
+        self.definition_problems = KnownProblems()
         self.problem = ""
+        self.check_disk = DiskCheck(folder)
         # Each is guarded by itself, so that a failure of one does not affect the others. The
         # journal comes first: a kill between it and the audit file leaves a row, from which the
         # line is made.
@@ -58,6 +68,7 @@ class Operations:
         self.savings.save()
         self._processes.unregister()
         self.journal.close()
+        self.forwarding.close()
 
     def apply(self, setup: Setup) -> tuple[str, ...]:
         """Use an edited configuration; returns the settings that need a restart."""
@@ -66,8 +77,11 @@ class Operations:
         if late:
             log.warning("%s", self.problem)
         path = audit_path(setup.options, setup.config.state_folder)
-        if path != self.audit.path:
-            before, self.audit = self.journal, AuditFile(path)
+        before, is_moved = self.journal, path != self.audit.path
+        if is_moved or self._rotation != _rotation(setup):
+            self._rotation = _rotation(setup)
+            self.audit = self._open_audit(path)
+        if is_moved:
             # Its settings stay those of the start; only its rows name another audit file.
             self.journal = Journal.open(self._config, audit_file=str(path or ""))
             before.close()
@@ -80,4 +94,15 @@ class Operations:
         journal = self.journal.status
         if journal.status == "degraded":
             problems.append(f"The journal lacks {journal.missed} rows: {journal.reason}")
-        return problems
+        return problems + self.forwarding.problems()
+
+    def _open_audit(self, path: Path | None) -> AuditFile:
+        forward = self.forwarding.add if self.forwarding else None
+        return AuditFile(path, rotation=self._rotation, forward=forward)
+
+
+def _rotation(setup: Setup) -> RotationLimits:
+    options = setup.options
+    return RotationLimits(
+        max_bytes=int(options.audit_max_mb * _BYTES_PER_MB), max_files=options.audit_files
+    )

@@ -14,7 +14,7 @@ from typing import Protocol, cast
 
 from ...errors import ToolscoutError
 from ...store.processes import current_process, list_running
-from ..setup import Setup
+from ..setup import Setup, file_stamp
 
 log = logging.getLogger(__name__)
 POLL_SECONDS = 1.0
@@ -27,12 +27,19 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.memory": lambda s: s.options.memory,
     "profile.rules": lambda s: s.profile.rules,
     "profile.memory": lambda s: s.profile.remembers,
+    "gateway.audit_forward": lambda s: s.options.audit_forward,
+    "gateway.audit_queue": lambda s: s.options.audit_queue,
     "gateway.show_queries": lambda s: s.shows_queries,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
+    "gateway.tls_cert": lambda s: (s.options.tls_cert, s.options.tls_key),
     "auth.tokens (the first, or none left)": lambda s: bool(s.settings.auth.tokens),
+    "auth.issuer and what belongs to it": lambda s: s.settings.auth.model_dump(
+        exclude={"tokens", "role_claim", "admin_values", "jwt", "provider", "options"}
+    ),
     "auth.jwt": lambda s: s.settings.auth.jwt,
     "auth.provider": lambda s: (s.settings.auth.provider, dict(s.settings.auth.options)),
+    "limits.session_idle_seconds": lambda s: s.settings.limits.session_idle_seconds,
     # With its headers, which repr() leaves out.
     "telemetry": lambda s: s.settings.telemetry.model_dump(),
     "the settings of search and store": lambda s: s.config,
@@ -130,12 +137,13 @@ async def watch_config(
 ) -> None:
     """Apply every edit; an invalid one is reported, and the old configuration stays."""
     # Polling needs no extra package, and one stat() per second costs nothing.
-    stamp = _file_stamp(gateway.setup.path)
+    # Of what was read: the file may have been edited since, while the gateway started.
+    stamp = gateway.setup.stamp
     while True:
         await asyncio.sleep(every_seconds)
         with _report_errors(gateway, "Changed pins are not applied"):
             await gateway.recheck_pins()
-        now = _file_stamp(gateway.setup.path)
+        now = file_stamp(gateway.setup.path)
         if now != stamp:
             stamp = now
             with _report_errors(gateway, "The edited configuration is not applied"):
@@ -156,11 +164,3 @@ def _report_errors(gateway: Reloadable, what: str) -> Generator[None]:
             log.warning("%s: %s", what, why)
             log.debug("%s", what, exc_info=not is_ours)
         gateway.report_problem(why)
-
-
-def _file_stamp(path: Path) -> tuple[int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return (status.st_mtime_ns, status.st_size)

@@ -8,12 +8,13 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from ...catalog.catalog import Catalog
 from ...tokens import TokenCounter
 
-# The total is written after this many changes, and on shutdown.
-_SAVE_INTERVAL = 20
+# The total is written when a session begins, on shutdown, and in between at most this often.
+_SAVE_SECONDS = 2.0
 
 
 class Savings:
@@ -30,8 +31,9 @@ class Savings:
         self._counter = counter
         # Version 0.1 had one total for all configurations. The first one served gets it.
         self._old = old if path is not None and not path.exists() else None
-        self._total = _read_total(path) + _read_total(self._old)
+        self._written = _read_total(path) + _read_total(self._old)
         self._unwritten = 0
+        self._next_save = 0.0
         self._catalog_costs: tuple[str, int] = ("", 0)  # fingerprint and tokens of the last catalog
 
     @classmethod
@@ -45,37 +47,38 @@ class Savings:
     @property
     def total(self) -> int:
         """Tokens saved so far, over all runs with this configuration."""
-        return self._total
+        return max(0, self._written + self._unwritten)
 
     async def record_listing(self, catalog: Catalog, definitions: Iterable[str]) -> int:
         """Record that a session began with these definitions instead of the whole catalog."""
         everything = await self._catalog_cost(catalog)
         cost = sum(self._counter.count(text) for text in definitions)
         saved = max(0, everything - cost)
-        self._add(saved)
+        self._unwritten += saved
+        self.save()
         return saved
 
     def record_answer(self, text: str) -> None:
         """Record the text of a search result or description, which costs tokens."""
-        self._add(-self._counter.count(text))
+        self._unwritten -= self._counter.count(text)
+        if monotonic() >= self._next_save:
+            self.save()
 
     def save(self) -> None:
-        """Write the total to disk."""
+        """Add to the total on disk, to which other gateways with this configuration add too."""
         if self._path is None or not self._unwritten:
             return
+        self._next_save = monotonic() + _SAVE_SECONDS
         # A statistic is not worth an error: a total that cannot be written is tried again later.
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._path.write_text(json.dumps({"tokens_saved": self._total}), encoding="utf-8")
-            self._unwritten = 0
+            before = _read_total(self._path) + _read_total(self._old)
+            total = max(0, before + self._unwritten)
+            self._path.write_text(json.dumps({"tokens_saved": total}), encoding="utf-8")
+            self._written, self._unwritten = total, 0
             if self._old is not None:
                 self._old.unlink(missing_ok=True)
-
-    def _add(self, tokens: int) -> None:
-        self._total = max(0, self._total + tokens)
-        self._unwritten += 1
-        if self._unwritten >= _SAVE_INTERVAL:
-            self.save()
+                self._old = None
 
     async def _catalog_cost(self, catalog: Catalog) -> int:
         if self._catalog_costs[0] != catalog.fingerprint:

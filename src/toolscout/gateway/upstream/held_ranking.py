@@ -9,11 +9,11 @@ from threading import Lock
 from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool
 from ...disclosure.doubt import is_far
+from ...disclosure.noise import drop_noise
+from ...embedders.cache import VectorCache
 from ...errors import ToolscoutError
-from ...search.embedders.cache import VectorCache
 from ...search.engine import Engine
 from ...search.hit import Results
-from ...search.noise import drop_noise
 from ...search.rankers.bm25f import BM25F
 from ...search.rankers.dense import Dense
 from ...search.rankers.exact import Exact

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from ...catalog.catalog import Catalog
 from ...catalog.tool import Tool, normalise_name
 from ...disclosure.scope import is_allowed
 from ...errors import CallRefusedError, ToolscoutError
+from ...program import command_line, remote_command_line
 from ...search.engine import Allow, Engine
 from ...search.query import Query, parse_all
 from ...sources.mcp import wire
@@ -33,14 +33,24 @@ _MAX_CANDIDATES = 20
 # How alike a misspelled name is to the right one, from 0 to 1.
 _MIN_LIKENESS = 0.8
 _MAX_NAME_CHARS = 100
+# A process has a handful of rules. Those of conversations that ended are dropped at this number.
+_MAX_RULES = 64
 
 
-def pins_command(action: str, server: str, tool: str = "") -> str:
-    """A `toolscout pins` command for a tool, or for its server if the tool's name is unusual."""
-    if tool and not _PLAIN_NAME.fullmatch(tool):
-        return f"toolscout pins diff {shlex.quote(server)}"
-    parts = ("toolscout", "pins", action, server, *((tool,) if tool else ()))
-    return shlex.join(parts)
+def pins_command(
+    action: str, server: str, *tools: str, write: Callable[..., str] = command_line
+) -> str:
+    """A `toolscout pins` command for tools, or for their server if a tool's name is unusual."""
+    if not all(_PLAIN_NAME.fullmatch(tool) for tool in tools):
+        return write("pins", "diff", server)
+    return write("pins", action, server, *tools)
+
+
+def needed_names(held: Sequence[Pin]) -> list[str]:
+    """The tools that a command must name to approve all of these; often none."""
+    # Without names, the command approves only new and changed tools.
+    is_plain = all(pin.standing in ("new", "changed") for pin in held)
+    return [] if is_plain else [pin.tool for pin in held]
 
 
 def approved_tool(server: Server, pin: Pin | None, offered: Tool) -> Tool:
@@ -63,7 +73,8 @@ class HeldTool:
     @property
     def approve_command(self) -> str:
         """The command that approves the tool."""
-        return pins_command("approve", self.server, wire.tool_origin(self.tool)[0])
+        name = wire.tool_origin(self.tool)[0]
+        return pins_command("approve", self.server, name, write=remote_command_line)
 
     @property
     def suggestion(self) -> str:
@@ -75,19 +86,26 @@ class HeldTool:
 
     def refusal(self) -> CallRefusedError:
         """The error for a call of the tool."""
+        review = pins_command("diff", self.server, write=remote_command_line)
         return CallRefusedError(
             f"{self.tool.name} is held for approval.",
-            hint=f"The operator of the gateway can review it ({pins_command('diff', self.server)})"
+            hint=f"The operator of the gateway can review it ({review})"
             f" and approve it: {self.approve_command}",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class HeldNotice:
-    """What a search result says about held tools; `names_tools` if it says which ones fit."""
+    """What a search result says about held tools; `names_tools` if it says which ones fit.
+
+    `line` is the same for the operator, also if the result has said it already. `queries` are those
+    that held tools fit.
+    """
 
     text: str = ""
     names_tools: bool = False
+    line: str = ""
+    queries: tuple[str, ...] = ()
 
 
 class HeldTools:
@@ -95,9 +113,30 @@ class HeldTools:
 
     def __init__(self, tools: Mapping[str, Iterable[Tool]], labels: Mapping[str, str]) -> None:
         self._labels = labels
+        self._restricted: dict[Allow, HeldTools] = {}
         self.catalog = Catalog()
         for server, held in tools.items():
             self.catalog = self.catalog.with_source(server, held)
+
+    def restrict(self, allow: Allow | None) -> HeldTools:
+        """The held tools that a caller may know, so that no answer depends on the others."""
+        if allow is None:
+            return self
+        if not callable(allow):  # a list or set may change
+            return self._restrict(allow)
+        if allow not in self._restricted:
+            if len(self._restricted) >= _MAX_RULES:
+                self._restricted.clear()
+            self._restricted[allow] = self._restrict(allow)
+        return self._restricted[allow]
+
+    def _restrict(self, allow: Allow) -> HeldTools:
+        allowed: dict[str, list[Tool]] = {}
+        for tool in self.catalog:
+            if is_allowed(tool, allow):
+                source = self.catalog.source_of(tool.name) or tool.server
+                allowed.setdefault(source, []).append(tool)
+        return HeldTools(allowed, self._labels)
 
     def find(self, name: str, allow: Allow | None) -> tuple[HeldTool, ...]:
         """The tools that a name may mean: with or without the server, in any case style."""
@@ -176,16 +215,19 @@ class HeldTools:
 
         If not `has_others`, all tools are held, and the line says at least how many there are.
         """
-        chosen = self.search(queries, allow, found=found, ranker=ranker)
+        by_query = {q: self.search([q], allow, found=found, ranker=ranker) for q in queries}
         # A tool may be held since the search began. The reply is about that moment.
         listed = {tool.name for tool in found}
-        chosen = [each for each in chosen if each.tool.name not in listed]
+        every = {each.tool.name: each for fitting in by_query.values() for each in fitting}
+        chosen = [each for name, each in every.items() if name not in listed]
         # The reply to `select:NAME` has explained the tool already.
         held = [each for each in chosen if each.approve_command not in reply]
-        if held:
-            return HeldNotice(_mention(held), names_tools=True)
-        is_count = queries and not has_others and not chosen
-        return HeldNotice(self._count_line(allow) if is_count else "")
+        if chosen:
+            fitted = tuple(query for query, fitting in by_query.items() if fitting)
+            text = _mention(held) if held else ""
+            return HeldNotice(text, bool(held), line=_mention(chosen), queries=fitted)
+        count = self._count_line(allow) if queries and not has_others else ""
+        return HeldNotice(count, line=count)
 
     def _count_line(self, allow: Allow | None) -> str:
         """For a search where nothing can be found: a few tools by name, or how many there are."""
@@ -193,7 +235,7 @@ class HeldTools:
         if len(held) > _MAX_MENTIONS:
             return (
                 f"{len(held)} tools are held for approval. The operator of the gateway can see"
-                " them: toolscout pins list --held"
+                f" them: {remote_command_line('pins', 'list', '--held')}"
             )
         return _mention(held) if held else ""
 

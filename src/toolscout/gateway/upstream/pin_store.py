@@ -1,29 +1,26 @@
-"""Pins on disk: one file for each server, safe to edit while a gateway runs."""
+"""The pins of all servers: which ledger belongs to which server, and how it is written."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from ...errors import ConfigError, StoreError
 from ...sources.mcp.servers import Server
-from ...store.file_lock import hold_file_lock
-from .pins import Pin, PinLedger, ToolOffer
+from .pin_files import LOCK_TIMEOUT_SECONDS, LedgerFiles, LedgerTexts, Stamp
+from .pins import Pin, PinLedger, Standing, ToolOffer
 
 # The version of the file format; another one is an error rather than a guess.
 _FORMAT = 1
-_LOCK_TIMEOUT_SECONDS = 10.0
 _MAX_PLACE_LENGTH = 200
-Stamp = tuple[int, int]
-"""Identifies one version of a server's file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,40 +43,51 @@ class ServerIdentity:
         place = " ".join(command) if is_local else server.location
         return cls(server.name, key, place[:_MAX_PLACE_LENGTH])
 
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The server's own label, and the one of its name only."""
+        return f"{self.server}.{self.key}" if self.key else self.server, self.server
+
 
 class PinStore:
-    """The ledgers of all servers, in one folder.
+    """The ledgers of all servers, in a folder or in a store that gateways share.
 
-    A file is called `SERVER.KEY.json`, or `SERVER.json` if it was written when servers were
-    distinguished by name only. A label is such a name without its ending; part of the key is
-    enough.
+    A label is `SERVER.KEY`, or `SERVER` if the ledger was written when servers were distinguished
+    by name only. To name a ledger, part of the key is enough.
     """
 
-    def __init__(
-        self, folder: str | Path, *, lock_timeout_seconds: float = _LOCK_TIMEOUT_SECONDS
-    ) -> None:
-        self._folder = Path(folder)
-        self._lock_timeout_seconds = lock_timeout_seconds
+    def __init__(self, texts: LedgerTexts) -> None:
+        self._texts = texts
 
-    @contextmanager
-    def write_lock(self, label: str) -> Generator[None]:
+    @classmethod
+    def in_folder(
+        cls, folder: str | Path, *, lock_timeout_seconds: float = LOCK_TIMEOUT_SECONDS
+    ) -> PinStore:
+        """Pins in files of a folder."""
+        return cls(LedgerFiles(folder, lock_timeout_seconds=lock_timeout_seconds))
+
+    @property
+    def texts(self) -> LedgerTexts:
+        """The ledgers as they are stored."""
+        return self._texts
+
+    def write_lock(self, label: str) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing the pins of a server name."""
-        # It covers all servers of the name: claim() renames the file that they share, and
-        # ledger_for() reads the files of all of them.
-        path = self._folder / f".{label.partition('.')[0]}.lock"
-        with hold_file_lock(path, timeout_seconds=self._lock_timeout_seconds):
-            yield
+        # It covers all servers of the name: claim() renames the ledger that they share, and
+        # ledger_for() reads the ledgers of all of them.
+        return self._texts.write_lock(label.partition(".")[0])
 
     def ledgers(self, label: str = "") -> tuple[PinLedger, ...]:
         """The ledgers that a label matches; without one, all of them."""
-        # A file that cannot be read raises. Treating it as empty would approve everything again.
+        # A ledger that cannot be read raises. Treating it as empty would approve everything again.
         name, _, key = label.partition(".")
-        stems = (p.name.removesuffix(".json").partition(".") for p in self._ledger_files())
-        return tuple(
-            self._read_ledger(server, server_key)
-            for server, _, server_key in stems
+        labels = ((each, *each.partition(".")) for each in self._texts.labels())
+        found = (
+            self._read_ledger(each)
+            for each, server, _, server_key in labels
             if name in ("", server) and server_key.startswith(key)
         )
+        return tuple(ledger for ledger in found if ledger is not None)
 
     def ledger(self, label: str) -> PinLedger:
         """The one ledger that a label matches, or an empty one; several are an error."""
@@ -95,9 +103,9 @@ class PinStore:
     def ledger_for(self, identity: ServerIdentity) -> PinLedger:
         """The pins of a configured server."""
         server = identity.server
-        for key in (identity.key, ""):
-            if self._ledger_path(server, key).exists():
-                ledger = self._read_ledger(server, key)
+        for label in identity.labels:
+            ledger = self._read_ledger(label)
+            if ledger is not None:
                 return replace(ledger, key=identity.key, place=identity.place)
         # A server that is new under a known name starts without pins. But tools that the user
         # revoked under that name stay revoked: a changed argument must not bring them back.
@@ -106,16 +114,16 @@ class PinStore:
         return PinLedger(server, revoked, key=identity.key, place=identity.place)
 
     def claim(self, identity: ServerIdentity) -> None:
-        """Take over a file that was written by name only; the first server to ask gets it."""
-        before = self._ledger_path(identity.server)
-        path = self._ledger_path(identity.server, identity.key)
-        if not path.exists() and before.exists():
-            self._read_ledger(identity.server)  # raises if it is damaged
-            # Another gateway may have been first, or the folder may be read-only. ledger_for() then
-            # takes the file that is there.
-            with contextlib.suppress(OSError, StoreError), self.write_lock(identity.server):
-                if not path.exists():
-                    before.rename(path)
+        """Take over a ledger that was written by name only; the first server to ask gets it."""
+        own, shared = identity.labels
+        if shared not in self._texts.labels() or own in self._texts.labels():
+            return
+        self._read_ledger(shared)  # raises if it is damaged
+        # Another gateway may have been first, or the folder may be read-only. ledger_for() then
+        # takes the ledger that is there.
+        with contextlib.suppress(OSError, StoreError), self.write_lock(identity.server):
+            if own not in self._texts.labels():
+                self._texts.rename(shared, own)
 
     def record_offers(
         self, identity: ServerIdentity, offers: Sequence[ToolOffer], *, trusts_first: bool
@@ -132,73 +140,56 @@ class PinStore:
     def save(self, ledger: PinLedger) -> None:
         """Write a ledger atomically."""
         tools = {n: _pin_row(p) for n, p in ledger.pins.items()}
-        record = {"format": _FORMAT, "place": ledger.place, "tools": tools}
+        record: dict[str, Any] = {"format": _FORMAT, "place": ledger.place, "tools": tools}
+        # Tools may be revoked before a gateway has met the server. It still trusts the others then.
+        if not ledger.is_known:
+            record["is_known"] = False
         text = json.dumps(record, ensure_ascii=False, indent=1)
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # A rename replaces the file as a whole: a reader sees the old text or the new one.
-            descriptor, temporary = tempfile.mkstemp(dir=self._folder, prefix=".pins-")
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(temporary).replace(self._ledger_path(ledger.server, ledger.key))
-        except OSError as error:
-            raise StoreError(
-                f"The pins of {ledger.server!r} cannot be written: {error}."
-            ) from error
+        self._texts.write(ledger.label, text, is_unmet=not ledger.is_known)
 
     def forget(self, server: str) -> int:
-        """Delete all pins of a server name, revocations included; returns how many files."""
+        """Delete all pins of a server name, revocations included; returns how many ledgers."""
         with self.write_lock(server):
-            files = [p for p in self._ledger_files() if p.name.partition(".")[0] == server]
-            for path in files:
-                path.unlink(missing_ok=True)
-        return len(files)
+            labels = [x for x in self._texts.labels() if x.partition(".")[0] == server]
+            for label in labels:
+                self._texts.delete(label)
+        return len(labels)
 
     def has_pins(self, identity: ServerIdentity) -> bool:
         """Whether a gateway has met this server before."""
-        paths = (self._ledger_path(identity.server, key) for key in (identity.key, ""))
-        return any(path.exists() for path in paths)
+        return any(map(self._texts.is_met, identity.labels))
 
     def shortest_label(self, ledger: PinLedger) -> str:
         """The server's name, or its label if several servers have pins under that name."""
-        names = [p.name.partition(".")[0] for p in self._ledger_files()]
+        names = [label.partition(".")[0] for label in self._texts.labels()]
         return ledger.label if names.count(ledger.server) > 1 else ledger.server
 
     def servers(self) -> tuple[str, ...]:
         """The names of the servers that have pins."""
-        return tuple(sorted({p.name.partition(".")[0] for p in self._ledger_files()}))
+        return tuple(sorted({label.partition(".")[0] for label in self._texts.labels()}))
 
     def stamp(self, identity: ServerIdentity) -> Stamp:
         """A value that changes whenever the pins of a server are written."""
-        for key in (identity.key, ""):
-            with contextlib.suppress(OSError):
-                status = self._ledger_path(identity.server, key).stat()
-                # Two writes within one tick of the clock have the same time, but save() makes a
-                # new file each time, and so another inode.
-                return (status.st_mtime_ns, status.st_ino)
-        return (0, 0)
+        own, shared = map(self._texts.stamp, identity.labels)
+        return own if own != (0, 0) else shared
 
-    def _ledger_files(self) -> list[Path]:
-        with contextlib.suppress(OSError):
-            return sorted(self._folder.glob("*.json"))
-        return []
+    def close(self) -> None:
+        """Release connections, if there are any."""
+        self._texts.close()
 
-    def _read_ledger(self, server: str, key: str = "") -> PinLedger:
-        path = self._ledger_path(server, key)
+    def _read_ledger(self, label: str) -> PinLedger | None:
+        content = self._texts.read(label)
+        if content is None:
+            return None
+        server, _, key = label.partition(".")
         try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise StoreError(f"The pins of {server!r} cannot be read: {error}.") from error
-        try:
-            return replace(_parse_ledger(server, json.loads(text)), key=key)
-        except (ValueError, KeyError, TypeError) as error:
+            return replace(_parse_ledger(server, json.loads(content)), key=key)
+        except (ValueError, RecursionError) as error:
+            place = self._texts.describe(label)
             raise StoreError(
-                f"The pins of {server!r} in {path} are damaged: {error}.",
-                hint="Restore the file from a copy, or delete it to trust the current tools.",
+                f"The pins of {server!r} are damaged: {_describe_damage(error)}.",
+                hint=f"Restore {place} from a copy, or delete it to trust the current tools.",
             ) from error
-
-    def _ledger_path(self, server: str, key: str = "") -> Path:
-        return self._folder / (f"{server}.{key}.json" if key else f"{server}.json")
 
 
 def _pin_row(pin: Pin) -> dict[str, Any]:
@@ -214,19 +205,63 @@ def _pin_row(pin: Pin) -> dict[str, Any]:
     return row
 
 
-def _parse_ledger(server: str, record: dict[str, Any]) -> PinLedger:
-    if record["format"] != _FORMAT:
-        raise ValueError(f"format {record['format']} is not known")
-    pins: dict[str, Pin] = {}
-    for tool, row in cast("dict[str, dict[str, Any]]", record["tools"]).items():
-        pins[tool] = Pin(
+class _PinRow(BaseModel):
+    """One tool in a file of pins."""
+
+    model_config = ConfigDict(strict=True)
+
+    standing: str
+    digest: str
+    definition: dict[str, Any]
+    offered_digest: str | None = None
+    offered: dict[str, Any] | None = None
+    note: str = ""
+    is_excused: bool = False
+
+    def to_pin(self, tool: str) -> Pin:
+        return Pin(
             tool=tool,
-            digest=row["digest"],
-            definition=row["definition"],
-            offered_digest=row.get("offered_digest", row["digest"]),
-            offered=row.get("offered", row["definition"]),
-            standing=row["standing"],
-            note=row.get("note", ""),
-            is_excused=row.get("is_excused", False),
+            digest=self.digest,
+            definition=self.definition,
+            offered_digest=self.digest if self.offered_digest is None else self.offered_digest,
+            offered=self.definition if self.offered is None else self.offered,
+            # A state that this version does not know counts as not approved.
+            standing=cast("Standing", self.standing),
+            note=self.note,
+            is_excused=self.is_excused,
         )
-    return PinLedger(server, pins, is_known=True, place=record.get("place", ""))
+
+
+class _LedgerFile(BaseModel):
+    """The pins of one server, as they are stored."""
+
+    model_config = ConfigDict(strict=True)
+
+    format: int
+    tools: dict[str, _PinRow]
+    place: str = ""
+    is_known: bool = True
+
+
+def _parse_ledger(server: str, record: object) -> PinLedger:
+    file = _LedgerFile.model_validate(record)
+    if file.format != _FORMAT:
+        raise ValueError(f"format {file.format} is not known")
+    pins = {tool: row.to_pin(tool) for tool, row in file.tools.items()}
+    return PinLedger(server, pins, is_known=file.is_known, place=file.place)
+
+
+def _describe_damage(error: Exception) -> str:
+    """What is wrong with a file, in one line without its content."""
+    match error:
+        case ValidationError():
+            first = error.errors(include_input=False)[0]
+            return f"{'.'.join(map(str, first['loc'])) or 'the file'}: {first['msg']}"
+        case json.JSONDecodeError():
+            return str(error)
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return str(error)

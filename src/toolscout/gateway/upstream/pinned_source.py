@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...catalog.result import Result
+from ...catalog.sanitization import clean_line, escape_hidden
 from ...catalog.tool import Tool, normalise_name
+from ...errors import StoreError
 from ...events import Sink, ToolHeldEvent
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource, ToolChangedError
-from .held_tools import HeldTool, approved_tool, pins_command
-from .pin_store import PinStore, ServerIdentity, Stamp
+from .held_tools import HeldTool, approved_tool, needed_names, pins_command
+from .pin_files import Stamp
+from .pin_store import PinStore, ServerIdentity
 from .pins import PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
@@ -24,7 +28,7 @@ _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them
 _STANDING_WORDS = {"shadow": "with the name of another tool"}
 _IDENTITY_CHANGED = (
     "Server %r differs from the one pinned under that name: its command, arguments, folder or"
-    " address changed. It is treated as a new server; see: toolscout pins list %s"
+    " address changed. It is treated as a new server; see: %s"
 )
 # How long running calls may continue after their server is removed from the configuration.
 _DRAIN_SECONDS = 5.0
@@ -98,6 +102,8 @@ class PinnedSource:
         self._version = -1
         self._comparison_task: asyncio.Task[None] | None = None
         self._drain_seconds = 0.0
+        self.problem = ""
+        """Why the tools cannot be compared with the pins, so that all of them are held."""
 
     @property
     def ledger(self) -> PinLedger:
@@ -192,9 +198,15 @@ class PinnedSource:
         # Read before the thread starts: a change in the meantime makes the result stale again.
         version, trusts_first = self._siblings.version, self._trusts_first()
         # Thousands of tools take a while. Other servers are called meanwhile.
-        before, comparison = await asyncio.to_thread(
-            self._compare_with_pins, trusts_first=trusts_first
-        )
+        try:
+            before, comparison = await asyncio.to_thread(
+                self._compare_with_pins, trusts_first=trusts_first
+            )
+        except StoreError as error:
+            # Without the hint, which names files of the gateway: clients read this.
+            self.problem = error.message
+            raise
+        self.problem = ""
         last, self._comparison, self._version = self._comparison, comparison, version
         self._emit_held_events(before, comparison.ledger)
         self._warn_on_hold(last, comparison)
@@ -208,8 +220,8 @@ class PinnedSource:
             return last.ledger, last
         self._pins.claim(self._identity)
         before = self._pins.ledger_for(self._identity)
-        if not before.is_known and self._pins.ledgers(self.name):
-            log.warning(_IDENTITY_CHANGED, self.name, self.name)
+        if not before.is_known and any(led.is_known for led in self._pins.ledgers(self.name)):
+            log.warning(_IDENTITY_CHANGED, self.name, pins_command("list", self.name))
         offers = tuple(build_offers(definitions, shadows))
         ledger = before.record_offers(offers, trusts_first=trusts_first)
         # Only a new offer is written, not a pin file that somebody else changed. Otherwise two
@@ -227,10 +239,9 @@ class PinnedSource:
         if now.names_on_hold and now.names_on_hold != last.names_on_hold:
             counts = Counter(now.ledger.pins[tool].standing for tool in now.names_on_hold)
             text = ", ".join(f"{n} {_STANDING_WORDS.get(s, s)}" for s, n in counts.items())
-            diff, approve = (pins_command(action, self.label) for action in ("diff", "approve"))
-            # Without a tool's name the command approves only new and changed tools.
-            target = "" if counts.keys() <= {"new", "changed"} else " TOOL"
-            log.warning(_HELD, self.name, text, diff, approve + target)
+            names = needed_names([now.ledger.pins[tool] for tool in now.names_on_hold])
+            approve = pins_command("approve", self.label, *names)
+            log.warning(_HELD, self.name, text, pins_command("diff", self.label), approve)
 
     def _emit_held_events(self, before: PinLedger, after: PinLedger) -> None:
         known = {p.tool: p for p in before.pins_on_hold}
@@ -273,4 +284,23 @@ def find_shadows(
             for name in other.spellings.keys() & wanted:
                 taken[name] = f"server {other.name!r}'s tool {other.spellings[name]}"
     owners = {local: taken.get(name) for local, name in spelled.items()}
-    return {local: f"It has the name of {owner}." for local, owner in owners.items() if owner}
+    shadows = {local: f"It has the name of {owner}." for local, owner in owners.items() if owner}
+    return {**_find_lookalikes(source.definitions), **shadows}
+
+
+def _find_lookalikes(names: Iterable[str]) -> dict[str, str]:
+    """The names of one server that a reader cannot distinguish, each with the other one."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(_fold(name), []).append(name)
+    return {
+        name: f"Only case or hidden characters distinguish its name from {escape_hidden(other)!r}."
+        for group in groups.values()
+        if len(group) > 1
+        for name, other in zip(group, (*group[1:], group[0]), strict=True)
+    }
+
+
+def _fold(name: str) -> str:
+    text = name if name.isascii() and name.isprintable() else clean_line(name)
+    return unicodedata.normalize("NFKC", text).casefold()

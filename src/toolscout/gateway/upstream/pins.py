@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is available or held."""
+
+_STANDINGS = frozenset(get_args(Standing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,9 @@ def _pin_next_offer(known: Pin, offer: ToolOffer) -> Pin:
 
 def _decide_standing(pin: Pin, offer: ToolOffer) -> Pin:
     # The order matters: only the user lifts a revoke, and a shadowing name counts even on first
-    # contact with a trusted server.
-    if pin.standing == "revoked":
+    # contact with a trusted server. A standing that this version does not know may be stricter
+    # than all that it knows, so it stays until the user approves the tool.
+    if pin.standing == "revoked" or pin.standing not in _STANDINGS:
         return pin
     if offer.shadows and not pin.is_excused:
         return replace(pin, standing="shadow", note=offer.shadows)

@@ -2,42 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from ...catalog.source import Source
-from ...catalog.tool import Tool
+from ...catalog.tool import Annotations, Tool, qualify_name
 from ...disclosure.scope import is_allowed
-from ...errors import CallRefusedError, SourceError, ToolscoutError
+from ...errors import CallRefusedError, SourceError, StartingError, ToolscoutError
 from ...events import Sink
+from ...program import remote_command_line
 from ...search.engine import Allow, Engine
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
+from ...sources.mcp.servers import Server
+from ...sources.server_status import UP_STATUSES
+from ...store.change_feed import ChangeFeed
+from ...store.rate_limits import BucketStore
+from ...toolbox.server_content import RuleAccess
 from ...toolbox.toolbox import Toolbox
-from ..setup import AccessRule, Setup
+from ..access import AccessRule
+from ..setup import Setup
 from ..startup import BackgroundStartup
 from .held_ranking import HeldRanker
-from .pin_store import PinStore
+from .pin_factory import open_pins, warn_of_local_pins
+from .principal_logins import PrincipalLogins
 from .upstreams import Upstreams
 
 
 class UpstreamSide:
     """Starts servers in the background, and waits for those that a call needs."""
 
-    def __init__(self, setup: Setup, engine: Engine, *, sink: Sink, quiet_seconds: float) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        engine: Engine,
+        *,
+        sink: Sink,
+        quiet_seconds: float,
+        feed: ChangeFeed | None = None,
+        find_base_url: Callable[[], str] = str,
+        buckets: BucketStore | None = None,
+    ) -> None:
         config, options = setup.config, setup.options
+        grants = OAuthTokenStore.of(config)
+        self.logins = PrincipalLogins(grants, find_server=self._find_server)
+        self._find_base_url = find_base_url
+        self._pins = open_pins(config, feed=feed)
+        warn_of_local_pins(config, self._pins)
         self.upstreams = Upstreams(
             listings=ListingCache(config.cache_folder / "listings"),
-            grants=OAuthTokenStore.of(config),
+            grants=grants,
             logs=setup.server_logs,
-            pins=PinStore(config.state_folder / "pins"),
+            pins=self._pins,
             sink=sink,
             reserved=setup.own_tool_names,
             trusts_first=not options.require_approval,
+            login_link=self._login_link,
+            buckets=buckets,
         )
         self.held_ranker = HeldRanker(engine, vectors=config.cache_folder / "vectors.db")
         self._startup = BackgroundStartup(self.upstreams, engine, quiet_seconds=quiet_seconds)
         self._wait_seconds = options.start_wait_seconds
+
+    def _find_server(self, name: str) -> Server | None:
+        source = self.upstreams.sources.get(name)
+        return source.inner.server if source else None
+
+    def _login_link(self, server: str, principal: str) -> str:
+        base_url = self._find_base_url()
+        return self.logins.link(base_url, server, principal) if base_url else ""
 
     def create_sources(self, setup: Setup) -> Sequence[Source]:
         """The sources for the toolbox of a new gateway."""
@@ -51,9 +84,11 @@ class UpstreamSide:
         """Note that a client has its answer, so that servers may start now."""
         self._startup.mark_answered()
 
-    def close(self) -> None:
-        """Release what searches of held tools use."""
+    async def close(self) -> None:
+        """End logins that are open, and release the pins and what searches of held tools use."""
+        await self.logins.close()
         self.held_ranker.close()
+        self._pins.close()
 
     def apply_rules(self, setup: Setup) -> None:
         """Use the waiting time and the trust of an edited configuration."""
@@ -67,44 +102,124 @@ class UpstreamSide:
         """Start and stop servers to match an edited configuration."""
         await self.upstreams.apply(setup.document.servers, setup.apis, box)
 
-    async def wait_for(self, names: Iterable[str], rule: AccessRule | None) -> None:
-        """Wait for the servers of these tools, if they are still starting."""
+    async def wait_for(
+        self, names: Iterable[str], allow: Allow | None, *, is_known: Callable[[str], bool]
+    ) -> None:
+        """Wait for the servers of tools that are not known, if they are still starting."""
+        unknown = [] if self.is_complete else [n for n in names if not is_known(n)]
         await self.upstreams.wait_for_servers(
-            *self.late_servers(names, rule), timeout_seconds=self._wait_seconds
+            *self._late_servers(unknown, allow),
+            timeout_seconds=self._wait_seconds,
+            is_enough=lambda: all(map(is_known, unknown)),
         )
 
-    def late_servers(self, names: Iterable[str], rule: AccessRule | None) -> list[str]:
-        """The servers of these tools that are not in the catalog yet and the caller may know."""
-        absent = self.upstreams.absent_servers_for
-        late = dict.fromkeys(server for name in names for server in absent(name))
-        return [n for n in late if rule is None or rule.admits_server(n)]
+    def wake_late(
+        self, names: Iterable[str], allow: Allow | None, *, is_known: Callable[[str], bool]
+    ) -> None:
+        """Start the servers of tools that are still not known, in the background."""
+        if not self.is_complete:
+            unknown = [name for name in names if not is_known(name)]
+            self.upstreams.wake(*self._late_servers(unknown, allow))
 
-    def missing_servers(self, rule: AccessRule | None) -> list[str]:
-        """The servers that a search does not cover yet, as far as the caller may know them."""
+    def _late_servers(self, names: Iterable[str], allow: Allow | None) -> list[str]:
+        """The servers that may have these tools, are not in the catalog, and may be known."""
+        late = dict.fromkeys(
+            server
+            for name in names
+            for server in (
+                # A failing server is tried again for its own tools, and not for any bare name.
+                *self._absent_servers(name, allow),
+                *self._starting_servers(name, allow),
+            )
+        )
+        return list(late)
+
+    def _absent_servers(self, tool: str, allow: Allow | None) -> list[str]:
+        """The servers that the name begins with, and that the caller may know by this name."""
+        servers = self.upstreams.absent_servers_for(tool)
+        return [n for n in servers if self._may_know(n, tool, allow)]
+
+    def _starting_servers(self, tool: str, allow: Allow | None) -> list[str]:
+        """The servers that may still list this tool; with an empty name, all that start."""
+        return [
+            server
+            for server in self.upstreams.starting_servers_for(tool)
+            if (
+                self._may_know(server, tool, allow)
+                if tool.startswith(qualify_name(server, ""))
+                # The caller has not named the server: that it exists must not be a secret.
+                else self._may_mention(server, allow)
+                and (not tool or self._may_know(server, qualify_name(server, tool), allow))
+            )
+        ]
+
+    def _may_mention(self, server: str, allow: Allow | None) -> bool:
+        return RuleAccess(allow).admits_server(self.upstreams.sources[server].inner)
+
+    def _may_know(self, server: str, tool: str, allow: Allow | None) -> bool:
+        """Whether a caller may know of a server by the name of a tool, which is not known yet."""
+        # What the tool may do is not known either, so it is judged as one that only reads.
+        possible = Tool(name=tool, server=server, annotations=Annotations(read_only=True))
+        if not is_allowed(possible, allow):
+            return False
+        is_listed = self.upstreams.sources[server].inner.listing is not None
+        return not is_listed or self._may_mention(server, allow)
+
+    def missing_servers(self, rule: AccessRule | None) -> dict[str, str]:
+        """Why a search does not cover servers that the caller may know: a problem or a status."""
+        sources, access = self.upstreams.sources, RuleAccess(rule)
         missing = self.upstreams.absent_servers()
-        return [n for n in missing if rule is None or rule.admits_server(n)]
+        return {n: self._absence(n) for n in missing if access.admits_server(sources[n].inner)}
+
+    def _absence(self, server: str) -> str:
+        source = self.upstreams.sources[server]
+        if source.problem:
+            return source.problem.rstrip(".")
+        status = source.inner.state.status
+        # A server that just became ready is not in the catalog yet.
+        return "starting" if status in UP_STATUSES else status
 
     def explain_missing(self, name: str, allow: Allow | None) -> ToolscoutError | None:
         """Why a tool cannot be called, as far as the caller may know it.
 
-        It is held until approved, or its server is disabled or fails.
+        It is held until approved, or its server is disabled, fails or is still starting. With an
+        empty name: why there are no tools.
         """
-        if held := self.upstreams.held_tools.explain(name, allow):
+        if not name:
+            return self._explain_starting(name, allow)
+        if held := self.upstreams.held_tools.restrict(allow).explain(name, allow):
             return held
         tool = Tool(name=name)
         for server in self.upstreams.disabled_servers_for(name):
             if is_allowed(replace(tool, server=server), allow):
                 return CallRefusedError(
                     f"{name} cannot be called: its server {server} is disabled.",
-                    hint=f"The operator of the gateway can enable it: toolscout enable {server}",
+                    hint="The operator of the gateway can enable it:"
+                    f" {remote_command_line('enable', server)}",
                 )
-        for server in self.upstreams.absent_servers_for(name):
-            reason = self.upstreams.sources[server].inner.state.reason
-            if reason and is_allowed(replace(tool, server=server), allow):
+        for server in self._absent_servers(name, allow):
+            if reason := self.upstreams.failure_reason(server):
+                problem = self.upstreams.sources[server].inner.server.problem
+                status = "misconfigured" if problem else "failing"
                 return SourceError(
-                    f"{name} cannot be called: its server {server} is failing: {reason}"
+                    f"{name} cannot be called: its server {server} is {status}: {reason}"
                 )
-        return None
+        return self._explain_starting(name, allow)
+
+    def _explain_starting(self, name: str, allow: Allow | None) -> StartingError | None:
+        servers = self._starting_servers(name, allow)
+        if not servers:
+            return None
+        are = f"{', '.join(servers)} {'is' if len(servers) == 1 else 'are'} still starting"
+        hint = "Try again in a few seconds."
+        if not name:
+            text = f"No tools are connected yet: {are}."
+        elif name.startswith(qualify_name(servers[0], "")):
+            text = f"{name} cannot be called yet. Its server {are}."
+        else:
+            text = f"No tool is called {name[:100]!r} yet, but {are} and may have it."
+            hint = "Try again in a few seconds, or search for another tool."
+        return StartingError(text, servers=servers, hint=hint)
 
     async def settle(self) -> None:
         """Wait until the catalog has the outcome of every comparison with pins."""

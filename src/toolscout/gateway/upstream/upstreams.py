@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import mcp_types as types
 
@@ -13,11 +14,14 @@ from ...catalog.tool import Tool, qualify_name
 from ...events import Sink, UpstreamConfiguredEvent, UpstreamRemovedEvent
 from ...sources.mcp.content import MCPContentSource
 from ...sources.mcp.listing_cache import ListingCache
+from ...sources.mcp.login_request import LoginLink
 from ...sources.mcp.mcp_source import MCPSource, ServerState
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
 from ...sources.mcp.server_log import ServerLogs
 from ...sources.mcp.servers import Server
 from ...sources.openapi.api_source import API, OpenAPISource
+from ...sources.server_status import UP_STATUSES
+from ...store.rate_limits import BucketStore, MemoryBuckets
 from ...toolbox.toolbox import Toolbox
 from .held_tools import HeldTools
 from .pin_store import PinStore, ServerIdentity
@@ -43,6 +47,8 @@ class Upstreams:
         sink: Sink,
         reserved: Iterable[str] = (),
         trusts_first: bool = True,
+        login_link: LoginLink | None = None,
+        buckets: BucketStore | None = None,
     ) -> None:
         self._listings = listings
         self._grants = grants
@@ -51,8 +57,11 @@ class Upstreams:
         self._sink = sink
         self._reserved = tuple(reserved)
         self._trusts_first = trusts_first
+        self._login_link = login_link
         self._sources: dict[str, PinnedSource] = {}
         self._apis: dict[str, API] = {}
+        # Shared by all sources, so that an edit of a server does not fill its bucket again.
+        self._buckets = buckets or MemoryBuckets()
         self.version = 0
         # Does nothing until attach() connects it to the toolbox.
         self._notify_changed: Callable[[str], None] = lambda _: None
@@ -71,9 +80,10 @@ class Upstreams:
     def _content_servers(self) -> list[MCPSource]:
         """The servers whose prompts and resources may be used, by the profile's selection."""
         box = self._box
+        # A copy: this also runs in threads, while the event loop adds and removes servers.
         return [
             source.inner
-            for name, source in self._sources.items()
+            for name, source in list(self._sources.items())
             if box is None or box.admits_server(name)
         ]
 
@@ -86,6 +96,11 @@ class Upstreams:
         source = self._sources.get(tool.server)
         definition = source.inner.definitions.get(tool.local_name) if source else None
         return definition.raw if definition else None
+
+    def failure_reason(self, server: str) -> str:
+        """Why a server's tools cannot be used; empty if nothing is wrong with it."""
+        source = self._sources[server]
+        return source.inner.login_problem() or source.inner.state.reason or source.problem
 
     def servers_without_listing(self) -> tuple[str, ...]:
         """The servers that have not listed their tools yet."""
@@ -101,6 +116,17 @@ class Upstreams:
             [n for n in self._sources if tool.startswith(qualify_name(n, ""))]
         )
 
+    def starting_servers_for(self, tool: str) -> tuple[str, ...]:
+        """The servers that may still list a tool of this name: its own, or any for a bare name."""
+        is_bare = not any(tool.startswith(qualify_name(n, "")) for n in self._sources)
+        absent = self.absent_servers() if is_bare else self.absent_servers_for(tool)
+        return tuple(n for n in absent if self._is_starting(n))
+
+    def _is_starting(self, server: str) -> bool:
+        # A server that just became ready is not in the catalog yet.
+        is_up = self._sources[server].inner.state.status in UP_STATUSES
+        return is_up and not self.failure_reason(server)
+
     def disabled_servers_for(self, tool: str) -> tuple[str, ...]:
         """The disabled servers that a tool's name begins with."""
         return tuple(n for n in sorted(self._disabled) if tool.startswith(qualify_name(n, "")))
@@ -109,10 +135,21 @@ class Upstreams:
         in_catalog = self._box.catalog.sources if self._box and names else ()
         return tuple(n for n in names if not self._sources[n].is_covered_by(in_catalog))
 
-    async def wait_for_servers(self, *names: str, timeout_seconds: float) -> None:
-        """Wait until servers have started and are in the catalog, or until the timeout."""
-        if names:
-            await asyncio.wait([self._admission_task(n) for n in names], timeout=timeout_seconds)
+    async def wait_for_servers(
+        self,
+        *names: str,
+        timeout_seconds: float,
+        is_enough: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Wait until servers have started and are in the catalog, or until the timeout.
+
+        `is_enough` ends the wait early; it is asked whenever one more server is in the catalog.
+        """
+        pending = {self._admission_task(n) for n in names}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_seconds):
+                while pending and not is_enough():
+                    _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
 
     def _admission_task(self, name: str) -> asyncio.Task[None]:
         """The task that adds a server to the catalog, shared by all callers that wait for it."""
@@ -120,6 +157,7 @@ class Upstreams:
         if known is not None:
             return known
         assert self._box is not None
+        self._sources[name].inner.note_caller()
         work = self._box.refresh(name)
         # An empty context: the task outlives the call that started it, and must not find that
         # call's client in CURRENT_CHANNEL.
@@ -201,6 +239,7 @@ class Upstreams:
         """Apply an edited configuration: stop and start only the servers that changed."""
         await self._apply_apis({api.name: api for api in apis}, box)
         servers = tuple(servers)
+        were_disabled = self._disabled
         self._disabled = frozenset(s.name for s in servers if s.is_disabled)
         wanted = {s.name: s for s in servers if not s.is_disabled}
         for name in [n for n in self._sources if n not in wanted]:
@@ -212,10 +251,12 @@ class Upstreams:
             known = self._sources.get(name)
             if known is not None and known.inner.server == server:
                 continue
+            change = "enabled" if name in were_disabled else "added"
             if known is not None:
                 known.drain_on_close()
+                change = "changed"
             self._sources[name] = self._create_source(server)
-            self._sink(UpstreamConfiguredEvent(server=name))
+            self._sink(UpstreamConfiguredEvent(server=name, change=change))
             new.append(self._sources[name])
         await asyncio.gather(*map(box.add, new))
         await box.refresh(self.content.name)
@@ -274,6 +315,8 @@ class Upstreams:
             reads_cache=self._pins.has_pins(ServerIdentity.of(server)),
             forwards_requests=True,
             server_log=self._logs.open(server) if self._logs else None,
+            buckets=self._buckets,
+            login_link=self._login_link,
         )
         return PinnedSource(
             inner,

@@ -1,54 +1,14 @@
-"""Read TOML and JSON configuration files, and expand environment variables in their values."""
+"""Read TOML and JSON configuration files as plain data."""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from ...errors import ConfigError
-
-# `${NAME}`, `${env:NAME}` (VS Code) and `${NAME:-default}`. Last any other `${…}`, such as
-# `${input:…}` of VS Code, so that it is reported and does not reach a server unchanged.
-_VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|\$\{([^}]*)\}")
-
-
-def expand_variables(
-    text: str,
-    variables: Mapping[str, str],
-    *,
-    owner: str,
-    on_value: Callable[[str], object] | None = None,
-) -> str:
-    """Replace `${NAME}` and `${NAME:-default}`; an unset variable is an error, never empty.
-
-    `on_value` gets each value that came from the environment, but not defaults: these are
-    written in the file and are not secret.
-    """
-
-    def substitute(match: re.Match[str]) -> str:
-        name, default, unknown = cast("tuple[str | None, str | None, str | None]", match.groups())
-        if name is None:
-            raise ConfigError(
-                f"{owner} uses ${{{unknown}}}, which only another client supports.",
-                hint="Write ${NAME} and set that environment variable.",
-            )
-        value = variables.get(name)
-        if value and on_value is not None:
-            on_value(value)
-        value = value or default
-        if value is None:
-            raise ConfigError(
-                f"{owner} needs the environment variable {name}, which is not set.",
-                hint=f"Set {name}, or write ${{{name}:-default}}.",
-            )
-        return value
-
-    return _VARIABLE.sub(substitute, text)
-
 
 # Both patterns match strings first, so that `//` or a comma inside a string is left alone.
 _COMMENT = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)

@@ -11,6 +11,7 @@ import httpx2
 from pydantic import ValidationError
 
 from ...catalog.sanitization import error_line
+from ...program import remote_command_line
 from ..http_client import PrivateAddress
 from .connection import Connection
 from .message_repair import is_disconnect
@@ -25,12 +26,12 @@ _OTHER_TRANSPORTS: Mapping[Transport, tuple[Transport, tuple[int, ...]]] = {
 }
 
 
-_MAX_OUTPUT_CHARS = 500
+_MAX_LINE_CHARS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectFailure:
-    """Why a server cannot be used, and the end of what it wrote to stderr about that."""
+    """Why a server cannot be used, and what it wrote to stderr last."""
 
     cause: str
     output: str = ""
@@ -38,23 +39,28 @@ class ConnectFailure:
 
     @property
     def reason(self) -> str:
-        """The cause and the end of the output."""
-        return f"{self.cause} It wrote: {self.output}" if self.output else self.cause
-
-    @property
-    def summary(self) -> str:
-        """The cause and the one line of the output that explains it best."""
-        return f"{self.cause} It wrote: {error_line(self.output)}" if self.output else self.cause
+        """The cause and the one line of the output that explains it best; a log has the rest."""
+        line = error_line(self.output)[:_MAX_LINE_CHARS]
+        return f"{self.cause} It wrote: {line}" if line else self.cause
 
 
-def explain_failure(error: Exception, connection: Connection, server: Server) -> ConnectFailure:
-    """Explain why a server cannot be used, without its secrets."""
+def explain_failure(
+    error: Exception, connection: Connection, server: Server, *, unreadable_login: str = ""
+) -> ConnectFailure:
+    """Explain why a server cannot be used, without its secrets.
+
+    `unreadable_login` says why a stored login cannot be used.
+    """
     if connection.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
-        command = f"toolscout login {server.name} --config FILE"
+        command = f"{remote_command_line('login', server.name)} --config FILE"
         cause = f"it requires a login: run {command}, or put a token into its headers."
+        if unreadable_login:
+            cause = f"{unreadable_login} Bring the key back, or run {command}."
+        elif server.oauth.is_per_principal:
+            cause = f"its tools are not listed yet: run {command}, or let a user log in."
         return ConnectFailure(cause, needs_login=True)
-    output = connection.stderr_tail[-_MAX_OUTPUT_CHARS:]
-    return ConnectFailure(_describe_cause(error, connection, server), output)
+    cause = _describe_cause(error, connection, server)
+    return ConnectFailure(cause, connection.stderr_tail)
 
 
 def _describe_cause(error: Exception, connection: Connection, server: Server) -> str:
@@ -65,6 +71,8 @@ def _describe_cause(error: Exception, connection: Connection, server: Server) ->
         if server.cwd and not Path(server.cwd).is_dir():
             return f"its cwd {server.redact(server.cwd)!r} is not a folder."
         return f"the command {server.redact(server.command)!r} was not found."
+    if connection.end_reason:
+        return connection.end_reason
     if is_disconnect(error):
         return "it ended before it answered."
     if connection.status_code >= HTTPStatus.BAD_REQUEST:

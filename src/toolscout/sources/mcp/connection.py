@@ -12,10 +12,9 @@ from typing import Any, cast
 
 import httpx2
 import mcp_types as types
-from mcp import ClientSession, MCPError, StdioServerParameters
+from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import listen
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -25,12 +24,12 @@ from .client_channel import CURRENT_CHANNEL, ClientChannel, InputAnswer
 from .dispatcher import LenientDispatcher, record_response
 from .message_repair import is_disconnect
 from .question_channel import find_channel
+from .redirects import CallRedirects
 from .servers import Protocol, Server
+from .stdio_transport import open_process
 from .streams import MonitoredStream, StderrTail, wait_for_first
 
 log = logging.getLogger(__name__)
-# The SDK's default of 1 MB is too small for long lists of tools.
-_MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CLOSE_TIMEOUT_SECONDS = 5.0
 
 
@@ -76,6 +75,7 @@ class Connection:
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[UnvalidatedSession] = asyncio.get_running_loop().create_future()
         self._stderr = StderrTail(log_output)
+        self._stream: MonitoredStream | None = None
         # One task owns the session, because the SDK's task groups must be left by the task that
         # entered them. Its context is fresh: it outlives the call that happened to start it, and
         # must not look as if it belonged to that call's client.
@@ -103,6 +103,11 @@ class Connection:
     def stderr_tail(self) -> str:
         """The last bytes that the server process wrote to stderr, without secrets."""
         return self._server.redact(self._stderr.text)
+
+    @property
+    def end_reason(self) -> str:
+        """Why the gateway ended the connection; empty if the server or nobody did."""
+        return self._stream.end_reason if self._stream else ""
 
     async def wait_until_open(self, timeout_seconds: float) -> None:
         """Wait until the session is open; raise the error that prevented it."""
@@ -156,7 +161,8 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 read, write = await self._open_transport(stack)
-                self.dispatcher = LenientDispatcher(MonitoredStream(read, self.ended), write)
+                self._stream = MonitoredStream(read, self.ended)
+                self.dispatcher = LenientDispatcher(self._stream, write)
                 session = await stack.enter_async_context(
                     UnvalidatedSession(
                         dispatcher=self.dispatcher,
@@ -189,24 +195,15 @@ class Connection:
         match server.transport:
             case "stdio":
                 with self._stderr.open_writer() as stderr:
-                    return await stack.enter_async_context(
-                        stdio_client(
-                            StdioServerParameters(
-                                command=server.command,
-                                args=list(server.args),
-                                env=dict(server.env),
-                                cwd=server.cwd or None,
-                                # A stray byte costs one character, not the connection.
-                                encoding_error_handler="replace",
-                            ),
-                            errlog=stderr,
-                        )
-                    )
+                    return await stack.enter_async_context(open_process(server, errlog=stderr))
             case "http":
                 http = await stack.enter_async_context(self._create_client())
                 return await stack.enter_async_context(
                     streamable_http_client(
-                        server.url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES
+                        server.url,
+                        http_client=http,
+                        # The SDK's default of 1 MB is too small for long lists of tools.
+                        max_sse_event_size=server.limits.response_bytes,
                     )
                 )
             case "sse":
@@ -215,16 +212,21 @@ class Connection:
                 )
 
     def _create_client(self, *_: Any, **options: Any) -> httpx2.AsyncClient:
+        redirects = CallRedirects(self._server.url)
+
         async def on_response(response: httpx2.Response) -> None:
             self.status_code = response.status_code
             record_response(response)
+            await redirects.check_response(response)
 
         return create_http_client(
             self._server.url,
             headers={**self._server.headers, **(options.get("headers") or {})},
             allows_private=self._server.allows_private,
+            on_request=redirects.rewrite_request,
             on_response=on_response,
             auth=self._auth,
+            max_response_bytes=self._server.limits.response_bytes,
         )
 
     async def _handle_message(self, message: IncomingMessage) -> None:
@@ -288,7 +290,14 @@ async def _negotiate(session: UnvalidatedSession, protocol: Protocol) -> None:
                 raise
         else:
             return
-    await session.initialize()
+    try:
+        await session.initialize()
+    except MCPError as error:
+        # The SDK waits ten seconds for the answer to `server/discover`. A stateless server that
+        # starts later has read it by now, and refuses the handshake: ask it again.
+        if protocol == "handshake" or error.code != types.UNSUPPORTED_PROTOCOL_VERSION:
+            raise
+        await session.discover()
 
 
 def _innermost_error(error: Exception) -> Exception:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...catalog.filters import VIRTUAL
+from ...catalog.filters import SERVER_CONTENT
 from ...catalog.result import Result
 from ...catalog.sanitization import clean_line
 from ...catalog.schema import Schema
 from ...catalog.tool import Annotations, Tool
 from ...errors import SourceError
+from .content_access import (
+    FULL_ACCESS,
+    ContentAccess,
+    may_read,
+    visible_prompts,
+    visible_resources,
+    visible_templates,
+)
 from .mcp_source import MCPSource
 
 NAME = "mcp content"
@@ -27,7 +35,11 @@ class MCPContentSource:
 
     async def tools(self) -> Sequence[Tool]:
         """Each of the two tools, if there is something to get with it."""
-        prompts, resources = list(self._prompt_lines()), list(self._resource_lines())
+        return self.build_tools(FULL_ACCESS)
+
+    def build_tools(self, access: ContentAccess) -> list[Tool]:
+        """The tools for one caller: their descriptions list only what the caller may get."""
+        prompts, resources = list(self._prompt_lines(access)), list(self._resource_lines(access))
         tools: list[Tool] = []
         if prompts:
             tools.append(
@@ -75,27 +87,36 @@ class MCPContentSource:
     async def close(self) -> None:
         """Do nothing: the servers are closed by their owner."""
 
-    def _find_server(self, name: str) -> MCPSource:
-        servers = {s.name: s for s in self._servers()}
+    def check(self, tool: Tool, arguments: Mapping[str, Any], access: ContentAccess) -> None:
+        """Raise if the caller may not get what a call of one of the tools asks for."""
+        server = self._find_server(str(arguments["server"]), access)
+        if not access.is_limited:
+            return
+        if tool.local_name == "get_prompt":
+            name = str(arguments["name"])
+            if name not in [prompt.name for prompt in visible_prompts(server, access)]:
+                raise SourceError(f"Server {server.name!r} has no prompt {name!r}.")
+        elif not may_read(server, str(arguments["uri"]), access):
+            raise SourceError(f"Server {server.name!r} has no resource {arguments['uri']!r}.")
+
+    def _find_server(self, name: str, access: ContentAccess = FULL_ACCESS) -> MCPSource:
+        servers = {s.name: s for s in self._servers() if access.admits_server(s)}
         if name not in servers:
-            raise SourceError(
-                f"There is no MCP server {name!r}.", hint=f"Known: {', '.join(servers)}."
-            )
+            known = f"Known: {', '.join(servers)}." if servers else "There is none."
+            raise SourceError(f"There is no MCP server {name!r} here.", hint=known)
         return servers[name]
 
-    def _prompt_lines(self) -> Iterator[str]:
+    def _prompt_lines(self, access: ContentAccess) -> Iterator[str]:
         for source in self._servers():
-            for prompt in source.listing.prompts if source.listing else ():
+            for prompt in visible_prompts(source, access):
                 arguments = ", ".join(a.name for a in prompt.arguments or ())
                 yield _format_line(source.name, f"{prompt.name}({arguments})", prompt.description)
 
-    def _resource_lines(self) -> Iterator[str]:
+    def _resource_lines(self, access: ContentAccess) -> Iterator[str]:
         for source in self._servers():
-            if source.listing is None:
-                continue
-            for resource in source.listing.resources:
+            for resource in visible_resources(source, access):
                 yield _format_line(source.name, resource.uri, resource.description or resource.name)
-            for template in source.listing.templates:
+            for template in visible_templates(source, access):
                 yield _format_line(source.name, template.uri_template, template.description)
 
 
@@ -121,6 +142,6 @@ def _build_tool(
         parameters=Schema.of(
             {"type": "object", "properties": dict(properties), "required": list(required)}
         ),
-        category=VIRTUAL,
+        category=SERVER_CONTENT,
         annotations=Annotations(read_only=True),
     )

@@ -26,40 +26,62 @@ _LIST_KEYS = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
-# The HTTP responses that reject the session of the request sent in this context. The transport
-# posts each request in the context of its sender, so concurrent requests do not see each other's.
-_REJECTIONS: ContextVar[list[httpx2.Response] | None] = ContextVar("rejections", default=None)
+# The HTTP responses to the request sent in this context that are errors. The transport posts each
+# request in the context of its sender, so concurrent requests do not see each other's.
+_FAILURES: ContextVar[list[httpx2.Response] | None] = ContextVar("http_failures", default=None)
 
 
 class SessionExpiredError(MCPError):
     """The server no longer knows the session, so it did not run the request."""
 
 
+class HTTPStatusError(MCPError):
+    """The server answered with an HTTP status that is an error or a redirect.
+
+    Unless it is between 400 and 499, the request may have run.
+    """
+
+    status_code = 0
+
+
 @contextmanager
-def detect_expired_session() -> Generator[None]:
-    """Raise SessionExpiredError if the request inside is rejected because of its session."""
-    rejections: list[httpx2.Response] = []
-    token = _REJECTIONS.set(rejections)
+def detect_http_failure() -> Generator[None]:
+    """Raise SessionExpiredError if the request inside is rejected because of its session.
+
+    Any other HTTP status that is an error or a redirect raises HTTPStatusError.
+    """
+    failures: list[httpx2.Response] = []
+    token = _FAILURES.set(failures)
     try:
         yield
     except MCPError as error:
         # The HTTP status decides, because the error is worded freely: the TypeScript SDK sends
         # -32001 "Session not found", others send no body at all. But a server may also answer
         # an unknown method with 404, and then the session is fine.
-        if rejections and error.code != types.METHOD_NOT_FOUND:
+        if any(map(_rejects_session, failures)) and error.code != types.METHOD_NOT_FOUND:
             raise SessionExpiredError(error.code, error.message, error.data) from error
+        if failures:
+            failed = HTTPStatusError(error.code, error.message, error.data)
+            failed.status_code = failures[-1].status_code
+            raise failed from error
         raise
     finally:
-        _REJECTIONS.reset(token)
+        _FAILURES.reset(token)
 
 
 def record_response(response: httpx2.Response) -> None:
-    """Remember a response that rejects a session, in the context of its request."""
-    rejections, request = _REJECTIONS.get(), response.request
+    """Remember a response that is an error or a redirect, in the context of its request."""
+    failures = _FAILURES.get()
+    # A redirect that leads to no answer is one too: the server may have run the request first.
+    is_failure = response.status_code >= HTTPStatus.MULTIPLE_CHOICES
+    if failures is not None and is_failure and response.request.method == "POST":
+        failures.append(response)
+
+
+def _rejects_session(response: httpx2.Response) -> bool:
     # The MCP specification: 404 to a request with a session id means that the session is gone.
-    is_rejection = response.status_code == HTTPStatus.NOT_FOUND and request.method == "POST"
-    if rejections is not None and is_rejection and MCP_SESSION_ID in request.headers:
-        rejections.append(response)
+    is_missing = response.status_code == HTTPStatus.NOT_FOUND
+    return is_missing and MCP_SESSION_ID in response.request.headers
 
 
 class LenientDispatcher(JSONRPCDispatcher[Any]):
@@ -80,7 +102,7 @@ class LenientDispatcher(JSONRPCDispatcher[Any]):
         **options: Any,
     ) -> dict[str, Any]:
         """Send a request with the client's capabilities; filter the reply if it is a list."""
-        with detect_expired_session():
+        with detect_http_failure():
             reply = await super().send_raw_request(
                 method, _add_capabilities(params), opts, **options
             )

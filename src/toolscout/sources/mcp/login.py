@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 from urllib.parse import urljoin, urlsplit
 
 import anyio
@@ -36,43 +37,114 @@ _BASIC = "client_secret_basic"
 _POST = "client_secret_post"
 
 
+class LoginCallback(Protocol):
+    """Where the browser returns to after the user gave consent."""
+
+    @property
+    def url(self) -> str:
+        """The redirect address."""
+        ...
+
+    async def send_user(self, url: str) -> None:
+        """Send the user to the page where they give consent."""
+        ...
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """What the browser brought back."""
+        ...
+
+
 async def log_in(
     server: Server,
     *,
     show_url: Callable[[str], None],
+    principal: str = "",
     timeout_seconds: float = LOGIN_TIMEOUT_SECONDS,
 ) -> Grant:
     """Log in to a server; `show_url` sends the user to the page where they give consent."""
     with _open_listener(server) as listener:
-        flow = _LoginFlow(server, listener, show_url)
-        # The login happens while the session opens: the SDK starts it at the first 401.
-        connection = Connection(server, protocol=server.protocol, auth=flow.provider)
+        callback = _LocalCallback(server, listener, show_url)
         try:
-            await connection.wait_until_open(timeout_seconds)
-            return flow.build_grant()
-        except TimeoutError as error:
-            raise _login_error(
-                server, f"no one gave consent within {timeout_seconds:g} seconds."
-            ) from error
-        except OAuthFlowError as error:
-            raise _login_error(server, server.redact(str(error))) from error
-        except (httpx2.HTTPError, MCPError, OSError, RuntimeError, ValueError) as error:
-            raise _login_error(server, explain_failure(error, connection, server).reason) from error
+            return await log_in_through(
+                server, callback, principal=principal, timeout_seconds=timeout_seconds
+            )
         finally:
-            await connection.close()
-            await flow.close()
+            await callback.close()
 
 
-class _LoginFlow:
-    """One login: serves the page that the browser returns to, and collects the tokens.
+async def log_in_through(
+    server: Server,
+    callback: LoginCallback,
+    *,
+    principal: str = "",
+    timeout_seconds: float = LOGIN_TIMEOUT_SECONDS,
+) -> Grant:
+    """Log in to a server for a principal, with a page that the caller serves."""
+    flow = _LoginFlow(server, callback)
+    # The login happens while the session opens: the SDK starts it at the first 401.
+    connection = Connection(server, protocol=server.protocol, auth=flow.provider)
+    try:
+        await connection.wait_until_open(timeout_seconds)
+        return flow.build_grant(principal)
+    except TimeoutError as error:
+        raise _login_error(
+            server, f"no one gave consent within {timeout_seconds:g} seconds."
+        ) from error
+    except OAuthFlowError as error:
+        raise _login_error(server, server.redact(str(error))) from error
+    except (httpx2.HTTPError, MCPError, OSError, RuntimeError, ValueError) as error:
+        raise _login_error(server, explain_failure(error, connection, server).reason) from error
+    finally:
+        await connection.close()
 
-    It is also the token storage that the SDK asks for.
-    """
+
+class _LocalCallback:
+    """A page on a port of this machine, for the time of one login."""
 
     def __init__(
         self, server: Server, listener: socket.socket, show_url: Callable[[str], None]
     ) -> None:
-        callback_url = AnyUrl(f"http://localhost:{listener.getsockname()[1]}/callback")
+        port = listener.getsockname()[1]
+        self.url = f"http://localhost:{port}/callback"
+        self._listener = listener
+        self._show_url = show_url
+        self._result = OAuthCallbackResult()
+        self._has_result = anyio.Event()
+        self._page = create_oauth_callback_server(
+            port,
+            server_url=server.location,
+            result_container=self._result,
+            result_ready=self._has_result,
+        )
+        self._serving: asyncio.Task[None] | None = None
+
+    async def send_user(self, url: str) -> None:
+        """Serve the page, and show the address that leads to it."""
+        self._serving = asyncio.create_task(self._page.serve(sockets=[self._listener]))
+        self._show_url(url)
+
+    async def wait(self) -> AuthorizationCodeResult:
+        """What the browser brought to the page."""
+        await self._has_result.wait()
+        if self._result.error is not None:
+            raise OAuthFlowError(str(self._result.error))
+        return AuthorizationCodeResult(
+            code=self._result.code or "", state=self._result.state, iss=self._result.iss
+        )
+
+    async def close(self) -> None:
+        """Stop serving the page."""
+        if self._serving is not None:
+            self._page.should_exit = True
+            with suppress(asyncio.CancelledError):
+                await self._serving
+
+
+class _LoginFlow:
+    """One login, which collects the tokens; it is also the token storage that the SDK asks for."""
+
+    def __init__(self, server: Server, callback: LoginCallback) -> None:
+        callback_url = AnyUrl(callback.url)
         metadata = OAuthClientMetadata(
             client_name="Toolscout",
             redirect_uris=[callback_url],
@@ -80,22 +152,11 @@ class _LoginFlow:
             token_endpoint_auth_method=_PUBLIC,
         )
         self.provider = OAuthClientProvider(
-            server.url, metadata, self, self._open_login_page, self._wait_for_callback
+            server.url, metadata, self, callback.send_user, callback.wait
         )
         self._server = server
-        self._listener = listener
-        self._show_url = show_url
         self._tokens: OAuthToken | None = None
         self._client = _client_registration(server, callback_url)
-        self._callback = OAuthCallbackResult()
-        self._has_callback = anyio.Event()
-        self._page = create_oauth_callback_server(
-            listener.getsockname()[1],
-            server_url=server.location,
-            result_container=self._callback,
-            result_ready=self._has_callback,
-        )
-        self._serving: asyncio.Task[None] | None = None
 
     async def get_tokens(self) -> OAuthToken | None:
         """The tokens; none before the login."""
@@ -113,8 +174,8 @@ class _LoginFlow:
         """Store our registration."""
         self._client = client_info
 
-    def build_grant(self) -> Grant:
-        """The grant that the login gave."""
+    def build_grant(self, principal: str) -> Grant:
+        """The grant that the login gave to a principal."""
         tokens, client, context = self._tokens, self._client, self.provider.context
         if tokens is None or client is None:
             raise _login_error(self._server, "it does not require a login.")
@@ -128,6 +189,7 @@ class _LoginFlow:
         lifetime = tokens.expires_in
         return Grant(
             url=self._server.url,
+            principal=principal,
             token_endpoint=endpoint,
             client_id=client.client_id,
             client_secret=client.client_secret or "",
@@ -136,25 +198,6 @@ class _LoginFlow:
             access_token=tokens.access_token,
             refresh_token=tokens.refresh_token or "",
             expires_at=None if lifetime is None else time.time() + lifetime,
-        )
-
-    async def close(self) -> None:
-        """Stop serving the callback page."""
-        if self._serving is not None:
-            self._page.should_exit = True
-            with suppress(asyncio.CancelledError):
-                await self._serving
-
-    async def _open_login_page(self, url: str) -> None:
-        self._serving = asyncio.create_task(self._page.serve(sockets=[self._listener]))
-        self._show_url(url)
-
-    async def _wait_for_callback(self) -> AuthorizationCodeResult:
-        await self._has_callback.wait()
-        if self._callback.error is not None:
-            raise OAuthFlowError(str(self._callback.error))
-        return AuthorizationCodeResult(
-            code=self._callback.code or "", state=self._callback.state, iss=self._callback.iss
         )
 
 

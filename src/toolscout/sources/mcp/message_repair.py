@@ -28,6 +28,14 @@ _DECODER = json.JSONDecoder()
 _MAX_FAILURES = 32
 _SERVER_METHODS = frozenset(method for method, _ in (*SERVER_REQUESTS, *SERVER_NOTIFICATIONS))
 _UNREADABLE_PREFIX = "Its answer cannot be read: "
+# The SDK's own wordings for an answer over HTTP that it could not use.
+_UNREADABLE_PREFIXES = (
+    _UNREADABLE_PREFIX,
+    "Failed to parse JSON response: ",
+    "Failed to parse SSE message: ",
+    "Unexpected content type: ",
+    "server answered a request with 202",
+)
 # The SDK's own wording. Its error code alone (-32000) is also what many servers send for errors
 # of their own, and a call that they refused must not count as lost.
 _DISCONNECT_PREFIXES = ("Connection closed", "SSE stream")
@@ -44,7 +52,18 @@ def is_disconnect(error: BaseException) -> bool:
 
 def is_unreadable_reply(error: MCPError) -> bool:
     """Whether the server sent a reply that could not be parsed."""
-    return error.code == types.PARSE_ERROR and error.message.startswith(_UNREADABLE_PREFIX)
+    codes = (types.PARSE_ERROR, types.INVALID_REQUEST)
+    return error.code in codes and error.message.startswith(_UNREADABLE_PREFIXES)
+
+
+def explain_unreadable(error: MCPError) -> str:
+    """Why a reply could not be read, in one sentence without what the server sent."""
+    if error.message.startswith(_UNREADABLE_PREFIX):
+        return error.message
+    # The SDK quotes the parser, which quotes the reply.
+    _, _, reason = error.message.partition(": ")
+    is_ours = error.code == types.PARSE_ERROR and "validation error" not in reason
+    return _UNREADABLE_PREFIX + (reason if is_ours and reason else "it is not MCP.")
 
 
 def repair_message(item: SessionMessage | Exception) -> tuple[SessionMessage | Exception, ...]:

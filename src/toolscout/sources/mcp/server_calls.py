@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any, Literal, assert_never
 
 import mcp_types as types
@@ -15,16 +16,18 @@ from pydantic import ValidationError
 from ...catalog.questions import CURRENT_USER, stop_while_asking
 from ...catalog.result import Result
 from ...errors import SourceError
+from ...program import remote_command_line
 from . import wire
 from .client_channel import CURRENT_CHANNEL, ClientChannel
 from .connection import Connection
-from .dispatcher import SessionExpiredError
-from .message_repair import is_disconnect, is_unreadable_reply
+from .dispatcher import HTTPStatusError, SessionExpiredError
+from .message_repair import explain_unreadable, is_disconnect, is_unreadable_reply
 from .question_channel import QuestionChannel
 from .servers import Server
 
 # A server that never stops asking would keep the call open forever.
 _MAX_ROUNDS = 10
+_REFUSING_STATUSES = frozenset(range(400, 500)) - {408}
 _RETRY_HINT = "Try again later."
 _MAY_HAVE_RUN_HINT = "It may still have run: check before calling again."
 
@@ -43,11 +46,19 @@ class ServerCall:
 
 
 class ConnectionLostError(Exception):
-    """The connection was lost; `may_have_run` says whether the call may have reached the server."""
+    """The connection was lost; `may_have_run` says whether the call may have reached the server.
 
-    def __init__(self, *, may_have_run: bool) -> None:
+    `reason` says why the gateway itself ended it.
+    """
+
+    def __init__(self, *, may_have_run: bool, reason: str = "") -> None:
         super().__init__()
         self.may_have_run = may_have_run
+        self.reason = reason
+
+
+class UnauthorizedError(SourceError):
+    """The server no longer accepts the login of the connection."""
 
 
 class CallTimeoutError(SourceError):
@@ -84,11 +95,14 @@ async def run_call(connection: Connection, server: Server, call: ServerCall) -> 
     try:
         reply = await _send_until_complete(connection, server, call, channel)
     except MCPError as error:
+        if is_disconnect(error):
+            raise ConnectionLostError(may_have_run=True, reason=connection.end_reason) from error
         return _convert_error(error, server, call)
     except ValidationError as error:
         raise SourceError(
             f"Server {server.name!r} answered {call.name!r} with something that is not MCP:"
-            f" {server.redact(str(error.errors()[0]['msg']))}."
+            f" {server.redact(str(error.errors()[0]['msg']))}.",
+            hint=_unclear_hint(call),
         ) from error
     finally:
         CURRENT_CHANNEL.reset(token)
@@ -108,9 +122,7 @@ async def _send_until_complete(
     state = channel.state if channel else None
     for _ in range(_MAX_ROUNDS):
         # The timeout is for each round, so that it does not count the time a person takes.
-        async with enforce_call_timeout(
-            server, call.name, hint=_MAY_HAVE_RUN_HINT if call.kind == "tool" else _RETRY_HINT
-        ):
+        async with enforce_call_timeout(server, call.name, hint=_unclear_hint(call)):
             reply = await _send(connection, call, channel, responses, state)
         if not isinstance(reply, types.InputRequiredResult):
             return reply
@@ -194,17 +206,35 @@ def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
             assert_never(reply)
 
 
+def _unclear_hint(call: ServerCall) -> str:
+    """What to do about a call that was sent and has no usable answer."""
+    return _MAY_HAVE_RUN_HINT if call.kind == "tool" else _RETRY_HINT
+
+
 def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
-    # The order matters: an expired session is certain not to have run the call, so it may be sent
-    # again; after a lost connection that is unknown.
+    # An expired session is certain not to have run the call, so it may be sent again. After any
+    # other answer that is not one of the protocol, that is unknown.
     if isinstance(error, SessionExpiredError):
         raise ConnectionLostError(may_have_run=False) from error
-    if is_disconnect(error):
-        raise ConnectionLostError(may_have_run=True) from error
     if is_unreadable_reply(error):
         raise SourceError(
-            f"Server {server.name!r} answered {call.name!r}. {server.redact(str(error))}",
-            hint="It may have run: check before calling again.",
+            f"Server {server.name!r} answered {call.name!r}."
+            f" {server.redact(explain_unreadable(error))}",
+            hint=_unclear_hint(call),
         ) from error
+    if isinstance(error, HTTPStatusError):
+        if error.status_code == HTTPStatus.UNAUTHORIZED and not server.has_authorization:
+            raise UnauthorizedError(
+                f"Server {server.name!r} refused {call.name!r}: it requires a new login.",
+                hint=f"The operator can run: {remote_command_line('login', server.name)}",
+            ) from error
+        reason = f"HTTP status {error.status_code}: {server.redact(str(error))}"
+        # Below 500 the server says that the request was wrong, so it did not run. A timeout is
+        # the exception.
+        if error.status_code not in _REFUSING_STATUSES:
+            raise SourceError(
+                f"Server {server.name!r} answered {call.name!r} with {reason}.",
+                hint=_unclear_hint(call),
+            ) from error
     text = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
     return replace(Result.error(text), raw=wire.redact_record(error.error, server))

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from ...errors import ConfigError
+from ...program import command_line
 from .config import load_config_file
 from .server_entry import KNOWN_KEYS, build_server
 from .servers import Server
+from .variables import find_exposed_files
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -26,6 +28,8 @@ class ConfigDocument:
     warnings: tuple[str, ...] = ()
     is_native: bool = False
     """Whether it is written for Toolscout alone, so that it has no keys of other programs."""
+    folder: Path | None = None
+    """Where the file is; files of secrets are relative to it."""
 
 
 def read_server_config(
@@ -45,10 +49,12 @@ def read_server_config(
     warnings: list[str] = []
     entries = _merge_tables({f"{path}: {name}": document[name] for name in names})
     known = os.environ if variables is None else variables
-    servers = tuple(_build_servers(entries, known, warnings, folder))
+    own_folder = Path(path).parent
+    servers = tuple(_build_servers(entries, known, warnings, (folder, own_folder)))
+    warnings += dict.fromkeys(find_exposed_files(document, known, folder=own_folder))
     rest = {key: value for key, value in document.items() if key not in names}
     is_native = Path(path).suffix == ".toml" and names in ([], ["servers"])
-    return ConfigDocument(servers, rest, tuple(warnings), is_native)
+    return ConfigDocument(servers, rest, tuple(warnings), is_native, own_folder)
 
 
 def _merge_tables(tables: Mapping[str, object]) -> dict[str, Any]:
@@ -58,7 +64,8 @@ def _merge_tables(tables: Mapping[str, object]) -> dict[str, Any]:
         if not isinstance(table, dict):
             raise ConfigError(
                 f"{where} must be an object of servers by name.",
-                hint='Write {"NAME": {"command": …}}, or add a server with toolscout add.',
+                hint='Write {"NAME": {"command": …}}, or add a server with'
+                f" {command_line('add')}.",
             )
         entries = cast("dict[str, Any]", table)
         if duplicates := sorted(merged.keys() & entries.keys()):
@@ -74,8 +81,9 @@ def _build_servers(
     entries: dict[str, Any],
     variables: Mapping[str, str],
     warnings: list[str],
-    folder: Path | None,
+    folders: tuple[Path | None, Path],
 ) -> Iterator[Server]:
+    folder, config_folder = folders
     labels: dict[str, str] = {}
     for label, entry in entries.items():
         name = normalise_server_name(label)
@@ -94,7 +102,7 @@ def _build_servers(
         unknown = sorted(set(entry) - KNOWN_KEYS)
         if unknown:
             warnings.append(f"Server {name!r}: unknown keys ignored: {', '.join(unknown)}.")
-        server = build_server(name, entry, variables, folder=folder)
+        server = build_server(name, entry, variables, folder=folder, config_folder=config_folder)
         if server.command and server.url:
             used, other = ("command", "url") if server.transport == "stdio" else ("url", "command")
             warnings.append(

@@ -12,8 +12,8 @@ from typing import Any, cast, get_args
 
 from ...errors import ConfigError
 from . import secret_detection
-from .config import expand_variables
 from .servers import OAuthClient, Protocol, Server, ServerLimits, Transport, is_http_url
+from .variables import expand_variables
 
 # Other clients' spellings of the same keys.
 _ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
@@ -49,7 +49,11 @@ KNOWN_KEYS = frozenset(
 _POSITIVE_LIMITS = {
     "connect_timeout_seconds": "a positive number",
     "concurrency": "a positive number without a fraction",
+    "queue_seconds": "a positive number",
+    "principal_connections": "a positive number without a fraction",
+    "response_bytes": "a positive number without a fraction",
 }
+_WHOLE_LIMITS = frozenset(f.name for f in fields(ServerLimits) if f.type == "int")
 # A variable that has no value, in a URL that is valid otherwise.
 _UNSET = re.compile(r"\$\{[^}]*\}")
 # The spellings of all clients, in lower case, without dashes and underscores.
@@ -64,13 +68,19 @@ _TRANSPORT_ALIASES: dict[str, Transport] = {
 
 
 def build_server(
-    name: str, entry: dict[str, Any], variables: Mapping[str, str], *, folder: Path | None = None
+    name: str,
+    entry: dict[str, Any],
+    variables: Mapping[str, str],
+    *,
+    folder: Path | None = None,
+    config_folder: Path | None = None,
 ) -> Server:
     """Build a server; a broken entry becomes a server with a problem, so the others still work.
 
-    `folder` is where the gateway runs: a server of another project is disabled.
+    `folder` is where the gateway runs: a server of another project is disabled. Files of secrets
+    are relative to `config_folder`.
     """
-    reader = _ServerEntry(name, entry, variables, folder or Path.cwd())
+    reader = _ServerEntry(name, entry, variables, folder or Path.cwd(), config_folder)
     try:
         return reader.build()
     except ConfigError as error:
@@ -90,9 +100,15 @@ class _ServerEntry:
     """One server's table; expands variables and collects every secret in it."""
 
     def __init__(
-        self, name: str, entry: dict[str, Any], variables: Mapping[str, str], folder: Path
+        self,
+        name: str,
+        entry: dict[str, Any],
+        variables: Mapping[str, str],
+        folder: Path,
+        config_folder: Path | None,
     ) -> None:
         self.folder = folder
+        self.config_folder = config_folder
         self.name = name
         self.entry = entry
         self.variables = variables
@@ -125,7 +141,7 @@ class _ServerEntry:
             cwd=self.text("cwd"),
             url=url,
             headers=headers,
-            oauth=self.oauth(),
+            oauth=self.check_logins(self.oauth(), headers, url if transport != "stdio" else ""),
             protocol=self.protocol(),
             is_disabled=self.flag("disabled")
             or not self.flag("enabled", default=True)
@@ -148,12 +164,17 @@ class _ServerEntry:
 
         url = raw("url", "serverUrl", "httpUrl")
         url = url if is_http_url(_UNSET.sub("variable", url)) else ""
+        listed: object = self.entry.get("args")
+        values = cast("list[object]", listed) if isinstance(listed, list) else []
+        args = tuple(str(value) for value in values)
+        secrets = secret_detection.secrets_in_arguments(args)
         return Server(
             name=self.name,
             transport="http" if url else "stdio",
             command=raw("command"),
+            args=args,
             url=url,
-            secrets=tuple(secret_detection.secrets_in_url(url)),
+            secrets=(*secret_detection.secrets_in_url(url), *secrets),
         )
 
     def is_in(self, project: str) -> bool:
@@ -195,7 +216,25 @@ class _ServerEntry:
             )
         secret = read_key("client_secret", "clientSecret")
         self.secrets.append(secret)
-        return OAuthClient(read_key("client_id", "clientId"), secret, int(port))
+        is_own: object = table.get("per_principal", table.get("perPrincipal", False))
+        if not isinstance(is_own, bool):
+            raise ConfigError(
+                f"Server {self.name!r}: 'per_principal' in 'oauth' must be true or false."
+            )
+        return OAuthClient(read_key("client_id", "clientId"), secret, int(port), is_own)
+
+    def check_logins(self, oauth: OAuthClient, headers: Mapping[str, str], url: str) -> OAuthClient:
+        """Refuse logins per principal where something else would be sent for everybody."""
+        has_header = any(name.lower() == "authorization" for name in headers)
+        if oauth.is_per_principal and (has_header or not url):
+            why = "has an Authorization header, which is sent for" if url else "is started once for"
+            raise ConfigError(
+                f"Server {self.name!r} {why} everybody, so it cannot have logins per principal.",
+                hint="Remove the header, or per_principal."
+                if url
+                else "Remove per_principal: it is for servers with a url.",
+            )
+        return oauth
 
     def text(self, *keys: str) -> str:
         for key in keys:
@@ -274,11 +313,15 @@ class _ServerEntry:
 
     def expand(self, text: str) -> str:
         return expand_variables(
-            text, self.variables, owner=f"Server {self.name!r}", on_value=self.secrets.append
+            text,
+            self.variables,
+            owner=f"Server {self.name!r}",
+            folder=self.config_folder,
+            on_value=self.secrets.append,
         )
 
 
 def _is_valid_limit(key: str, value: float) -> bool:
-    if key == "concurrency" and not isinstance(value, int):
+    if key in _WHOLE_LIMITS and not isinstance(value, int):
         return False
     return math.isfinite(value) and (value > 0 if key in _POSITIVE_LIMITS else value >= 0)

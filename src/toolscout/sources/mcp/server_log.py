@@ -13,8 +13,8 @@ from typing import TextIO
 from ...catalog.sanitization import escape_hidden, strip_colours
 from ...events import (
     Event,
-    UpstreamAsleepEvent,
     UpstreamFailedEvent,
+    UpstreamIdleEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
 )
@@ -24,6 +24,7 @@ MAX_LOG_BYTES = 1_000_000
 """The size at which a log is renamed to `.1`; the earlier `.1` is deleted."""
 
 _MAX_LINE_CHARS = 4_000
+_MAX_INDENT = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,14 @@ class LogLine:
 
     def __str__(self) -> str:
         return f"{self.time} {self.origin} {self.text}"
+
+
+def _escape_line(text: str) -> str:
+    """The text in one line, with its indentation: a traceback is hard to read without."""
+    escaped = escape_hidden(text, cap=_MAX_LINE_CHARS)
+    spaces = text.expandtabs(4)
+    indent = min(len(spaces) - len(spaces.lstrip(" ")), _MAX_INDENT)
+    return " " * indent + escaped if escaped else ""
 
 
 class ServerLogs:
@@ -104,14 +113,15 @@ class ServerLog:
         """Add what happened to the connection."""
         match event:
             case UpstreamReadyEvent():
-                self._append("toolscout", ["connected"])
+                self._append("toolscout", ["ready"])
             case UpstreamFailedEvent():
+                status = "needs login" if event.needs_login else "failing"
                 count = f" ({event.failures} failures in a row)" if event.failures > 1 else ""
-                self._append("toolscout", [f"failed{count}: {event.summary or event.reason}"])
+                self._append("toolscout", [f"{status}{count}: {event.reason}"])
             case UpstreamLostEvent():
-                self._append("toolscout", ["connection lost"])
-            case UpstreamAsleepEvent():
-                self._append("toolscout", ["stopped, because it was idle"])
+                self._append("toolscout", ["starting again, connection lost"])
+            case UpstreamIdleEvent():
+                self._append("toolscout", ["idle, stopped until it is needed"])
             case _:
                 pass
 
@@ -119,7 +129,7 @@ class ServerLog:
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         # Secrets may span lines, so they are redacted before the lines are taken apart.
         texts = self._redact(strip_colours("\n".join(lines))).split("\n")
-        rows = (LogLine(time, origin, escape_hidden(t, cap=_MAX_LINE_CHARS)) for t in texts)
+        rows = (LogLine(time, origin, _escape_line(t)) for t in texts)
         data = "".join(f"{row}\n" for row in rows if row.text).encode("utf-8", "replace")
         # A log that cannot be written must not stop the server.
         with suppress(OSError):

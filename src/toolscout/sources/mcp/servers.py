@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import PurePath
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -14,6 +16,11 @@ Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "handshake", "stateless"]
 # Redacting shorter secrets would hide ordinary text.
 _MIN_SECRET_CHARS = 4
+# These download a server on its first start, for which the usual timeout is too short.
+_DOWNLOADERS = frozenset(
+    {"npx", "bunx", "pnpx", "pnpm", "yarn", "deno", "uvx", "uv", "pipx", "docker", "podman"}
+)
+_DOWNLOAD_SECONDS = 120.0
 
 
 def is_http_url(url: str) -> bool:
@@ -27,22 +34,36 @@ def is_http_url(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Timeouts of a server, calls at a time, and when it is polled or stopped."""
+    """Timeouts of a server, how many calls it gets, what it may send, and what it may use."""
 
     connect_timeout_seconds: float = 20.0
     call_timeout_seconds: float = 120.0
     idle_seconds: float = 600.0
     poll_seconds: float = 300.0
     concurrency: int = 16
+    queue: int = 200
+    queue_seconds: float = 10.0
+    calls_per_minute: float = 0.0
+    principal_connections: int = 100
+    response_bytes: int = 64 * 1024 * 1024
+    memory_mb: int = 0
+    cpu_seconds: int = 0
+    open_files: int = 0
+    file_mb: int = 0
+    processes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthClient:
-    """A registered OAuth client, for servers without dynamic client registration."""
+    """A registered OAuth client, for servers without dynamic client registration.
+
+    With `is_per_principal` every principal has a login of their own.
+    """
 
     client_id: str = ""
     client_secret: str = field(default="", repr=False)
     callback_port: int = 0
+    is_per_principal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +117,29 @@ class Server:
         return f"{self.digest}-sampling" if forwards_requests else self.digest
 
     @property
+    def may_download(self) -> bool:
+        """Whether its command is one that downloads a server on the first start."""
+        program = PurePath(self.command).name.lower().removesuffix(".cmd").removesuffix(".exe")
+        return program in _DOWNLOADERS
+
+    def with_download_time(self) -> Server:
+        """The server, with time for a download on its first start, unless the user set a time."""
+        is_default = self.limits.connect_timeout_seconds == ServerLimits().connect_timeout_seconds
+        if self.transport != "stdio" or not is_default:
+            return self
+        limits = replace(self.limits, connect_timeout_seconds=_DOWNLOAD_SECONDS)
+        return replace(self, limits=limits)
+
+    @property
     def has_authorization(self) -> bool:
         """Whether the configuration has an Authorization header."""
         return any(name.lower() == "authorization" for name in self.headers)
 
     @property
     def location(self) -> str:
-        """The command or URL of the server, without secrets."""
+        """The command with its arguments, or the URL, without secrets."""
         if self.transport == "stdio":
-            return self.redact(self.command)
+            return " ".join(self._redact_part(part) for part in (self.command, *self.args))
         parts = urlsplit(self.url)
         host = parts.netloc.rpartition("@")[2]
         return self.redact(f"{parts.scheme}://{host}{parts.path}")
@@ -118,6 +153,11 @@ class Server:
     def pins_tool(self, tool: str) -> bool:
         """Whether the configuration wants this tool always visible."""
         return any(fnmatchcase(tool, pattern) for pattern in self.pinned)
+
+    def _redact_part(self, part: str) -> str:
+        """A part of the command line as a shell would take it, without secrets."""
+        redacted = "•••" if part in self.secrets else self.redact(part)
+        return redacted if redacted != part else shlex.quote(part)
 
     def redact(self, text: str) -> str:
         """The text with every secret of this server replaced by dots."""

@@ -15,6 +15,7 @@ from typing import Any, Self, TextIO
 from mcp.shared.message import SessionMessage
 
 from .message_repair import repair_message
+from .stdio_transport import LineTooLongError
 
 _TAIL_BYTES = 4_000
 
@@ -59,6 +60,7 @@ class MonitoredStream:
         self._inner = inner
         self._ended = ended
         self._pending: deque[SessionMessage | Exception] = deque()
+        self.end_reason = ""
 
     @property
     def last_context(self) -> contextvars.Context | None:
@@ -82,7 +84,11 @@ class MonitoredStream:
     async def __anext__(self) -> SessionMessage | Exception:
         try:
             if not self._pending:
-                self._pending.extend(repair_message(await self._inner.__anext__()))
+                item = await self._inner.__anext__()
+                if isinstance(item, LineTooLongError):
+                    self.end_reason = str(item)
+                    item = await self._inner.__anext__()  # the end, which raises
+                self._pending.extend(repair_message(item))
             return self._pending.popleft()
         except BaseException:
             self._ended.set()

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Literal
+from typing import Any
 
 from mcp import MCPError
 from mcp.client.subscriptions import SubscriptionLost
@@ -15,14 +15,15 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from ...errors import SourceError
 from ...events import (
     Sink,
-    UpstreamAsleepEvent,
     UpstreamFailedEvent,
+    UpstreamIdleEvent,
     UpstreamLostEvent,
     UpstreamReadyEvent,
     UpstreamStartingEvent,
     combine_sinks,
     stamp_sink,
 )
+from ..server_status import ServerStatus
 from .connect_errors import ConnectFailure, explain_failure
 from .connection import Connection
 from .dispatcher import SessionExpiredError
@@ -36,9 +37,6 @@ from .streams import wait_for_first
 log = logging.getLogger(__name__)
 SLOW_START_SECONDS = 1.0
 """A start that takes longer is an event, so that an operator sees what is waited for."""
-ConnectionStatus = Literal[
-    "disabled", "broken", "asleep", "starting", "ready", "failing", "needs_login", "closed"
-]
 # After so many failures in a row, only a call or `wake` tries again.
 _MAX_FAILURES = 5
 # A connection that ends sooner, without having served a call, counts as a failure. Otherwise a
@@ -63,6 +61,7 @@ class ConnectionSupervisor:
         sink: Sink,
         forwards_requests: bool,
         grants: OAuthTokenStore | None = None,
+        principal: str = "",
         last_protocol: str = "",
         server_log: ServerLog | None = None,
     ) -> None:
@@ -77,6 +76,7 @@ class ConnectionSupervisor:
         self._forwards_requests = forwards_requests
         # A configured Authorization header wins over a login.
         self._grants = None if server.has_authorization or not server.url else grants
+        self._principal = principal
         self._tried_grant: Grant | None = None
         self._protocol: Protocol = server.protocol
         # The server is known to need the handshake: skip the probe for the newer protocol, which
@@ -91,20 +91,20 @@ class ConnectionSupervisor:
         self._closed = asyncio.Event()
 
     @property
-    def status(self) -> ConnectionStatus:
+    def status(self) -> ServerStatus:
         """The status of the connection in one word."""
         if self._server.is_disabled:
             return "disabled"
         if self._server.problem:
-            return "broken"
+            return "misconfigured"
         if self._closed.is_set():
             return "closed"
         if self._is_up():
             return "ready"
         # A retry is not a start: a server that keeps failing must not look like one that starts.
         if self.breaker.failures:
-            return "needs_login" if self.breaker.needs_login else "failing"
-        return "asleep" if self._opening is None else "starting"
+            return "needs login" if self.breaker.needs_login else "failing"
+        return "idle" if self._opening is None else "starting"
 
     def _is_up(self) -> bool:
         return self._connection is not None and not self._connection.ended.is_set()
@@ -139,7 +139,7 @@ class ConnectionSupervisor:
 
     def wake(self) -> None:
         """Connect in the background if the server is down and its back-off is over."""
-        is_down = self.status in ("asleep", "failing", "needs_login") and self._opening is None
+        is_down = self.status in ("idle", "failing", "needs login") and self._opening is None
         if is_down and self.breaker.may_try(now=self._clock()):
             self._spawn(self._try_connect())
 
@@ -218,8 +218,8 @@ class ConnectionSupervisor:
             UpstreamFailedEvent(
                 server=self._server.name,
                 reason=failure.reason,
-                summary=failure.summary,
                 failures=self.breaker.failures,
+                needs_login=failure.needs_login,
             )
         )
 
@@ -229,7 +229,7 @@ class ConnectionSupervisor:
             self._server,
             protocol=self._protocol,
             forwards_requests=self._forwards_requests,
-            auth=OAuthTokenAuth(self._grants, self._server.url) if self._grants else None,
+            auth=self._build_auth(),
             log_output=self._log_output,
         )
         event = UpstreamStartingEvent(server=self._server.name)
@@ -241,7 +241,9 @@ class ConnectionSupervisor:
             self._close_in_background(connection)
             raise
         except Exception as error:
-            failure = explain_failure(error, connection, self._server)
+            failure = explain_failure(
+                error, connection, self._server, unreadable_login=self._explain_unreadable()
+            )
             self._close_in_background(connection)
             raise _ConnectError(failure, error) from error
         finally:
@@ -250,7 +252,17 @@ class ConnectionSupervisor:
 
     def _current_grant(self) -> Grant | None:
         """The tokens of the last login."""
-        return self._grants.load(self._server.url) if self._grants else None
+        return self._grants.load(self._server.url, self._principal) if self._grants else None
+
+    def _build_auth(self) -> OAuthTokenAuth | None:
+        if self._grants is None:
+            return None
+        return OAuthTokenAuth(self._grants, self._server.url, self._principal)
+
+    def _explain_unreadable(self) -> str:
+        if self._grants is None:
+            return ""
+        return self._grants.explain_unreadable(self._server.url, self._principal)
 
     async def _supervise(self, connection: Connection, before: ServerBackoff) -> None:
         """Relist, stop or replace one connection, until it ends; `before` are earlier failures."""
@@ -269,11 +281,13 @@ class ConnectionSupervisor:
         self._connection = None
         if not connection.ended.is_set():
             await asyncio.shield(self._close_in_background(connection))
-            self._sink(UpstreamAsleepEvent(server=self._server.name))
+            self._sink(UpstreamIdleEvent(server=self._server.name))
             return
-        self._sink(UpstreamLostEvent(server=self._server.name, reason=connection.stderr_tail))
+        reason = connection.end_reason or connection.stderr_tail
+        self._sink(UpstreamLostEvent(server=self._server.name, reason=reason))
         if not connection.calls_served and self._clock() - opened_at < _SHORT_LIFE_SECONDS:
-            failure = ConnectFailure("it ended soon after it started.", connection.stderr_tail)
+            cause = connection.end_reason or "it ended soon after it started."
+            failure = ConnectFailure(cause, connection.stderr_tail)
             self._record_failure(before, failure)
         await self._reconnect()
 

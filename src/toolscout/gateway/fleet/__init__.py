@@ -1,0 +1,1 @@
+"""Several gateways with one store that behave as one."""

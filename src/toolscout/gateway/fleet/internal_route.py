@@ -1,0 +1,255 @@
+"""The internal route between gateways: how a request is signed, sent and accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any
+
+import httpx2
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ...errors import StoreError
+from .key_ring import SharedCodec
+
+PURPOSE = "toolscout internal route"
+"""The purpose of the keys that sign requests between gateways."""
+
+PASSED_ON = "toolscout.passed_on"
+"""Marks the scope of a request that came over the internal route; nothing else sets it."""
+
+_HEADER = "toolscout-passed-on"
+_CONNECT_SECONDS = 2.0
+# For clocks that differ and a busy event loop. A request is sent as soon as it is signed.
+_VALID_SECONDS = 60.0
+# They describe one connection, and not the request.
+_HOP_HEADERS = frozenset(
+    {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding"}
+    | {b"upgrade", b"content-length", _HEADER.encode()}
+)
+
+
+class OwnerGoneError(Exception):
+    """The gateway does not run any more; the request was not sent."""
+
+
+class OwnerSilentError(Exception):
+    """The gateway did not answer; `may_have_run` if the request had been sent."""
+
+    def __init__(self, *, may_have_run: bool) -> None:
+        super().__init__()
+        self.may_have_run = may_have_run
+
+
+class _Pass(BaseModel):
+    """What the sender confirms: for whom a request is, and what it is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    to: str
+    method: str
+    path: str
+    body: str
+    scheme: str
+    client: tuple[str, int] | None
+    expires: float
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+class PassOnClient:
+    """Sends requests to the gateways that they belong to, and their answers back."""
+
+    def __init__(self, codec: SharedCodec) -> None:
+        self._codec = codec
+        # Streams stay open for as long as their client wants.
+        timeout = httpx2.Timeout(None, connect=_CONNECT_SECONDS)
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100)
+        self._http = httpx2.AsyncClient(timeout=timeout, limits=limits, trust_env=False)
+
+    async def send(
+        self, owner: str, address: str, scope: Scope, *, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Pass a request on; raises before anything was answered if the owner cannot be reached."""
+        response = await self._request(owner, address, scope, body)
+        try:
+            copying = asyncio.create_task(_copy(response, send))
+            leaving = asyncio.create_task(_wait_for_disconnect(receive))
+            try:
+                await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
+                if copying.done():
+                    await copying
+            finally:
+                copying.cancel()
+                leaving.cancel()
+                await asyncio.gather(copying, leaving, return_exceptions=True)
+        finally:
+            # The owner then sees that the client has gone.
+            await response.aclose()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.aclose()
+
+    async def _request(
+        self, owner: str, address: str, scope: Scope, body: bytes
+    ) -> httpx2.Response:
+        query = scope["query_string"].decode("latin-1")
+        path = f"{scope['path']}?{query}" if query else scope["path"]
+        token = self._sign(owner, scope, path, body)
+        headers = [*_end_to_end(scope["headers"]), (_HEADER.encode(), token.encode())]
+        if body:
+            headers.append((b"content-length", str(len(body)).encode()))
+        request = httpx2.Request(
+            scope["method"], f"{address}{path}", headers=headers, content=body or None
+        )
+        try:
+            response = await self._http.send(request, stream=True)
+        except httpx2.ConnectError as error:
+            raise OwnerGoneError from error
+        except httpx2.ConnectTimeout as error:
+            raise OwnerSilentError(may_have_run=False) from error
+        except httpx2.HTTPError as error:
+            raise OwnerSilentError(may_have_run=True) from error
+        # Another gateway has the address now.
+        if response.status_code == HTTPStatus.GONE and _HEADER in response.headers:
+            await response.aclose()
+            raise OwnerGoneError
+        return response
+
+    def _sign(self, owner: str, scope: Scope, path: str, body: bytes) -> str:
+        signed = _Pass(
+            to=owner,
+            method=scope["method"],
+            path=path,
+            body=_digest(body),
+            scheme=scope["scheme"],
+            client=tuple(scope["client"]) if scope.get("client") else None,
+            expires=time.time() + _VALID_SECONDS,
+        )
+        return self._codec.seal(signed.model_dump_json().encode())
+
+
+class InternalRoute:
+    """An ASGI application for the internal address: only signed requests get further."""
+
+    def __init__(self, app: ASGIApp, *, replica: str, codec: SharedCodec) -> None:
+        self._app = app
+        self._replica = replica
+        self._codec = codec
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check who sent a request, and answer it."""
+        if scope["type"] != "http":
+            return
+        signed = await self._verify(Headers(scope=scope).get(_HEADER, ""))
+        if signed is None or not _describes(signed, scope):
+            refusal = PlainTextResponse(
+                "Only gateways with the same store may use this address.\n", HTTPStatus.FORBIDDEN
+            )
+            await refusal(scope, receive, send)
+            return
+        if signed.to != self._replica:
+            gone = PlainTextResponse(
+                "Another gateway runs here.\n", HTTPStatus.GONE, headers={_HEADER: self._replica}
+            )
+            await gone(scope, receive, send)
+            return
+        body = await read_body(receive)
+        if body is None or _digest(body) != signed.body:
+            refusal = PlainTextResponse("The body was changed.\n", HTTPStatus.FORBIDDEN)
+            await refusal(scope, receive, send)
+            return
+        headers = [pair for pair in scope["headers"] if pair[0] != _HEADER.encode()]
+        inner = {
+            **scope,
+            "headers": headers,
+            "scheme": signed.scheme,
+            "client": signed.client,
+            PASSED_ON: True,
+        }
+        await self._app(inner, replay_body(body, receive), send)
+
+    async def _verify(self, token: str) -> _Pass | None:
+        if not token:
+            return None
+        try:
+            payload = await asyncio.to_thread(self._codec.unseal_or_reload, token)
+            return _Pass.model_validate_json(payload) if payload is not None else None
+        except (StoreError, ValidationError):
+            return None
+
+
+def _describes(signed: _Pass, scope: Scope) -> bool:
+    query = scope["query_string"].decode("latin-1")
+    path = f"{scope['path']}?{query}" if query else scope["path"]
+    is_same = signed.method == scope["method"] and signed.path == path
+    return is_same and time.time() < signed.expires
+
+
+async def read_body(receive: Receive) -> bytes | None:
+    """The whole body of a request; None if the client disconnects before its end."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """A receiver that first has a body that was already read."""
+    is_sent = False
+
+    async def replay() -> Message:
+        nonlocal is_sent
+        if is_sent:
+            return await receive()
+        is_sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def error_response(request_body: bytes, text: str) -> PlainTextResponse:
+    """An answer of the protocol to a request that could not be passed on."""
+    key: Any = None
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        key = json.loads(request_body)["id"]
+    error = {"jsonrpc": "2.0", "id": key, "error": {"code": -32603, "message": text}}
+    return PlainTextResponse(
+        json.dumps(error), HTTPStatus.SERVICE_UNAVAILABLE, media_type="application/json"
+    )
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in _HOP_HEADERS]
+
+
+async def _copy(response: httpx2.Response, send: Send) -> None:
+    headers = [
+        (name.lower(), value)
+        for name, value in response.headers.raw
+        if name.lower() not in _HOP_HEADERS - {b"content-length"}
+    ]
+    await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
+    async for part in response.aiter_raw():
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _wait_for_disconnect(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

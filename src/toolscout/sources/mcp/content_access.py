@@ -1,0 +1,124 @@
+"""Which prompts and resources of a server a caller may list and get."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Protocol
+from urllib.parse import unquote
+
+import mcp_types as types
+
+from ...catalog.tool import qualify_name
+from .mcp_source import MCPSource
+
+# An expression of an RFC 6570 URI template, after re.escape().
+_EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
+
+
+class ContentAccess(Protocol):
+    """What a caller may reach of servers, besides their tools."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether single prompts and resources may be forbidden; then only listed ones exist."""
+        ...
+
+    def admits_server(self, source: MCPSource, /) -> bool:
+        """Whether the caller may know of a server at all."""
+        ...
+
+    def admits_item(self, source: MCPSource, names: Sequence[str], /) -> bool:
+        """Whether the caller may get a prompt or resource, which has these names."""
+        ...
+
+
+class FullAccess:
+    """The access of a caller without limits."""
+
+    is_limited = False
+
+    def admits_server(self, _: MCPSource, /) -> bool:
+        """Every server may be known."""
+        return True
+
+    def admits_item(self, _: MCPSource, __: Sequence[str], /) -> bool:
+        """Everything may be got."""
+        return True
+
+
+FULL_ACCESS = FullAccess()
+
+
+def public_name(source: MCPSource, name: str) -> str:
+    """The name under which clients know a prompt of a server."""
+    return qualify_name(source.name, name) if source.server.is_prefixed else name
+
+
+def item_names(
+    source: MCPSource, item: types.Prompt | types.Resource | types.ResourceTemplate
+) -> tuple[str, ...]:
+    """The names that a rule knows a prompt or resource by: that of its server's tools, or a URI."""
+    match item:
+        case types.Prompt():
+            return (public_name(source, item.name),)
+        case types.Resource():
+            return (public_name(source, item.name), item.uri)
+        case types.ResourceTemplate():
+            return (public_name(source, item.name), item.uri_template)
+
+
+def visible_prompts(source: MCPSource, access: ContentAccess) -> list[types.Prompt]:
+    """The prompts of a server that a caller may get."""
+    items = source.listing.prompts if source.listing else ()
+    return [i for i in items if access.admits_item(source, item_names(source, i))]
+
+
+def visible_resources(source: MCPSource, access: ContentAccess) -> list[types.Resource]:
+    """The resources of a server that a caller may read."""
+    items = source.listing.resources if source.listing else ()
+    return [i for i in items if access.admits_item(source, item_names(source, i))]
+
+
+def visible_templates(source: MCPSource, access: ContentAccess) -> list[types.ResourceTemplate]:
+    """The resource templates of a server that a caller may use."""
+    items = source.listing.templates if source.listing else ()
+    return [i for i in items if access.admits_item(source, item_names(source, i))]
+
+
+def may_read(source: MCPSource, uri: str, access: ContentAccess) -> bool:
+    """Whether a caller may read a URI: a resource that is listed, or one that a template covers."""
+    listed = [
+        r for r in (source.listing.resources if source.listing else ()) if _is_same(r.uri, uri)
+    ]
+    # A template must not give access to a resource that is listed and forbidden.
+    if listed:
+        return all(access.admits_item(source, item_names(source, r)) for r in listed)
+    return any(_matches_template(t.uri_template, uri) for t in visible_templates(source, access))
+
+
+def content_name(source: MCPSource, uri: str, access: ContentAccess) -> str:
+    """What a record calls a URI that may be read: itself if it is listed, else its template.
+
+    A URI that a template covers has values in it, which are arguments and not a name.
+    """
+    if any(_is_same(resource.uri, uri) for resource in visible_resources(source, access)):
+        return uri
+    templates = visible_templates(source, access)
+    found = next((t for t in templates if _matches_template(t.uri_template, uri)), None)
+    return public_name(source, found.name) if found is not None else uri
+
+
+def _is_same(first: str, second: str) -> bool:
+    # The same characters may be written as %XX, and servers decode them.
+    return first == second or unquote(first).casefold() == unquote(second).casefold()
+
+
+def _matches_template(template: str, uri: str) -> bool:
+    if template == uri:
+        return True
+    # `{+name}` and `{#name}` may expand to several path segments, all others to one.
+    pattern = _EXPRESSION.sub(
+        lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
+    )
+    return re.fullmatch(pattern, uri) is not None
