@@ -6,17 +6,17 @@ BIN := $(VENV)/bin
 JOBS ?= 2
 ARGS ?=
 
-.PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations bench bench-ranking bench-quick conformance dist deploy-lint wheel fresh lock clean
+.PHONY: help setup run test check-format lint types tests tests-quick format docs recording behaviours mutations attack fleet bench bench-ranking bench-quick conformance dist deploy-lint wheel fresh lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-setup: $(VENV)/.ready  ## a virtual environment with exactly the pinned packages
+setup: $(VENV)/.ready  ## a virtual environment with exactly the pinned packages, their hashes checked
 
-$(VENV)/.ready: requirements.txt pyproject.toml hatch_build.py
+$(VENV)/.ready: requirements-hashes.txt pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-hashes.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -57,6 +57,12 @@ behaviours: setup  ## which tests prove which behaviours
 mutations: setup  ## break the code on purpose; marked tests must notice: ARGS="solaris C2"
 	@$(BIN)/python scripts/mutations.py --jobs $(JOBS) $(ARGS)
 
+attack: setup  ## attack a gateway and print what held: ARGS="--quick", ARGS="overload fuzzing"
+	@$(BIN)/python -m tests.attack $(ARGS)
+
+fleet: setup  ## two gateways behind a round robin; prints what works
+	@$(BIN)/python -m tests.fleet
+
 bench: setup  ## every benchmark, Toolscout beside its peers; writes docs/benchmarks.md
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -75,14 +81,17 @@ dist: setup  ## build every file of a release into dist/, and check them
 deploy-lint: setup  ## check Dockerfile, systemd unit and workflows with their linters
 	@$(BIN)/python scripts/deploy_lint.py
 
-wheel: setup  ## build wheels and sdist; try them with pip, pipx and uvx, and each extra alone
+wheel: setup  ## build wheel and sdist; try them with pip, pipx and uvx, and each extra alone
 	@$(BIN)/python scripts/wheel
 
 fresh:  ## what a newcomer meets: clone, empty home, the commands of the README
 	@$(PYTHON) scripts/fresh
 
-lock: setup  ## write requirements.txt anew from what is installed
-	$(BIN)/python -m pip freeze --exclude-editable --exclude toolscout > requirements.txt
+lock: setup  ## pin what is installed, with hashes; ARGS=--hashes after an edit of requirements.txt
+	$(BIN)/python scripts/lock.py $(ARGS)
+
+audit: setup  ## look up all packages in a database of vulnerabilities; exit code 3 if it could not
+	@$(BIN)/python scripts/audit_packages.py $(ARGS)
 
 clean:  ## remove what the other targets made
 	rm -rf $(VENV) .cache dist site .pytest_cache .ruff_cache .hypothesis

@@ -4,8 +4,8 @@
     scripts/dist.py             into dist/
     scripts/dist.py --to DIR
 
-The wheel is built from the sdist, as a package index would get it. Then `twine check --strict` and
-`check-wheel-contents` check the result.
+The wheel is built from the sdist, as a package index would get it. It has to be pure Python, which
+serves every system. Then `twine check --strict` and `check-wheel-contents` check the result.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 TOOLS = PROJECT / ".cache" / "release"
+COMPILED = (".so", ".pyd", ".dll", ".dylib", ".a", ".o")
 REQUIREMENTS = PROJECT / "requirements-release.txt"
 
 
@@ -67,6 +69,14 @@ def build_wheel(sdist: Path, folder: Path) -> Path:
         return Path(shutil.move(wheel, folder / wheel.name))
 
 
+def check_purity(wheel: Path) -> None:
+    """Exit unless the wheel serves every system: its tag says so, and nothing in it is compiled."""
+    with zipfile.ZipFile(wheel) as archive:
+        compiled = [name for name in archive.namelist() if name.endswith(COMPILED)]
+    if compiled or not wheel.name.endswith("-py3-none-any.whl"):
+        sys.exit(f"not a pure wheel: {wheel.name} {' '.join(compiled)}")
+
+
 def build_all(folder: Path) -> list[Path]:
     """Build and check the sdist and the wheel."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,6 +84,7 @@ def build_all(folder: Path) -> list[Path]:
         old.unlink()
     sdist = build_sdist(folder)
     wheel = build_wheel(sdist, folder)
+    check_purity(wheel)
     run([find_tool("twine"), "check", "--strict", str(sdist), str(wheel)])
     run([find_tool("check-wheel-contents"), str(wheel)])
     for file in (sdist, wheel):

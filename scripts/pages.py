@@ -29,6 +29,7 @@ PIECE = re.compile(
     re.DOTALL,
 )
 LAYERS = (
+    ("__main__", "`python -m toolscout`."),
     ("cli", "The command line connects the parts."),
     ("gateway · console · evals · examples", "Independent programs on top of the toolbox."),
     ("agent", "The loop."),
@@ -41,9 +42,13 @@ LAYERS = (
     ("learning", "Which tools are called after which requests."),
     ("disclosure", "What the model sees now."),
     ("search · sources", "Which tools fit, and where tools come from."),
+    ("embedders", "Turns texts into vectors."),
     ("catalog · store", "The tools that exist, and storage."),
     ("events · config · tokens", "Used by every layer above."),
-    ("folders · toml_edit", "Where a user's files are, and how to edit them."),
+    (
+        "folders · program · toml_edit",
+        "A user's files, how to edit them, and how to run Toolscout.",
+    ),
     ("errors", "All exceptions."),
 )
 

@@ -62,8 +62,10 @@ clip-path="url(#{unique_id}-clip-terminal)">
 def run_in_terminal(command: str) -> str:
     """What a command prints to a terminal; progress goes to stderr and is left out."""
     program, *arguments = shlex.split(command)
-    path = str(Path(sys.executable).with_name(program))
+    path = Path(sys.executable).with_name(program)
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": "50"}
+    # As after an installation: commands that are printed then need no folder.
+    environment["PATH"] = f"{path.parent}{os.pathsep}{os.environ['PATH']}"
     main, side = pty.openpty()
     parts: list[bytes] = []
     reader = Thread(target=_read, args=(main, parts))

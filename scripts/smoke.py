@@ -121,8 +121,8 @@ async def drive() -> None:
 
 
 def onnx() -> None:
+    from toolscout.embedders import load_embedders
     from toolscout.errors import MissingExtraError, ToolscoutError
-    from toolscout.search.embedders import load_embedders
 
     try:
         load_embedders("onnx:nowhere")[0].encode(["text"])
@@ -141,7 +141,7 @@ def opens(*specs: str) -> None:
 
 
 def openai() -> None:
-    from toolscout.search.embedders import load_embedders
+    from toolscout.embedders import load_embedders
 
     opens("openai:gpt-5.4", "openai-chat:any")
     assert load_embedders("openai:small@http://127.0.0.1:9/v1")
@@ -193,6 +193,18 @@ def watch() -> None:
     asyncio.run(look())
 
 
+def postgres() -> None:
+    from toolscout.errors import StoreError
+    from toolscout.store.postgres import PostgresStore
+
+    try:
+        PostgresStore("postgresql://nobody@127.0.0.1:1/none").get("s")
+    except StoreError as error:
+        assert "cannot be reached" in str(error), error
+    else:
+        raise AssertionError("There is no such server.")
+
+
 def otel() -> None:
     from toolscout.events import CatalogChangeEvent
     from toolscout.telemetry.otel import OpenTelemetry
@@ -216,6 +228,7 @@ CHECKS: dict[str, Callable[[], None]] = {
     "tokens": tokens,
     "offload": offload,
     "watch": watch,
+    "postgres": postgres,
     "otel": otel,
     "all": everything,
 }

@@ -119,7 +119,9 @@ async def trace_mcp_call(trace: Trace) -> None:
         path = Path(folder) / "mcp.json"
         path.write_text(json.dumps({"mcpServers": {"office": entry}}), encoding="utf-8")
         # A call searches nothing; without an encoder, none loads in the background meanwhile.
-        setup = Setup.read(path, config=Config.read(embedder="none"))
+        config = Config.read(embedder="none")
+        # On a busy machine the server may take longer to start than a search waits by default.
+        setup = Setup.read(path, config=config, overrides={"start_wait_seconds": 60})
         async with Client(build_server(Gateway(setup))) as client:
             await client.call_tool("tool_search", {"query": "list the tables"})
             call = {"name": "office__list_tables", "arguments": {}}

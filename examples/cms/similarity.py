@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
+from toolscout.embedders.universal_encoder import UniversalEncoder
 
 # Loads its weights on first use, and is shared by all sites.
 _ENCODER = UniversalEncoder()

@@ -84,8 +84,12 @@ class Config(BaseModel):
     counter: str = "auto"
     """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
 
-    store: str = Field(default="sqlite", min_length=1)
-    """Where sessions are kept: `sqlite`, `memory`, or the path of an SQLite file."""
+    # Left out of repr(), since a URL may have a password.
+    store: str = Field(default="sqlite", min_length=1, repr=False)
+    """Where state is kept: `sqlite`, `memory`, the path of an SQLite file, or `postgresql://…`."""
+
+    key_store: Literal["file", "keyring"] = "file"
+    """Where the key is that encrypts login tokens: a `file` in the state folder, or `keyring`."""
 
     busy_timeout_seconds: float = Field(default=5.0, ge=0)
     """How long to wait for another process that is writing to the store."""
@@ -111,6 +115,12 @@ class Config(BaseModel):
     journal_max_mb: float = Field(default=200.0, gt=0)
     """How large the journal may grow, in megabytes; the oldest rows are dropped first."""
 
+    journal_chain: bool | None = None
+    """Whether the journal has a hash chain; unset means as its file is, `false` ends the chain."""
+
+    journal_key: str = ""
+    """Where the key of that chain is: `env:NAME` or `file:PATH`; unset means without a key."""
+
     learning: Literal["on", "off", "shadow"] = "on"
     """Whether search learns from calls: `on`, `off`, or `shadow`, which only measures the gain."""
 
@@ -133,7 +143,7 @@ class Config(BaseModel):
     """Folders of skills; several as `a:b` in the environment."""
 
     overlay: FilePath | None = None
-    """A TOML file with phrases and aliases for tools, which is read again when it changes."""
+    """A TOML or JSONL file with phrases and aliases of tools, read again when it changes."""
 
     memory: bool = False
     """Whether conversations remember the entities in results, and the tools they used."""
@@ -187,7 +197,9 @@ def settings_table() -> str:
     """All settings as a Markdown table, for the documentation and for `--help`."""
     lines = ["| setting | environment | default | meaning |", "|---|---|---|---|"]
     for name, info in Config.model_fields.items():
-        default = "unset" if info.default in (None, ()) else f"`{_format_default(info.default)}`"
+        default = (
+            "unset" if info.default in (None, (), "") else f"`{_format_default(info.default)}`"
+        )
         description = _setting_descriptions().get(name, "")
         lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {description} |")
     return "\n".join(lines)

@@ -5,6 +5,7 @@
     ├── MissingExtraError          an optional part is not installed
     ├── CatalogError               tools cannot be read or conflict with each other
     │   ├── SourceError            a source of tools cannot be read or reached
+    │   │   └── StartingError      servers that may have the tool are still starting
     │   ├── SchemaError            a JSON schema is invalid
     │   └── InvalidCatalogError    validation found problems; all of them are listed
     ├── QueryError                 a query cannot be parsed; says where and what to write
@@ -66,6 +67,16 @@ class SourceError(CatalogError):
     """A source of tools cannot be read or reached."""
 
     code = "source"
+
+
+class StartingError(SourceError):
+    """Servers that may have the tool are still starting; `servers` are their names."""
+
+    code = "starting"
+
+    def __init__(self, message: str, *, servers: Sequence[str], hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.servers = tuple(servers)
 
 
 class SchemaError(CatalogError):

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from threading import Lock
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 _log = logging.getLogger(__name__)
 
@@ -202,7 +202,9 @@ class DiscoveryResultEvent(Event):
     """A discovery tool answered."""
 
     kind: ClassVar[str] = "tool_discovery_result"
-    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder", "code"})
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"scores", "near", "vector", "embedder", "code", "verdict", "starting"}
+    )
 
     tool: Annotated[str, "its name"]
     queries: Annotated[tuple[str, ...], "the query or queries"] = ()
@@ -214,6 +216,8 @@ class DiscoveryResultEvent(Event):
     embedder: Annotated[str, "the id of the model that made the vectors"] = ""
     is_error: Annotated[bool, "whether the search was refused"] = False
     code: Annotated[str, "of the error"] = ""
+    verdict: Annotated[str, "`likely`, `unsure` or `nothing fits`, for a search"] = ""
+    starting: Annotated[tuple[str, ...], "servers that were needed and are still starting"] = ()
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
 
@@ -539,9 +543,10 @@ class UpstreamEvent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamConfiguredEvent(UpstreamEvent):
-    """A server was added, or its configuration changed."""
+    """A server was added or enabled, or its configuration changed."""
 
     kind: ClassVar[str] = "upstream_configured"
+    change: Annotated[Literal["added", "enabled", "changed"], "what happened to it"] = "changed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -563,11 +568,11 @@ class UpstreamFailedEvent(UpstreamEvent):
     """A server could not be reached; it is tried again later."""
 
     kind: ClassVar[str] = "upstream_failed"
-    optional: ClassVar[frozenset[str]] = frozenset({"summary"})
+    optional: ClassVar[frozenset[str]] = frozenset({"needs_login"})
 
-    reason: Annotated[str, "the reason, with the end of the server's error output"]
-    summary: Annotated[str, "the reason, with one line of the server's error output"] = ""
+    reason: Annotated[str, "the reason, with one line of the server's error output"]
     failures: Annotated[int, "failures in a row, this one included"] = 1
+    needs_login: Annotated[bool, "whether it requires a login"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -580,10 +585,10 @@ class UpstreamLostEvent(UpstreamEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpstreamAsleepEvent(UpstreamEvent):
+class UpstreamIdleEvent(UpstreamEvent):
     """An idle server was stopped; the next use starts it."""
 
-    kind: ClassVar[str] = "upstream_asleep"
+    kind: ClassVar[str] = "upstream_idle"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -613,6 +618,54 @@ class ToolHeldEvent(Event):
     server: Annotated[str, "its server"]
     tool: Annotated[str, "its name"]
     standing: Annotated[str, "`new`, `changed` or `shadow`"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentReadStartEvent(Event):
+    """A server is about to be asked for a prompt, a resource or completions, without a tool."""
+
+    kind: ClassVar[str] = "content_read_start"
+
+    method: Annotated[str, "the request of the protocol, such as `prompts/get`"]
+    name: Annotated[str, "the prompt, the URI of the resource, or the URI template"]
+    server: Annotated[str, "which has it"]
+    arguments: Annotated[Mapping[str, Any], "as the client gave them"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentReadEvent(Event):
+    """A client got a prompt, a resource or completions, or was refused it."""
+
+    kind: ClassVar[str] = "content_read"
+    optional: ClassVar[frozenset[str]] = frozenset({"arguments"})
+
+    method: Annotated[str, "the request of the protocol, such as `prompts/get`"]
+    name: Annotated[str, "the prompt, the URI of the resource, or the URI template"]
+    server: Annotated[str, "which has it; empty if none has, or the caller may not use it"] = ""
+    is_error: Annotated[bool, "whether it failed"] = False
+    code: Annotated[str, "the error code; `cancelled` if the caller stopped waiting"] = ""
+    took_ms: Annotated[float, "milliseconds"] = 0.0
+    arguments: Annotated[Mapping[str, Any], "as the client gave them"] = field(
+        default_factory=dict[str, Any]
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRefusedEvent(Event):
+    """A request of a client was refused because of a limit."""
+
+    kind: ClassVar[str] = "request_refused"
+    optional: ClassVar[frozenset[str]] = frozenset({"method", "tool", "arguments"})
+
+    method: Annotated[str, "the request of the protocol; empty if it was not read"] = ""
+    tool: Annotated[str, "the tool, prompt or resource that it was for"] = ""
+    code: Annotated[str, "the error code"] = "over_limit"
+    status: Annotated[int, "the HTTP status"] = 0
+    why: Annotated[str, "which limit it was"] = ""
+    times: Annotated[int, "how many such requests it stands for"] = 1
+    arguments: Annotated[Mapping[str, Any], "as the client gave them"] = field(
+        default_factory=dict[str, Any]
+    )
 
 
 # Of rules and large results
@@ -685,7 +738,9 @@ class SearchEvent(Event):
     """`discover` searched; a toolbox emits `tool_discovery_result` instead."""
 
     kind: ClassVar[str] = "search"
-    optional: ClassVar[frozenset[str]] = frozenset({"scores", "near", "vector", "embedder"})
+    optional: ClassVar[frozenset[str]] = frozenset(
+        {"scores", "near", "vector", "embedder", "verdict"}
+    )
 
     queries: Annotated[tuple[str, ...], "the query or queries"]
     found: Annotated[tuple[str, ...], "the tools, best first"]
@@ -694,6 +749,7 @@ class SearchEvent(Event):
     near: Annotated[tuple[str, ...], "further names that the answer lists"] = ()
     vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
     embedder: Annotated[str, "the id of the model that made the vectors"] = ""
+    verdict: Annotated[str, "`likely`, `unsure` or `nothing fits`"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -753,11 +809,14 @@ SERVER_EVENTS: tuple[type[Event], ...] = (
     UpstreamStartingEvent,
     UpstreamReadyEvent,
     UpstreamFailedEvent,
+    UpstreamIdleEvent,
     UpstreamLostEvent,
-    UpstreamAsleepEvent,
     UpstreamRemovedEvent,
     ConfigAppliedEvent,
     ToolHeldEvent,
+    ContentReadStartEvent,
+    ContentReadEvent,
+    RequestRefusedEvent,
 )
 FEATURE_EVENTS: tuple[type[Event], ...] = (
     RulesChangeEvent,

@@ -37,6 +37,7 @@ from toolscout.events import (
 )
 from toolscout.gateway.gateway import Gateway
 from toolscout.gateway.imports.clients import CLIENTS, ClientApp, is_gateway, read_entries
+from toolscout.gateway.limits.limit_settings import LimitSettings
 from toolscout.gateway.operations import health as status
 from toolscout.gateway.settings import (
     JWT,
@@ -189,13 +190,14 @@ def test_every_key_of_the_configuration_has_an_entry_and_is_shown_in_use(tmp_pat
     settings = setup.settings
     assert set(GatewayOptions.model_fields) == settings.gateway.model_fields_set
     assert set(APISpec.model_fields) == settings.openapi["shop"].model_fields_set
+    assert set(LimitSettings.model_fields) == settings.limits.model_fields_set
     assert set(TelemetrySettings.model_fields) == settings.telemetry.model_fields_set
     telemetry = (DOCS / "telemetry.md").read_text(encoding="utf-8")
     assert [k for k in TelemetrySettings.model_fields if f"| `{k}` |" not in telemetry] == []
     shown = set[str]().union(*(p.model_fields_set for p in settings.policies.values()))
     assert set(AccessPolicy.model_fields) == shown
     keys = [*GatewayOptions.model_fields, *AccessPolicy.model_fields, *Auth.model_fields]
-    keys += [f.name for f in fields(ServerLimits)]
+    keys += [*LimitSettings.model_fields, *(f.name for f in fields(ServerLimits))]
     assert [key for key in keys if f"| `{key}` |" not in page] == []
     assert [
         key for key in (*JWT.model_fields, *APISpec.model_fields) if f"`{key}`" not in page

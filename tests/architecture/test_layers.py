@@ -14,9 +14,10 @@ ROOT = "toolscout"
 # From the ground up; those on one line are strangers to one another.
 LAYERS = [
     ["errors"],
-    ["folders", "toml_edit"],
+    ["folders", "program", "toml_edit"],
     ["events", "config", "tokens"],
     ["catalog", "store"],
+    ["embedders"],
     ["search", "sources"],
     ["disclosure"],
     ["learning"],
@@ -26,6 +27,7 @@ LAYERS = [
     ["agent"],
     ["gateway", "console", "evals", "examples"],
     ["cli"],
+    ["__main__"],
 ]
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 

@@ -159,8 +159,33 @@ def test_packages_are_pinned_exactly_and_from_nowhere_in_particular():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *(d for e in extras if e != "all" for d in extras[e])]
-    asked = {re.sub(r"[-_.]+", "-", re.split(r"[<>=]", d)[0]).lower() for d in wanted}
+    asked = {re.sub(r"[-_.]+", "-", re.split(r"[\[<>=]", d)[0]).lower() for d in wanted}
     assert asked - set(names) == set()
+
+
+def test_every_pinned_package_has_hashes_of_its_files():
+    text = (PROJECT / "requirements-hashes.txt").read_text(encoding="utf-8")
+    entries = re.findall(
+        r"^([A-Za-z0-9._-]+)==([\w.]+)( ; [^\\\n]+)?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$",
+        text,
+        re.MULTILINE,
+    )
+    # Nothing else is in the file: no address of a registry, no package without a hash.
+    rest = "".join(f"{n}=={v}{marker}{hashes}\n" for n, v, marker, hashes in entries)
+    assert text.partition("\n")[2] == rest
+
+    def normal(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    hashed = {normal(name): version for name, version, *_ in entries}
+    lines = (PROJECT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    pinned = {normal(name): version for name, _, version in (p.partition("==") for p in lines)}
+    # After an edit of requirements.txt: make lock ARGS=--hashes
+    assert {name: hashed.get(name) for name in pinned} == pinned
+    only_elsewhere = {normal(name) for name, _, marker, _ in entries if marker}
+    assert hashed.keys() - pinned.keys() == only_elsewhere
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    assert "--require-hashes -r requirements-hashes.txt" in makefile
 
 
 def test_nothing_names_a_place_of_one_machine():

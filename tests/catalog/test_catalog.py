@@ -92,6 +92,19 @@ def test_a_source_added_again_is_replaced_whole():
     assert after.without_source("s").sources == ()
 
 
+def test_a_new_source_goes_to_its_place_in_an_order_and_a_known_one_stays():
+    order = ("one", "two", "three")
+    catalog = Catalog([named("z")], source="own")
+    catalog = catalog.with_source("three", [named("c", "three")], order=order)
+    catalog = catalog.with_source("two", [named("b", "two"), named("c", "two")], order=order)
+    catalog = catalog.with_source("one", [named("a", "one")], order=order)
+    assert catalog.sources == (*order, "own")
+    assert [t.name for t in catalog] == ["a", "b", "two__c", "three__c", "z"]
+    again = catalog.with_source("one", [named("d", "one")], order=())
+    assert [t.name for t in again] == ["a", "b", "two__c", "three__c", "z", "d"][1:]
+    assert again.diff(catalog) == Diff(added=(named("d", "one"),), removed=("a",))
+
+
 def test_two_claimants_of_a_name_both_get_their_server_in_front():
     catalog = Catalog().with_source("one", [named("search", "github")])
     catalog = catalog.with_source("two", [named("search", "gitlab")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolscout.catalog.catalog import Catalog
-from toolscout.catalog.overlay import ALIASES_CAP, parse_overlay
+from toolscout.catalog.overlay_parser import ALIASES_CAP, parse_overlay
 from toolscout.catalog.sanitization import LINE_CAP, NAME_CAP, PHRASES_CAP
 from toolscout.catalog.tool import Tool
 from toolscout.errors import ConfigError
@@ -45,6 +45,41 @@ def test_a_mistake_is_reported_with_its_line_and_what_to_do(
     assert caught.value.message.startswith("o.toml")
     assert message in caught.value.message
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('{"tool": "b"}\n{"tool": "c"', "line 2: not JSON", "Fix that line."),
+        ("[" * 50_000, "line 1: not JSON", "Fix that line."),
+        ("\n\n[1]\n", "line 3: the row is not a table.", 'Write {"server"'),
+        ('{"server": "a"}', "line 1: tool and server are the names", 'Write {"server"'),
+        ('{"server": 1, "tool": "b"}', "line 1: tool and server are the names", "Write"),
+        ('{"tool": "b"}\n\n{"server": "custom", "tool": "b"}', "already in line 1.", "one row"),
+        ('{"tool": "b", "phrases": "x"}', "phrases of custom.b is not a list", "Write {"),
+        ('{"tool": "b", "aliases": [1]}', "aliases of custom.b is not a list", "Write {"),
+        ('{"tool": "b", "phrases": [" "]}', "custom.b has an empty text in phrases", "Remove"),
+        ('{"tool": "b", "phrase": ["x"]}', "custom.b has no 'phrase'.", "Did you mean phrases?"),
+        (f'{{"tool": "b", "aliases": {["x"] * 21}}}'.replace("'", '"'), "21 aliases", "Keep"),
+    ],
+)
+def test_a_mistake_in_json_lines_is_reported_with_its_line(
+    text: str, message: str, hint: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_overlay(text, file="o.jsonl")
+    assert caught.value.message.startswith("o.jsonl, line")
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_json_lines_have_the_same_entries_as_toml() -> None:
+    rows = '{"server": "a", "tool": "b", "phrases": ["x"]}\r\n\n'
+    rows += '{"tool": "c.d", "aliases": ["\u2028y"]}'
+    toml = '[a.b]\nphrases = ["x"]\n\n[custom."c.d"]\naliases = ["y"]\n'
+    overlay = parse_overlay(rows, file="o.JSONL")
+    assert overlay.entries == parse_overlay(toml, file="o.toml").entries
+    assert [entry.line for entry in overlay.entries.values()] == [1, 3]
 
 
 def test_the_line_of_an_entry_is_that_of_its_own_table() -> None:

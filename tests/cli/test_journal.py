@@ -207,4 +207,4 @@ def test_following_prints_new_rows_and_the_end_of_running_ones(
 
 def test_the_commands_are_those_of_the_page() -> None:
     command = app.get_command(None, "journal")  # type: ignore[arg-type]
-    assert sorted(command.commands) == ["export", "show", "tail"]  # type: ignore[union-attr]
+    assert sorted(command.commands) == ["erase", "export", "show", "tail"]  # type: ignore[union-attr]

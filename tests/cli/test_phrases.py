@@ -82,6 +82,25 @@ def test_an_edit_keeps_comments_and_other_entries(shell, overlay: Path) -> None:
     )
 
 
+def test_json_lines_are_edited_row_by_row(shell, tmp_path: Path) -> None:
+    overlay = tmp_path / "phrases.jsonl"
+    kept = '{"tool":"send_email", "server": "mail", "phrases": ["drop a line"]}\n\n'
+    overlay.write_text(kept)
+    options = ("--overlay", str(overlay), "--catalog", "example")
+    shell("catalog", "phrases", "add", "post_message", "crow about it", "--alias", "crow", *options)
+    row = {"server": "chat", "tool": "post_message", "phrases": ["crow about it"]}
+    written = overlay.read_text()
+    assert written.startswith(kept), "other rows stay as they are"
+    assert json.loads(written.splitlines()[-1]) == {**row, "aliases": ["crow"]}
+    assert first(search(shell, overlay, "crow about it")) == "post_message"
+    for change in (("post_message", "--alias", "crow"), ("send_email",)):
+        done = shell("catalog", "phrases", "remove", *change, "--overlay", str(overlay))
+        assert done.code == 0
+    assert overlay.read_text() == f"\n{json.dumps(row)}\n"
+    shell("catalog", "phrases", "remove", "post_message", "--overlay", str(overlay))
+    assert overlay.read_text().strip() == ""
+
+
 def test_a_whole_entry_can_be_removed_even_if_its_tool_is_gone(shell, overlay: Path) -> None:
     overlay.write_text(f'{HAND_WRITTEN}\n[old.tool]\nphrases = ["x"]\naliases = ["y"]\n')
     done = shell("catalog", "phrases", "remove", "old__tool", "--overlay", str(overlay))
@@ -195,3 +214,16 @@ def test_lint_names_the_tool_that_comes_first_instead(shell, tmp_path: Path) -> 
     text = shell("catalog", "lint", "--catalog", str(tools), "--embedder", "none").out
     assert "3 tools, 1 not found first by their own description." in text
     assert f"toolscout catalog phrases add {row['tool']}" in text
+
+
+def test_lint_reads_the_servers_of_a_configuration(shell, tmp_path: Path) -> None:
+    config, tools = tmp_path / "servers.toml", tmp_path / "tools.jsonl"
+    config.write_text('[servers.notes]\ncommand = "notes-server"\n')
+    tools.write_text("\n".join(map(json.dumps, ROWS)))
+
+    unlisted = shell("catalog", "lint", "--config", str(config), "--embedder", "none")
+    both = shell("catalog", "lint", "--config", str(config), "--catalog", str(tools))
+
+    assert f"No tools of {config} are known yet" in unlisted.err
+    assert (unlisted.code, both.code) == (2, 2)
+    assert "Give either --config or --catalog, not both." in both.err

@@ -121,9 +121,9 @@ def test_below_a_least_confidence_the_answer_is_advice_on_what_to_ask(shell) -> 
     done = shell("search", lines="send an email\nhow tall is mount everest\n")
 
     capability, content = done.out.split("# confidence")[:2]
-    assert "Perhaps nothing fits. Say what the tool should do" in content
+    assert "Unsure: perhaps nothing fits. Describe the action in other words" in content
     assert "Perhaps" not in capability
-    assert content.index("Perhaps nothing fits") < content.index("\t")
+    assert content.index("Unsure: perhaps nothing fits") < content.index("\t")
 
 
 def test_nothing_found_is_an_answer_too(shell, tools: Path) -> None:
@@ -150,7 +150,7 @@ def test_nonsense_gets_nothing_fits_first_and_no_hits(shell, query: str) -> None
 def test_a_request_about_something_else_gets_doubt_before_the_hits(shell, query: str) -> None:
     done = shell("search", query, "--catalog", "example")
 
-    assert done.out.startswith(("# Perhaps nothing fits.", "# Nothing fits."))
+    assert done.out.startswith(("# Unsure: perhaps nothing fits.", "# Nothing fits."))
 
 
 def test_nothing_fits_is_below_every_cut_and_in_json(shell) -> None:
@@ -167,8 +167,18 @@ def test_json_carries_the_verdict_and_its_note(shell, query: str, verdict: str) 
     found = json.loads(shell("search", query, "--catalog", "example", "--json").out)
 
     assert found["verdict"] == verdict
-    has_note = any(note.startswith("Perhaps nothing fits.") for note in found["notes"])
+    has_note = any(note.startswith("Unsure: perhaps nothing fits.") for note in found["notes"])
     assert has_note is (verdict == "unsure")
+
+
+def test_a_request_in_an_unknown_language_gets_a_note(shell) -> None:
+    query = "Thời tiết ngày mai thế nào?"
+    note = "Semantic search does not know this language"
+
+    assert note in shell("search", query, "--catalog", "example").out
+    found = json.loads(shell("search", query, "--catalog", "example", "--json").out)
+    assert any(line.startswith(note) for line in found["notes"])
+    assert note not in shell("search", "wie wird das Wetter?", "--catalog", "example").out
 
 
 def test_a_corrected_request_for_a_tool_by_name_gets_no_doubt(shell) -> None:

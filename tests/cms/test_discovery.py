@@ -8,7 +8,7 @@ import pytest
 
 from cms.cms import Cms
 from toolscout import Engine
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
+from toolscout.embedders.universal_encoder import UniversalEncoder
 
 from .conftest import agrees
 

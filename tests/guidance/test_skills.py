@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from toolscout.catalog.result import Result
 from toolscout.catalog.tool import Tool
 from toolscout.disclosure.feature import DetachedSession
+from toolscout.embedders.universal_encoder import UniversalEncoder
 from toolscout.guidance.skills import Skills
 from toolscout.guidance.text_files import UnsafePathError, resolve_inside
-from toolscout.search.embedders.universal_encoder import UniversalEncoder
 from toolscout.search.engine import Engine
 
 PRESENTATION = """---

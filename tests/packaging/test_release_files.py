@@ -1,6 +1,7 @@
 """The files of a release: a pure wheel from the sdist alone, and metadata for package indexes."""
 
 import email
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from scripts.dist import check_purity
 
 PROJECT = Path(__file__).parents[2]
 REPOSITORY = "https://github.com/toolscout/toolscout"
@@ -44,7 +46,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pure_wheel(tree: Path) -> Path:
     done = build("--wheel", "--outdir", str(tree.parent), str(tree))
     assert done.returncode == 0, done.stderr
-    (wheel,) = tree.parent.glob("*-py3-none-any.whl")
+    (wheel,) = tree.parent.glob("*.whl")
     return wheel
 
 
@@ -58,8 +60,51 @@ def metadata(pure_wheel: Path) -> Message:
 def test_the_wheel_is_pure_python(pure_wheel: Path):
     with zipfile.ZipFile(pure_wheel) as archive:
         names = archive.namelist()
-    assert [name for name in names if name.endswith((".so", ".dll"))] == []
+        (facts,) = (archive.read(n).decode() for n in names if n.endswith(".dist-info/WHEEL"))
+    assert pure_wheel.name == f"toolscout-{TABLE['version']}-py3-none-any.whl"
+    assert "Root-Is-Purelib: true" in facts
+    assert re.findall("^Tag: (.*)$", facts, re.MULTILINE) == ["py3-none-any"]
+    plain = (".py", ".typed", ".md", ".jsonl", ".json", ".toml", ".yaml", ".yml", ".txt", ".html")
+    package = [name for name in names if name.startswith("toolscout/")]
+    assert [name for name in package if not name.endswith(plain)] == []
     assert "toolscout/search/recipe.py" in names
+    check_purity(pure_wheel)
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("toolscout-1-py3-none-any.whl", "toolscout/loops.so"),
+        ("toolscout-1-py3-none-linux_x86_64.whl", "toolscout/loops.py"),
+    ],
+)
+def test_a_release_refuses_a_wheel_of_one_system(tmp_path: Path, name: str, member: str):
+    with zipfile.ZipFile(tmp_path / name, "w") as archive:
+        archive.writestr(member, "")
+    with pytest.raises(SystemExit, match="not a pure wheel"):
+        check_purity(tmp_path / name)
+
+
+@pytest.mark.slow
+def test_pip_installs_the_wheel_into_an_empty_environment_and_the_command_runs(
+    pure_wheel: Path, tmp_path: Path
+):
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    programs = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--only-binary", ":all:"]
+    pins = ["--constraint", str(PROJECT / "requirements.txt")]
+    done = subprocess.run(
+        [*pip, *pins, str(pure_wheel)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    home = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TOOLSCOUT"))}
+    home["TOOLSCOUT_HOME"] = str(tmp_path / "home")
+    done = subprocess.run(
+        [str(programs / "toolscout"), "search", "send an email", "--json"],
+        capture_output=True, text=True, check=False, env=home, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["hits"][0]["name"] == "send_email"
 
 
 def test_the_page_of_a_package_index_has_no_relative_link(metadata: Message):

@@ -14,8 +14,8 @@ from toolscout.disclosure.matcher import BandedMatcher, SearchDomain
 from toolscout.disclosure.profiles import CMS, get_profile
 from toolscout.disclosure.scope import Policy, Scope
 from toolscout.disclosure.session_state import SessionState
+from toolscout.embedders.arrays import Floats
 from toolscout.errors import ConfigError, EmbedderError
-from toolscout.search.arrays import Floats
 from toolscout.search.engine import Engine
 from toolscout.search.ranking import Arms
 

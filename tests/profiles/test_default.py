@@ -172,7 +172,7 @@ def test_exact_names_and_select_lists_load_just_those(talk, tools) -> None:
 def test_nothing_found_is_said_plainly_and_loads_nothing(talk, tools) -> None:
     talk = talk(LOAD, tools)
     result = talk.call("tool_search", query="+zebra")
-    assert "No tool fits" in result.text
+    assert "Nothing fits '+zebra'. Describe the action in other words" in result.text
     assert not result.is_error
     assert talk.session.loaded == ()
 
@@ -190,7 +190,7 @@ class Unsure:
 def test_a_weak_hit_is_marked_as_such_and_not_loaded(talk, tools, chosen) -> None:
     talk = talk(replace(chosen, matcher=Unsure()), tools)
     text = talk.call("tool_search", query="book a flight").text
-    assert "Nothing fits well" in text.splitlines()[0]
+    assert "Unsure: nothing fits well" in text.splitlines()[0]
     assert "list_invoice(id): List a invoice." in text
     assert "properties" not in text
     assert talk.session.loaded == ()
@@ -204,7 +204,7 @@ def test_a_weak_hit_is_marked_even_if_it_was_shown_before(talk, tools, chosen) -
     talk.profile = replace(chosen, matcher=Unsure())
     text = talk.call("tool_search", query="book a flight", limit=2).text
     assert text.splitlines() == [
-        "Nothing fits well; the nearest are these. If none of them does it, say so:",
+        "Unsure: nothing fits well. The nearest are these; if none of them does it, say so:",
         "list_invoice(id): List a invoice.",
         "create_invoice(id): Create a invoice.",
     ]

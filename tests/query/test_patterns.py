@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolscout.errors import QueryError
-from toolscout.search.pattern import Haystack, Pattern, looks_like_pattern
+from toolscout.search.pattern import Pattern, looks_like_pattern
 
 TOOLS = [
     ("get_weather", "Weather for a city."),
@@ -21,7 +21,7 @@ TOOLS = [
 
 
 def found(pattern: str, tools: list[tuple[str, str]] = TOOLS) -> list[int]:
-    return Haystack.of(tools).find_matches(Pattern.of(pattern))
+    return Pattern.of(pattern).find_tools(tools)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,6 @@ def test_a_pattern_looks_into_each_field_on_its_own(pattern: str, indices: list[
 
 def test_no_tools_no_matches() -> None:
     assert found("a", []) == []
-
-
-def test_a_limit_takes_the_first_in_order() -> None:
-    assert Haystack.of(TOOLS).find_matches(Pattern.of("e"), limit=2) == [0, 1]
 
 
 def test_a_pattern_tells_what_it_matched_in_a_field() -> None:
@@ -98,9 +94,7 @@ def test_work_beyond_the_budget_is_an_error_that_says_what_to_do() -> None:
     tools = [("tool", "b" * 1000)] * 1_000
 
     with pytest.raises(QueryError, match=r"too long over so many tools.*narrow it with server:"):
-        Haystack.of(tools).find_matches(
-            Pattern.of("a"), budget_seconds=2, clock=lambda: float(next(ticks))
-        )
+        Pattern.of("a").find_tools(tools, budget_seconds=2, clock=lambda: float(next(ticks)))
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,13 @@ from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
 from toolscout import Agent, Config, Engine, Toolbox
+from toolscout.embedders import load_embedders
+from toolscout.embedders.cache import VectorCache
 from toolscout.guidance.rules import Rules
 from toolscout.memory.entities import Entity
 from toolscout.memory.memory import Memory
 from toolscout.models.messages import dump_messages
 from toolscout.models.scripted import ScriptedModel
-from toolscout.search.embedders import load_embedders
-from toolscout.search.embedders.cache import VectorCache
 
 KEPT = Path(__file__).parent / "v0_1"
 

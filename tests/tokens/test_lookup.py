@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from bench.lookup import SHAPES, measure
 
+from toolscout import embedders
 from toolscout.catalog.catalog import Catalog
 from toolscout.config import Config
 from toolscout.evals.dataset import LabelledQuery, read_queries, resolve_queries
-from toolscout.search import embedders
 from toolscout.search.engine import Engine
 from toolscout.sources.files import read_tools
 

@@ -326,6 +326,7 @@ async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(ope
     slow.ready.set()
     await changed.wait()
     assert (await (await box.session("s")).call("slow__read", {})).text == "slow ran read"
+    assert box.catalog.sources == ("slow", "notes")
 
 
 async def test_a_caller_can_wait_until_everything_is_ready(open_box: Any, office: Any):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,44 @@ async def test_an_alias_never_hides_a_tool(open_box: Any, overlay: Path) -> None
     hidden = await box.session("bo", allow=lambda tool: tool.name != "get_weather")
     refused = await hidden.call("getWeather", {"to": "bo", "subject": "tea"})
     assert refused.is_error, "even where the caller cannot see the tool of that name"
+
+
+async def test_a_tool_can_be_selected_by_its_alias(open_box: Any, overlay: Path) -> None:
+    write(overlay, f'{ENTRY}[custom.delete_page]\naliases = ["get_weather", "scrap"]\n')
+    box = await open_box(overlay=overlay)
+    found = box.search("select:postLetter,scrap,get_weather")
+    assert found.names == ("send_email", "delete_page", "get_weather")
+    assert not found.notes
+    write(overlay, "")
+    await box.refresh()
+    gone = box.search("select:post_letter")
+    assert (gone.names, gone.notes) == ((), ("No tool is named post_letter.",))
+
+
+async def test_the_alias_of_a_hidden_tool_is_unknown(open_box: Any, overlay: Path) -> None:
+    write(overlay, f'{ENTRY}[custom.delete_page]\naliases = ["get_weather"]\n')
+    box = await open_box(overlay=overlay)
+    hidden = box.search("select:post_letter", allow=lambda tool: tool.name != "send_email")
+    assert (hidden.names, hidden.notes) == ((), ("No tool is named post_letter.",))
+    taken = box.search("select:get_weather", allow=lambda tool: tool.name != "get_weather")
+    assert taken.names == (), "an alias never stands for a tool that the caller may not see"
+    session = await box.session("bo", allow=lambda tool: tool.name != "send_email")
+    reply = await session.call("tool_search", {"query": "select:post_letter"})
+    assert "send_email" not in reply.text
+
+
+async def test_json_lines_are_read_live(open_box: Any, tmp_path: Path) -> None:
+    rows = tmp_path / "phrases.jsonl"
+    write(rows, json.dumps({"tool": "send_email", "phrases": [REQUEST]}))
+    box = await open_box(overlay=rows)
+    assert first(box) == ("send_email",)
+    write(rows, '{"tool": "send_email",')
+    await box.refresh()
+    assert first(box) == ("send_email",), "the last good state"
+    assert "line 1: not JSON" in box.overlay_problems[0]
+    write(rows, "")
+    await box.refresh()
+    assert first(box) != ("send_email",)
 
 
 async def test_an_alias_of_two_tools_is_ambiguous(open_box: Any, overlay: Path) -> None:

@@ -372,18 +372,22 @@ def test_it_runs_the_tools_of_a_real_mcp_server(tmp_path: Path) -> None:
     assert own_threads() == []
 
 
+# Two threads print: each line is one write, so that none is split.
 INTERRUPTED = """
-import asyncio
+import asyncio, os
 from toolscout import Toolbox, tool
+
+def say(line):
+    os.write(1, f"{line}\\n".encode())
 
 @tool
 async def hang() -> str:
     "Wait for ever."
-    print("started", flush=True)
+    say("started")
     try:
         await asyncio.Event().wait()
     finally:
-        print("cancelled", flush=True)
+        say("cancelled")
 
 @tool
 async def greet() -> str:
@@ -395,9 +399,9 @@ with Toolbox([hang, greet], store="memory").sync() as box:
     try:
         session.call("hang")
     except KeyboardInterrupt:
-        print("interrupted", flush=True)
-    print(session.call("greet").text, flush=True)
-print("left", flush=True)
+        say("interrupted")
+    say(session.call("greet").text)
+say("left")
 """
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -164,14 +164,21 @@ class Catalog:
         claim = self._claims.claim_of(name)
         return None if claim is None else claim[0]
 
-    def with_source(self, source: str, tools: Iterable[Tool]) -> Catalog:
-        """Add a source, or replace all its tools."""
+    def with_source(
+        self, source: str, tools: Iterable[Tool], *, order: Sequence[str] = ()
+    ) -> Catalog:
+        """Add a source, or replace all its tools.
+
+        A new source goes to its place in `order`, a list of sources, and to the end without one.
+        """
         incoming = {t.name: t for t in tools}
         builder = NameClaimsBuilder(self._claims)
         builder.drop(
             source, [n for n in self._claims.names_by_source.get(source, {}) if n not in incoming]
         )
         builder.put(source, incoming.values())
+        if source not in self._claims.names_by_source:
+            builder.sort_sources(order)
         return self._next_snapshot(builder)
 
     def without_source(self, source: str) -> Catalog:

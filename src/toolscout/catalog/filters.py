@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal
 
 from .problem import Problem
-from .tool import Tool, normalise_name
+from .sanitization import clean_line
+from .tool import Tool, name_spellings, normalise_name
 
 Precedence = Literal["union", "specific_first"]
 # As a server name: exclude the tools of all servers, whatever else is selected.
@@ -21,12 +23,14 @@ SYSTEM = frozenset(
         *(f"workspace_{part}" for part in ("basic", "advanced", "git", "browser")),
     ]
 )
-# The category of the system's own tools.
-VIRTUAL = "virtual"
+# The category of the tools that list and read what servers offer beside tools.
+SERVER_CONTENT = "prompts and resources"
 # Categories that no filter hides: control of the program, questions to people, the system itself.
-UNFILTERED = frozenset(["structured_output", "human", VIRTUAL])
+UNFILTERED = frozenset(["structured_output", "human", "virtual", SERVER_CONTENT])
 _KNOWN_CATEGORIES = SYSTEM | UNFILTERED
 _ALL = "*"
+_MAX_NAMES = 8
+_MAX_NAME_CHARS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Filter:
     With neither, everything is allowed. A tool belongs to its server, else to its category, else
     to `custom`. If a server is selected and also has entries of its own, `union` takes both, and
     `specific_first` takes only the entries. Tools without a server are always allowed in the
-    categories `structured_output`, `human` and `virtual`.
+    categories `structured_output`, `human`, `virtual` and `prompts and resources`.
     """
 
     servers: tuple[str, ...] = ()
@@ -128,6 +132,32 @@ class Filter:
     def _keeps_system(self, owner: str, tool: Tool) -> bool:
         # Entries alone select only themselves; beside servers the workspace stays.
         return bool(self.servers) and not tool.server and owner in SYSTEM
+
+
+def describe_unknown_owners(
+    wanted: Iterable[str], known: Collection[str], *, kind: str
+) -> Iterator[str]:
+    """One sentence for each wanted server, or category, that is not known in any spelling."""
+    known = {name for name in known if name}
+    spelled = set[str]().union(*map(name_spellings, known))
+    for name in wanted:
+        if spelled.isdisjoint(name_spellings(name)):
+            yield describe_unknown_owner(name, known, kind=kind)
+
+
+def describe_unknown_owner(name: str, known: Iterable[str], *, kind: str = "server") -> str:
+    """Say that no server, or category, with tools is called so, and which ones are."""
+    # "With tools": there may be a server of this name whose tools are held, or not known yet.
+    quoted = clean_line(name, cap=_MAX_NAME_CHARS)
+    start = f"No {kind} with tools is called {quoted!r}."
+    names = [clean_line(each, cap=_MAX_NAME_CHARS) for each in known]
+    by_case = {each.casefold(): each for each in names}
+    near = get_close_matches(name.casefold(), by_case, n=3)
+    if near:
+        return f"{start} Did you mean {' or '.join(by_case[each] for each in near)}?"
+    shown, rest = sorted(names)[:_MAX_NAMES], len(names) - _MAX_NAMES
+    more = f" and {rest} more" if rest > 0 else ""
+    return f"{start} There are: {', '.join(shown)}{more}." if shown else start
 
 
 def _owner(tool: Tool) -> str:

@@ -9,7 +9,7 @@ the set of claims, not on their order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from .tool import SEPARATOR, Tool, add_hash_suffix, digest, has_hash_suffix, qualify_name
@@ -59,6 +59,7 @@ class NameClaimsBuilder:
         self._pending: dict[str, dict[str, Tool]] = {}
         self._affected: dict[str, None] = {}
         self._changed: dict[str, None] = {}
+        self._order: Sequence[str] = ()
 
     def put(self, source: str, tools: Iterable[Tool]) -> None:
         """Add the claims of a source; a tool it already has is replaced."""
@@ -84,9 +85,14 @@ class NameClaimsBuilder:
             self._erase(names.pop(name))
         self._forget_if_empty(source)
 
+    def sort_sources(self, order: Sequence[str]) -> None:
+        """Put the sources into this order; others stay after them."""
+        self._order = order
+
     def finish(self) -> tuple[NameClaims, tuple[str, ...]]:
         """The new claims, and the names whose tool has changed."""
         self._assign_names()
+        self._sort()
         claims = NameClaims(
             self._tools,
             self._names_by_source,
@@ -95,6 +101,22 @@ class NameClaimsBuilder:
             self._qualified_claims,
         )
         return claims, tuple(self._changed)
+
+    def _sort(self) -> None:
+        present = self._names_by_source
+        first = [source for source in self._order if source in present]
+        sources = [*first, *(source for source in present if source not in {*first})]
+        if sources == [*present]:
+            return
+        self._names_by_source = {source: present[source] for source in sources}
+        place = {
+            name: number
+            for number, names in enumerate(self._names_by_source.values())
+            for name in names.values()
+        }
+        self._tools = {
+            name: self._tools[name] for name in sorted(self._tools, key=place.__getitem__)
+        }
 
     def _names_of(self, source: str) -> dict[str, str]:
         """The names of a source, copied before the first write because snapshots share them."""

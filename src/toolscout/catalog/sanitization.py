@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 # Characters. Text of a server ends up in prompts, so no single field may fill a context window.
@@ -49,7 +49,13 @@ _ESCAPED_HALF = re.compile(
 _SENTENCE_END = re.compile(r"[.!?](?=\s|$)|[。！？]|\n\s*\n")
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _ERROR = re.compile("error", re.IGNORECASE)
-_EPILOGUE = re.compile(r"^Node\.js v\d|complete log of this run")
+_EPILOGUE = re.compile(
+    r"^Node\.js v\d|complete log of this run|^\s+at |^\s+For further information visit"
+)
+# A frame of a Python traceback. In that of an exception group, lines begin with a margin of bars.
+_FRAME = re.compile(r'[\s|]*File ".*", line \d+')
+_GROUP_MARGIN = re.compile(r"\s*[|+]")
+_MARGIN = " \t|+-"
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|incl|approx|no|fig|\w))\Z", re.IGNORECASE)
 
 
@@ -111,11 +117,26 @@ def strip_colours(text: str) -> str:
 
 def error_line(output: str) -> str:
     """The line of a program's error output that explains best why it ended, or its last one."""
-    lines = [line for line in strip_colours(output).splitlines() if line.strip()]
+    lines = [line for line in strip_colours(output).splitlines() if line.strip(_MARGIN)]
     # Node ends with its version, and npm with the path of a log.
-    telling = [line for line in lines if not _EPILOGUE.search(line)]
+    telling = [line for line in _after_traceback(lines) if not _EPILOGUE.search(line)]
     errors = [line for line in telling if _ERROR.search(line)]
-    return escape_hidden((errors or telling or lines or [""])[-1])
+    best = (errors or telling or lines or [""])[-1]
+    return escape_hidden(best.lstrip(_MARGIN) if _GROUP_MARGIN.match(best) else best)
+
+
+def _after_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """The lines from the exception of the last Python traceback on; all without a traceback."""
+    frames = [number for number, line in enumerate(lines) if _FRAME.match(line)]
+    if not frames:
+        return lines
+    # The exception stands further left than the frames and their source lines.
+    margin = len(lines[frames[-1]].partition("File")[0])
+    for number in range(frames[-1] + 1, len(lines)):
+        text = lines[number]
+        if len(text) - len(text.lstrip(_MARGIN)) < margin:
+            return lines[number:]
+    return ()
 
 
 def first_sentence(text: str, *, cap: int = SENTENCE_CAP) -> str:

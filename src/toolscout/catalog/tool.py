@@ -198,3 +198,8 @@ def normalise_name(name: str) -> str:
     # Case folding can undo NFKC, so normalise before and after it.
     folded = unicodedata.normalize("NFKC", _HUMP.sub("_", name)).casefold()
     return _JOINTS.sub("_", unicodedata.normalize("NFKC", folded)).strip("_")
+
+
+def name_spellings(name: str) -> set[str]:
+    """The normalised spellings under which a server or category is found, whatever the case."""
+    return {normalise_name(name), normalise_name(name.casefold())} - {""} or {name}

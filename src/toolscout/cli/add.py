@@ -12,7 +12,8 @@ import click
 
 from ..errors import ConfigError
 from ..folders import user_servers_file
-from .config_options import servers_option
+from ..program import command_line
+from .config_options import config_words, servers_option
 from .output import json_option, print_json, print_line, warn
 from .progress import progress
 from .servers import print_reload_note, settings_of
@@ -90,7 +91,8 @@ def command(
         warn(text)
     print_reload_note(file.path)
     if known is None and len(file.entries()) == 1:
-        print_line("Next: toolscout serve, and connect your client to it.")
+        serve = command_line("serve", *config_words(path))
+        print_line(f"Next: {serve}, and connect your client to it.")
 
 
 def _check(
@@ -102,14 +104,14 @@ def _check(
     from ..sources.mcp.server_entry import build_server
 
     setup = _read_setup(path)
-    server = build_server(name, entry, os.environ)
+    server = build_server(name, entry, os.environ, config_folder=path.parent).with_download_time()
     alone = _setup_of(setup, server)
     with progress(f"Starting {name} to check that it works (a first start may download it)"):
         (check,) = asyncio.run(check_servers(alone)).servers
     if check.status != "ready":
         hint = "Fix that and try again, or add it without a check: --no-check."
-        if "login" in check.reason:
-            hint = f"Add it with --no-check, then run toolscout login {name}."
+        if check.status == "needs login":
+            hint = f"Add it with --no-check, then run {command_line('login', name)}."
         raise ConfigError(f"{name} does not work, so it is not added: {check.reason}", hint=hint)
     own = [tool for known in read_known_servers(alone) for tool in known.available]
     others = [

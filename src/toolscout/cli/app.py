@@ -13,6 +13,7 @@ from itertools import pairwise
 import click
 
 from ..errors import QueryError, ToolscoutError
+from ..program import command_line, set_state_file
 from .output import print_error
 
 EXIT_USAGE = 2
@@ -42,8 +43,10 @@ COMMANDS = {
     "pins": Command("pins", "Review and approve the tools of MCP servers."),
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
+    "audit": Command("audit", "Verify that nobody changed the journal."),
     "learn": Command("learn", "Show, reset and seed what search has learned from calls."),
     "state": Command("state", "Back up and restore sessions, pins, logins and the journal."),
+    "store": Command("store", "Check, migrate and copy the store: SQLite or PostgreSQL."),
     "import": Command("import_servers", "Import the MCP servers of other clients."),
     "bench": Command("bench", "Measure search on labelled queries."),
     "tokens": Command("tokens", "Count the tokens that tools cost under each profile."),
@@ -67,9 +70,8 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             if cmd_name in _PINS_COMMANDS and not ctx.resilient_parsing:
-                ctx.fail(
-                    f"There is no command {cmd_name!r}. Did you mean toolscout pins {cmd_name}?"
-                )
+                meant = command_line("pins", cmd_name)
+                ctx.fail(f"There is no command {cmd_name!r}. Did you mean {meant}?")
             near = get_close_matches(cmd_name, COMMANDS, n=1)
             if near and not ctx.resilient_parsing:
                 ctx.fail(f"There is no command {cmd_name!r}. Did you mean {near[0]}?")
@@ -111,6 +113,10 @@ def run(arguments: Sequence[str]) -> int:
         code = app.main(list(arguments), prog_name="toolscout", standalone_mode=False)
     except click.Abort:
         return EXIT_INTERRUPTED
+    except click.exceptions.NoArgsIsHelpError as error:
+        # Without a command there is nothing wrong: the help says which there are.
+        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
+        return 0
     except click.ClickException as error:
         print_error("usage", error.format_message(), hint=_usage_hint(error), is_json=is_json)
         return error.exit_code
@@ -120,6 +126,9 @@ def run(arguments: Sequence[str]) -> int:
         message = error.message if is_json else str(error).removesuffix(error.hint.rstrip()).strip()
         print_error(error.code, message, hint=error.hint, position=position, is_json=is_json)
         return EXIT_USAGE
+    finally:
+        # A program may run several commands; the configuration of one says nothing about the next.
+        set_state_file(None)
     return code if isinstance(code, int) else 0
 
 
@@ -127,9 +136,10 @@ def _usage_hint(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None:
         return ""
+    see = f"See {command_line(*context.command_path.split()[1:], '--help')}."
     if isinstance(error, click.NoSuchOption) and context.command.name == "search":
-        return f"See {context.command_path} --help. Put a query that begins with - after --."
-    return f"See {context.command_path} --help."
+        return f"{see} Put a query that begins with - after --."
+    return see
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

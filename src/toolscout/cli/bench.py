@@ -31,8 +31,10 @@ from ..evals.dataset import (
     resolve_negatives,
     resolve_queries,
 )
+from ..program import command_line
 from ..search.engine import Engine
 from .catalog_options import PATH, embedder_options, load_and_warn, open_engine, warn_about
+from .numbers import WholeNumber
 from .output import count_noun, json_option, print_json, print_line, print_table, warn
 from .progress import progress
 
@@ -67,7 +69,7 @@ class BenchOptions:
 @click.option("--without-relevant", is_flag=True, help="Also measure with the right tools removed.")
 @click.option("--reliability", is_flag=True, help="Also measure how often confidence is right.")
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help="Only the first N queries and negatives."
+    "--limit", type=WholeNumber(1), metavar="N", help="Only the first N queries and negatives."
 )
 @click.option("--rows", type=NEW_FILE, metavar="FILE", help="Write the figures of every query.")
 @click.option("--against", type=FILE, metavar="FILE", help="Compare with the rows of another run.")
@@ -165,7 +167,7 @@ def _read_rows(path: Path) -> dict[str, dict[str, float]]:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} does not contain the rows of a run.",
-            hint="Create them with: toolscout bench … --rows FILE",
+            hint=f"Create them with: {command_line('bench')} … --rows FILE",
         ) from error
 
 

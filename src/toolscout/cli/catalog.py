@@ -14,6 +14,7 @@ from ..catalog.sanitization import first_sentence
 from ..catalog.tool_text import describe_tool
 from ..catalog.validation import validate as check
 from ..errors import UnknownToolError
+from ..program import command_line
 from . import catalog_lint, phrases
 from .catalog_options import (
     PATH,
@@ -102,7 +103,8 @@ def _suggestion(catalog: Catalog, name: str, held: HeldTools | None) -> str:
     if held and (close := held.suggest(name, None)):
         return " ".join(each.suggestion for each in close)
     near = nearest_names(catalog, name)
-    return f"Similar names: {', '.join(near)}." if near else "List all with: toolscout catalog list"
+    listing = f"List all with: {command_line('catalog', 'list')}"
+    return f"Similar names: {', '.join(near)}." if near else listing
 
 
 @command.command(name="validate")

@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from ..evals.self_retrieval import MissedTool, find_missed_tools
+from ..program import command_line
 from .catalog_options import (
     add_overlay,
     catalog_option,
     embedder_options,
-    load_and_warn,
+    load_with_held,
     open_engine,
     tool_filter,
 )
-from .config_options import overlay_option
+from .config_options import overlay_option, servers_option
 from .output import json_option, print_json, print_line, print_table
 from .progress import progress
 
@@ -25,6 +26,7 @@ EXIT_MISSED = 1
 
 @click.command(name="lint")
 @catalog_option
+@servers_option
 @overlay_option
 @click.option("--server", "servers", multiple=True, help="Only tools of this server.")
 @embedder_options
@@ -32,6 +34,7 @@ EXIT_MISSED = 1
 def command(
     *,
     paths: tuple[Path, ...],
+    path: Path | None,
     overlay: Path | None,
     servers: tuple[str, ...],
     embedder: str,
@@ -44,7 +47,10 @@ def command(
     tool that one of its phrases finds first is not listed. Exit codes: 0 every tool is found, 1
     some are not, 2 usage.
     """
-    catalog = add_overlay(load_and_warn(paths), overlay, is_own=not paths)
+    if path is not None and paths:
+        raise click.UsageError("Give either --config or --catalog, not both.")
+    catalog, _ = load_with_held(paths, path)
+    catalog = add_overlay(catalog, overlay, is_own=not paths, config=path)
     is_chosen = tool_filter(catalog, servers, ())
     tools = [tool for tool in catalog if is_chosen is None or is_chosen(tool)]
     with (
@@ -81,7 +87,7 @@ def _print_missed(missed: list[MissedTool], total: int) -> None:
         print_table(("tool", "rank", "first", "query"), rows)
         print_line(
             "Add a request that only this tool answers:"
-            f' toolscout catalog phrases add {missed[0].tool.name} "..."'
+            f' {command_line("catalog", "phrases", "add", missed[0].tool.name)} "..."'
         )
     print_line(f"{total} tools, {len(missed)} not found first by their own description.")
 

@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from rapidfuzz import fuzz, process
 
+from .. import embedders
 from ..catalog.catalog import Catalog
-from ..catalog.filters import CUSTOM, Filter
+from ..catalog.filters import CUSTOM, Filter, describe_unknown_owner
 from ..catalog.problem import Problem
 from ..catalog.tool import Tool, normalise_name
 from ..config import Config
+from ..embedders.cache import VectorCache
 from ..errors import ConfigError, MissingExtraError
 from ..examples import CATALOG
 from ..folders import user_servers_file
-from ..search import embedders
-from ..search.embedders.cache import VectorCache
+from ..program import command_line
 from ..search.engine import Engine
 from ..sources.files import read_tools
+from ..sources.server_status import UP_STATUSES
 from ..toolbox.live_overlay import read_overlay
+from .config_options import config_words
 from .output import Decorated, count_noun, warn
 from .progress import progress
 
@@ -117,7 +120,7 @@ def load_with_held(
         if config is not None:
             raise ConfigError(
                 f"No tools of {config} are known yet.",
-                hint=f"List them first: toolscout check --config {config}.",
+                hint=f"List them first: {command_line('check', *config_words(config))}.",
             )
         loaded = load_catalog(paths)
     warn_about(loaded.problems)
@@ -137,8 +140,13 @@ def load_server_tools(config: Path | None = None) -> tuple[Catalog, HeldTools] |
 
     servers = [s for s in read_known_servers(Setup.read(file)) if s.is_enabled]
     tools = [tool for server in servers for tool in server.available]
-    if unlisted := [s.name for s in servers if s.tools is None]:
-        warn(f"Not listed yet: {', '.join(unlisted)}. Run toolscout check first.")
+    down = [s for s in servers if s.tools is None and s.status not in UP_STATUSES]
+    if down:
+        names = ", ".join(f"{s.name} ({s.status})" for s in down)
+        warn(f"Not searched: {names}. See why: {command_line('list', *config_words(config))}")
+    if unlisted := [s.name for s in servers if s.tools is None and s not in down]:
+        check = command_line("check", *config_words(config))
+        warn(f"Not listed yet: {', '.join(unlisted)}. Run {check} first.")
     held = collect_held_tools(servers)
     if not tools and not held.catalog:
         return None
@@ -232,6 +240,10 @@ def tool_filter(
     entries = [entry for tool in tools for entry in _filter_entries(catalog, tool)]
     chosen = Filter(servers=tuple(servers), tools=tuple(entries))
     warn_about(chosen.warnings)
+    unknown = set(chosen.unmatched_names(catalog))
+    known = dict.fromkeys(tool.server for tool in catalog if tool.server)
+    for name in (server for server in servers if server in unknown):
+        warn(describe_unknown_owner(name, known))
     return chosen.allows
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..program import command_line
 from .config_options import find_servers_file, servers_option
 from .output import json_option, print_json, print_line, print_table
 from .progress import progress
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     """Check that every server of a configuration works, and what its tools cost.
 
-    Exit codes: 0 ready, 10 degraded, 11 blocked (no tool can be used), 2 usage.
+    Exit codes: 0 ready, 10 degraded, 11 failing (no tool can be used), 2 usage.
     """
     with progress("Reading the configuration") as step:
         from ..gateway.operations.doctor import EXIT_CODES, check_servers
@@ -54,17 +55,18 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
             )
         for problem in server.problems:
             print_line(f"{server.server}: {problem}", style="yellow")
-        if server.status == "unreachable" and setup.server_logs:
+        if server.status == "failing" and setup.server_logs:
             _print_next_step(server, setup.server_logs)
     for warning in report.warnings:
         print_line(warning, style="yellow")
     if not report.servers:
         print_line(
-            f"There are no servers in {setup.path}. Add one: toolscout add NAME -- COMMAND",
+            f"There are no servers in {setup.path}. Add one: {command_line('add')} NAME -- COMMAND",
             style="yellow",
         )
     print_line(
-        f"{report.tools} tools cost {report.tokens_everything:,} tokens; a client is shown"
+        f"{report.tools} {'tool costs' if report.tools == 1 else 'tools cost'}"
+        f" {report.tokens_everything:,} tokens; a client is shown"
         f" {report.tokens_shown:,}. Saved so far: {report.tokens_saved:,}."
     )
     print_line(
@@ -82,7 +84,8 @@ def _print_next_step(server: ServerCheck, logs: ServerLogs) -> None:
             style="yellow",
         )
     if server.server in logs.servers():
-        print_line(f"{server.server}: its log: toolscout logs {server.server}", style="yellow")
+        show = command_line("logs", server.server)
+        print_line(f"{server.server}: its log: {show}", style="yellow")
 
 
 _MAX_NAMES = 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import click
 
 from ..errors import ConfigError
 from ..folders import user_servers_file
+from ..program import command_line, set_state_file
 from .output import Decorated
 
 
@@ -19,8 +22,36 @@ def servers_option(function: Decorated) -> Decorated:
         "path",
         type=click.Path(path_type=Path),
         metavar="FILE",
+        callback=note_state_file,
         help="The servers: an mcpServers JSON file, or TOML.  [default: your own list]",
     )(function)
+
+
+def note_state_file(
+    context: click.Context,  # noqa: ARG001 - as click calls it
+    option: click.Parameter,  # noqa: ARG001
+    path: Path | None,
+) -> Path | None:
+    """Let printed commands name a configuration if it decides where the state is."""
+    set_state_file(path if path is not None and _sets_home(path) else None)
+    return path
+
+
+def _sets_home(path: Path) -> bool:
+    if path.suffix != ".toml" or "TOOLSCOUT_HOME" in os.environ:
+        return False
+    from ..config import TABLE
+
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8")).get(TABLE)
+    except (OSError, ValueError):  # reported when the file is read
+        return False
+    return isinstance(settings, dict) and "home" in settings
+
+
+def config_words(path: Path | None) -> tuple[str, ...]:
+    """`--config FILE` as words of a command to print; none for the user's own list."""
+    return () if path is None else ("--config", str(path))
 
 
 def find_servers_file(path: Path | None) -> Path:
@@ -29,8 +60,8 @@ def find_servers_file(path: Path | None) -> Path:
     if path is None and not chosen.is_file():
         raise ConfigError(
             f"There are no servers yet: {chosen} does not exist.",
-            hint="Add one with toolscout add NAME -- COMMAND, import those of your clients with"
-            " toolscout import, or name a file with --config FILE.",
+            hint=f"Add one with {command_line('add')} NAME -- COMMAND, import those of your"
+            f" clients with {command_line('import')}, or name a file with --config FILE.",
         )
     return chosen
 
@@ -42,7 +73,7 @@ def overlay_option(function: Decorated) -> Decorated:
         metavar="FILE",
         # Absolute, because paths in a configuration are relative to its file.
         type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
-        help="A TOML file with phrases and aliases for tools.  [default: the setting overlay]",
+        help="A TOML or JSONL file with phrases and aliases.  [default: the setting overlay]",
     )(function)
 
 

@@ -11,6 +11,7 @@ from ..config import Config
 from ..disclosure.profiles import get_profile
 from ..evals.costs import CostEstimator
 from ..examples import QUESTIONS
+from ..program import command_line
 from ..tokens import get_counter
 from .catalog_options import load_catalog, open_engine
 from .conversations import play_conversations
@@ -96,4 +97,4 @@ def _print_report(report: dict[str, Any]) -> None:
         f"The first request saves {report['saved']:.1%} ({report['counter']}). Found tools stay "
         "in the conversation, so it grows by what was asked for."
     )
-    print_line("Try your own question: toolscout search")
+    print_line(f"Try your own question: {command_line('search')}")

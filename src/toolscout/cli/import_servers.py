@@ -9,7 +9,8 @@ import click
 
 from ..config import Config
 from ..folders import user_servers_file
-from .output import json_option, print_json, print_line, print_note, print_table, warn
+from ..program import command_line
+from .output import count_noun, json_option, print_json, print_line, print_note, print_table, warn
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -213,29 +214,30 @@ def _plan_to_dict(
 
 
 def _print_summary(plan: ImportPlan, written: list[WrittenFile], *, is_applied: bool) -> None:
+    count = count_noun(len(plan.additions), "server")
     if not plan.additions:
         print_line("Nothing to add.")
     elif is_applied:
-        print_line(f"{len(plan.additions)} servers added to {plan.target}.", style="green")
+        print_line(f"{count} added to {plan.target}.", style="green")
     else:
-        print_line(f"{len(plan.additions)} servers would be added to {plan.target}.")
+        print_line(f"{count} would be added to {plan.target}.")
     for file in written:
         if file.backup:
             print_line(f"Backup: {file.backup}")
 
 
 def _print_next_steps(plan: ImportPlan, *, is_applied: bool, is_pointed: bool) -> None:
-    option = "" if plan.target == user_servers_file() else f" --config {plan.target}"
+    option = () if plan.target == user_servers_file() else ("--config", str(plan.target))
     if not is_applied and plan.additions:
         print_note("Nothing is written yet: run again with --apply.")
     if not is_applied:
         return
-    print_note(f"Next: toolscout check{option} tests whether they all work.")
+    print_note(f"Next: {command_line('check', *option)} tests whether they all work.")
     if is_pointed:
         print_note("Then restart your clients: each has one server now, toolscout.")
     else:
         print_note(
-            f"Then run toolscout serve{option}, and connect your client to it; or run again with"
-            " --apply --point, which changes the clients' files."
+            f"Then run {command_line('serve', *option)}, and connect your client to it; or run"
+            " again with --apply --point, which changes the clients' files."
         )
-    print_note("toolscout import --undo restores all files.")
+    print_note(f"{command_line('import', '--undo')} restores all files.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -12,11 +12,14 @@ from typing import Any
 
 import click
 
-from ..config import Config
 from ..errors import ConfigError
-from ..store.factory import log_path
-from ..store.log_contract import LogFilter, LogRow
+from ..program import command_line
+from ..store.factory import open_log
+from ..store.log_contract import LogFilter, LogRow, LogStore
+from ..store.postgres_log import PostgresLog
+from ..store.postgres_url import is_postgres_url
 from ..store.sqlite_log import SqliteLog
+from .journal_file import existing_journal, journal_config
 from .journal_output import (
     COLUMNS,
     one_line,
@@ -29,6 +32,7 @@ from .journal_output import (
     write_csv,
     write_lines,
 )
+from .numbers import WholeNumber
 from .output import (
     Decorated,
     is_terminal,
@@ -41,7 +45,7 @@ from .output import (
 from .pins import config_option
 from .progress import ProgressReporter, progress
 
-KINDS = ("search", "call", "refusal", "approval", "server", "gap")
+KINDS = ("search", "call", "read", "refusal", "approval", "server", "gap")
 _DERIVED_OUTCOMES = ("running", "unknown")
 _POLL_SECONDS = 0.5
 _PAGE_ROWS = 1_000
@@ -103,7 +107,7 @@ def command() -> None:
 
 
 @command.command(name="tail")
-@click.option("-n", "count", type=click.IntRange(min=0), default=20, show_default=True,
+@click.option("-n", "count", type=WholeNumber(min=0), default=20, show_default=True,
               help="How many rows.")  # fmt: skip
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Continue with new rows.")
 @filter_options
@@ -172,34 +176,39 @@ def export_rows(*, form: str, output: Path | None, path: Path | None, **filters:
         print_line(f"{written:,} rows written to {output}.")
 
 
+@command.command(name="erase")
+@click.option("--principal", required=True, help="Whose rows.")
+@config_option
+def erase_rows(*, principal: str, path: Path | None) -> None:
+    """Delete all rows of a principal; a hash chain records how many, and stays intact."""
+    config = journal_config(path)
+    if not is_postgres_url(config.store):
+        existing_journal(path)
+    with closing(open_log(config)) as log:
+        assert isinstance(log, SqliteLog | PostgresLog)
+        erased = log.erase(principal)
+    print_line(f"{erased:,} rows erased. The audit file and what was forwarded are not changed.")
+
+
 # Reading
 
 
+def _open_file(path: Path | None) -> SqliteLog:
+    _, file = existing_journal(path)
+    return SqliteLog(file)
+
+
 @contextmanager
-def _open_journal(path: Path | None) -> Generator[SqliteLog]:
-    # Only TOML has a [settings] table, and so a `home`.
-    is_toml = path is not None and path.suffix == ".toml"
-    file = log_path(Config.read(path if is_toml else None))
-    if file is None:
-        raise ConfigError(
-            "With store = memory the journal exists only in its process and cannot be read here.",
-            hint="Set store to sqlite or to the path of a file.",
-        )
-    # Reading must not create a file: an empty journal would hide a wrong path.
-    if not file.exists():
-        raise ConfigError(
-            f"There is no journal at {file}.",
-            hint="The first search or call creates it, unless record is off. If the gateway's"
-            " configuration sets home or store, give it with --config FILE.",
-        )
-    log = SqliteLog(file)
+def _open_journal(path: Path | None) -> Generator[LogStore]:
+    config = journal_config(path)
+    log = open_log(config) if is_postgres_url(config.store) else _open_file(path)
     try:
         yield log
     finally:
         log.close()
 
 
-def _read_filters(log: SqliteLog, *, outcome: str | None, **filters: Any) -> LogFilter:
+def _read_filters(log: LogStore, *, outcome: str | None, **filters: Any) -> LogFilter:
     given = {name: value for name, value in filters.items() if value is not None}
     if outcome in _DERIVED_OUTCOMES:
         # A call that never ended has no outcome. `unknown` may also have been written since.
@@ -211,7 +220,7 @@ def _read_filters(log: SqliteLog, *, outcome: str | None, **filters: Any) -> Log
     return where
 
 
-def _newest(log: SqliteLog, where: LogFilter, outcome: str | None, count: int) -> list[LogRow]:
+def _newest(log: LogStore, where: LogFilter, outcome: str | None, count: int) -> list[LogRow]:
     rows: list[LogRow] = []
     for row in _matching(_pages(log, where, is_newest_first=True, size=count or 1), outcome):
         if len(rows) >= count:
@@ -220,12 +229,12 @@ def _newest(log: SqliteLog, where: LogFilter, outcome: str | None, count: int) -
     return rows[::-1]
 
 
-def _all_rows(log: SqliteLog, where: LogFilter, outcome: str | None) -> Iterator[LogRow]:
+def _all_rows(log: LogStore, where: LogFilter, outcome: str | None) -> Iterator[LogRow]:
     return _matching(_pages(log, where, is_newest_first=False, size=_PAGE_ROWS), outcome)
 
 
 def _pages(
-    log: SqliteLog, where: LogFilter, *, is_newest_first: bool, size: int
+    log: LogStore, where: LogFilter, *, is_newest_first: bool, size: int
 ) -> Iterator[LogRow]:
     while rows := log.read(where, limit=min(size, _PAGE_ROWS), is_newest_first=is_newest_first):
         yield from rows
@@ -242,7 +251,7 @@ def _matching(rows: Iterable[LogRow], outcome: str | None) -> Iterator[LogRow]:
 
 
 def _new_rows(
-    log: SqliteLog, where: LogFilter, outcome: str | None, *, after: int, running: set[str]
+    log: LogStore, where: LogFilter, outcome: str | None, *, after: int, running: set[str]
 ) -> Iterator[LogRow]:
     """New rows as they come, and running ones again when they have ended."""
     while True:
@@ -260,7 +269,7 @@ def _new_rows(
         time.sleep(_POLL_SECONDS)
 
 
-def _find_row(log: SqliteLog, row_id: str) -> LogRow:
+def _find_row(log: LogStore, row_id: str) -> LogRow:
     found = log.find(row_id, limit=5)
     exact = [row for row in found if row.id == row_id]
     match exact or found:
@@ -269,8 +278,8 @@ def _find_row(log: SqliteLog, row_id: str) -> LogRow:
         case []:
             raise ConfigError(
                 f"The journal has no row {row_id!r}.",
-                hint="List rows with their ids: toolscout journal tail. Old rows are dropped"
-                " (journal_days, journal_max_mb).",
+                hint=f"List rows with their ids: {command_line('journal', 'tail')}. Old rows are"
+                " dropped (journal_days, journal_max_mb).",
             )
         case several:
             raise ConfigError(

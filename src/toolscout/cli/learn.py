@@ -15,8 +15,9 @@ import click
 
 from ..config import Config
 from ..errors import ConfigError
+from ..program import command_line
 from ..store.contract import StoreLimits
-from ..store.factory import log_path, open_store, store_path
+from ..store.factory import has_log, is_store_kept, log_path, open_log, open_store
 from .catalog_options import catalog_option, load_and_warn, open_engine
 from .journal_output import open_output
 from .output import json_option, print_json, print_line, print_note, print_table, warn
@@ -49,10 +50,10 @@ def _read_config(path: Path | None) -> Config:
 @contextmanager
 def _open_buffer(config: Config) -> Generator[ReplayBuffer]:
     """The learned state of the configured store and model."""
+    from ..embedders import load_embedders
     from ..learning.buffer import SPACE, ReplayBuffer
-    from ..search.embedders import load_embedders
 
-    if store_path(config) is None:
+    if not is_store_kept(config):
         raise ConfigError(
             "With store = memory, what is learned exists only in its process.",
             hint="Set store to sqlite or to the path of a file.",
@@ -170,7 +171,7 @@ def _check_names(names: Iterable[str], rows: Iterable[Observation]) -> None:
             meant = f"Did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(
                 f"Nothing was learned for {name!r}.",
-                hint=meant or "See the tools: toolscout learn status",
+                hint=meant or f"See the tools: {command_line('learn', 'status')}",
             )
 
 
@@ -252,15 +253,13 @@ def _read_seeds(file: Path | None, config: Config, engine: Engine, *, any_model:
 
 def _journal_rows(config: Config) -> Iterable[LogRow]:
     from ..store.log_contract import LogFilter
-    from ..store.sqlite_log import SqliteLog
 
-    path = log_path(config)
-    if path is None or not path.exists():
+    if not has_log(config):
         raise ConfigError(
-            f"There is no journal at {path}.",
+            f"There is no journal at {log_path(config)}.",
             hint="The first search or call creates it, unless record is off.",
         )
-    log = SqliteLog(path)
+    log = open_log(config)
     try:
         last = 0
         while rows := log.read(LogFilter(after=last), limit=_PAGE_ROWS, is_newest_first=False):

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..program import command_line
 from .config_options import find_servers_file, servers_option
 from .output import json_option, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from ..gateway.operations.known_servers import KnownServer
 
-_COLUMNS = ("server", "transport", "enabled", "tools", "held", "last state", "command or address")
+_COLUMNS = ("server", "transport", "last status", "tools", "held", "command or address")
 
 
 @click.command(name="list")
@@ -39,34 +40,32 @@ def command(*, path: Path | None, is_json: bool) -> None:
             print_line(f"{server.name}: {server.problem}", style="yellow")
         if server.held:
             print_line(
-                f"{server.name}: {server.held} held for approval; see toolscout pins diff"
-                f" {server.name}, then toolscout pins approve {server.name}.",
+                f"{server.name}: {server.held} held for approval. See why, and how to approve:"
+                f" {command_line('pins', 'diff', server.label)}",
                 style="yellow",
             )
     if not servers:
-        print_line("There are no servers yet. Add one: toolscout add NAME -- COMMAND.")
+        print_line(f"There are no servers yet. Add one: {command_line('add')} NAME -- COMMAND.")
 
 
 def _cells(server: KnownServer) -> tuple[str, ...]:
     return (
         server.name,
         server.transport,
-        _enabled_text(server),
+        _status_text(server),
         "not listed yet" if server.tools is None else str(server.tools),
         str(server.held),
-        _state_text(server),
         server.place,
     )
 
 
-def _enabled_text(server: KnownServer) -> str:
-    if server.project:
-        return f"{'yes' if server.is_enabled else 'no'}, only in {server.project}"
-    return "yes" if server.is_enabled else "no"
-
-
-def _state_text(server: KnownServer) -> str:
-    if not server.state:
-        return ""
-    reason = f": {server.state_reason}" if server.state_reason else ""
-    return f"{server.state}{reason} ({server.state_time})"
+def _status_text(server: KnownServer) -> str:
+    reason = f": {server.status_reason}" if server.status_reason else ""
+    time = f" ({server.status_time})" if server.status_time else ""
+    if server.status_by == "check":
+        reason, time = f" at the last check{time}{reason}", ""
+    is_elsewhere = server.project and not Path.cwd().is_relative_to(server.project)
+    if is_elsewhere and server.status == "disabled":
+        return f"belongs to the project {server.project}"
+    project = f", only in {server.project}" if server.project else ""
+    return f"{server.status}{reason}{time}{project}"

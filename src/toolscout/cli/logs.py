@@ -11,7 +11,9 @@ import click
 
 from ..config import Config
 from ..errors import ConfigError
+from ..program import command_line
 from ..sources.mcp.server_log import LogLine, ServerLogs
+from .numbers import WholeNumber
 from .output import json_option, print_json, print_note
 from .pins import config_option
 
@@ -20,7 +22,7 @@ _POLL_SECONDS = 0.3
 
 @click.command(name="logs")
 @click.argument("server", required=False)
-@click.option("-n", "--lines", "count", type=click.IntRange(min=0), default=100, show_default=True,
+@click.option("-n", "--lines", "count", type=WholeNumber(min=0), default=100, show_default=True,
               help="How many lines.")  # fmt: skip
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Continue with new lines.")
 @config_option
@@ -69,7 +71,8 @@ def _print_servers(logs: ServerLogs, *, is_json: bool) -> None:
     for name in names:
         click.echo(name)
     if not names:
-        print_note("No server has a log yet. toolscout serve and toolscout check write them.")
+        serve, check = command_line("serve"), command_line("check")
+        print_note(f"No server has a log yet. {serve} and {check} write them.")
 
 
 def _unknown_server(server: str, logs: ServerLogs, config: Config) -> ConfigError:
@@ -78,7 +81,8 @@ def _unknown_server(server: str, logs: ServerLogs, config: Config) -> ConfigErro
     elif names := logs.servers():
         hint = f"These servers have one: {', '.join(names)}."
     else:
-        hint = "A log begins when toolscout serve or toolscout check starts the server."
+        serve, check = command_line("serve"), command_line("check")
+        hint = f"A log begins when {serve} or {check} starts the server."
     return ConfigError(f"Server {server!r} has no log.", hint=hint)
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import click
 
 from ..catalog.catalog import Catalog
-from ..catalog.overlay import LISTS, Overlay, OverlayEntry, ToolKey, parse_overlay, tool_key
+from ..catalog.overlay import Overlay, OverlayEntry, ToolKey, tool_key
+from ..catalog.overlay_parser import LISTS, is_json_lines, parse_overlay, set_row_list
 from ..errors import ConfigError, UnknownToolError
+from ..program import command_line
 from ..store.user_files import lock_config_file, write_atomically
 from ..toml_edit import TOMLEditError, set_toml_list
 from ..toolbox.live_overlay import read_overlay
@@ -117,7 +119,7 @@ def remove_phrases(
         if absent := [text for text in gone[kind] if text not in texts]:
             raise ConfigError(
                 f"{'.'.join(key)} has no {absent[0]!r} in its {kind}.",
-                hint="List them with: toolscout catalog phrases list",
+                hint=f"List them with: {command_line('catalog', 'phrases', 'list')}",
             )
         return () if is_all else tuple(text for text in texts if text not in gone[kind])
 
@@ -143,7 +145,8 @@ def _find_tool(catalog: Catalog, name: str) -> ToolKey:
             f"{name!r} is ambiguous.", hint=f"Use one of these names: {', '.join(names)}."
         )
     near = nearest_names(catalog, name)
-    hint = f"Similar names: {', '.join(near)}." if near else "List all: toolscout catalog list"
+    listing = f"List all: {command_line('catalog', 'list')}"
+    hint = f"Similar names: {', '.join(near)}." if near else listing
     raise UnknownToolError(f"No tool is named {name!r}.", hint=hint)
 
 
@@ -174,16 +177,18 @@ def _edit_entry(
         for kind in LISTS:
             items = tuple(dict.fromkeys(change(entry, kind)))
             if items != getattr(entry, kind):
-                text = _set_list(path, text, (*key, kind), items)
+                text = _set_list(path, text, key, kind, items)
         after = parse_overlay(text, file=str(path))
         if text != before.text:
             write_atomically(path, text)
     return after
 
 
-def _set_list(path: Path, text: str, keys: Sequence[str], items: Sequence[str]) -> str:
+def _set_list(path: Path, text: str, key: ToolKey, kind: str, items: Sequence[str]) -> str:
+    if is_json_lines(str(path)):
+        return set_row_list(text, key, kind, items)
     try:
-        return set_toml_list(text, keys[:2], keys[2], items)
+        return set_toml_list(text, key, kind, items)
     except TOMLEditError as error:
         raise ConfigError(
             f"{path} has a layout that cannot be edited automatically.",

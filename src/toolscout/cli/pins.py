@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,22 @@ import click
 
 from ..config import Config
 from ..errors import ConfigError
-from .output import Decorated, json_option, print_json, print_line, print_table
+from ..folders import user_servers_file
+from ..program import command_line
+from .config_options import config_words, note_state_file
+from .output import Decorated, json_option, print_json, print_line, print_table, warn
 
 if TYPE_CHECKING:
+    from ..gateway.setup import Setup
     from ..gateway.upstream.pin_store import PinStore
     from ..gateway.upstream.pins import PinLedger
+    from ..sources.mcp.servers import Server
+
+# Where the user requires approval, a check has made pins already.
+_FIRST_START = "When {serve} first starts it, its tools are approved, except those that you revoke."
+
+_EMPTY = "There are no pins yet: no server was started by a gateway."
+_EMPTY_HELD = "No tool is held for approval or revoked."
 
 
 def config_option(function: Decorated) -> Decorated:
@@ -25,32 +37,47 @@ def config_option(function: Decorated) -> Decorated:
         "path",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         metavar="FILE",
-        help="The gateway's configuration, if its [settings] set home.",
+        callback=note_state_file,
+        help="The gateway's configuration, if it is not your own list.",
     )(function)
 
 
 def _open_pins(path: Path | None) -> PinStore:
-    from ..gateway.upstream.pin_store import PinStore
+    from ..gateway.upstream.pin_factory import open_pins
 
     # Only TOML has a [settings] table, and so a `home`.
     is_toml = path is not None and path.suffix == ".toml"
-    return PinStore(Config.read(path if is_toml else None).state_folder / "pins")
+    return open_pins(Config.read(path if is_toml else None))
 
 
 def _find_ledgers(server: str | None, path: Path | None) -> tuple[PinLedger, ...]:
     pins = _open_pins(path)
-    if server is not None:
-        _require_pins(server, pins)
-    return pins.ledgers(server or "")
+    found = pins.ledgers(server or "")
+    if server is not None and not found:
+        _find_unmet_server(server, path, pins)  # raises if there is no such server
+        warn(f"{server} has no pins yet. {_FIRST_START.format(serve=command_line('serve'))}")
+    return found
 
 
-def _require_pins(server: str, pins: PinStore) -> None:
-    if not pins.ledgers(server):
-        raise ConfigError(
-            f"Server {server!r} has no pins.",
-            hint=f"Servers with pins: {', '.join(pins.servers()) or 'none yet'}. If the gateway's"
-            " configuration sets home, give it with --config FILE.",
-        )
+def _find_unmet_server(server: str, path: Path | None, pins: PinStore) -> tuple[Setup, Server]:
+    """A configured server without pins, and its configuration; raises if there is none."""
+    from ..gateway.setup import Setup
+    from ..sources.mcp.server_config import normalise_server_name
+
+    file = path or user_servers_file()
+    setup = Setup.read(file) if file.is_file() else None
+    known = {each.name: each for each in setup.document.servers} if setup else {}
+    name = server if server in known else normalise_server_name(server)
+    if setup is not None and name in known:
+        return setup, known[name]
+    names = dict.fromkeys((*known, *pins.servers()))
+    near = get_close_matches(server, names)
+    hints = [f"Did you mean {' or '.join(near)}?" if near else f"Known: {', '.join(names)}."]
+    hints = [*(hints if names else ()), "If it is in another file, name it with --config FILE."]
+    raise ConfigError(
+        f"There is no server {server!r}{f' in {file}' if setup else ''}, and it has no pins.",
+        hint=" ".join(hints),
+    )
 
 
 def _name_ledgers(ledgers: Iterable[PinLedger]) -> Callable[[PinLedger], str]:
@@ -87,6 +114,10 @@ def list_pins(*, path: Path | None, server: str | None, only_held: bool, is_json
     if is_json:
         print_json(rows)
         return
+    if not rows:
+        if server is None or ledgers:
+            print_line(_EMPTY_HELD if only_held and ledgers else _EMPTY)
+        return
     # The place is only needed to tell servers of the same name apart.
     shows_place = any(name(ledger) != ledger.server for ledger in ledgers)
     columns = ("server", "tool", "standing", "note", *(("place",) if shows_place else ()))
@@ -100,6 +131,7 @@ def list_pins(*, path: Path | None, server: str | None, only_held: bool, is_json
 @json_option
 def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_json: bool) -> None:
     """Show field by field what changed between the approved and the offered definition."""
+    from ..gateway.upstream.held_tools import needed_names, pins_command
     from ..gateway.upstream.pins import diff_pin
 
     ledgers = _find_ledgers(server, path)
@@ -123,14 +155,22 @@ def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_jso
         return
     for row in rows:
         print_line(
-            f"{row['server']}: {row['tool']} ({row['standing']}) {row['note']}", style="bold"
+            f"{row['server']}: {row['tool']} ({row['standing']}) {row['note']}".rstrip(),
+            style="bold",
         )
+        if row["standing"] == "revoked":
+            print_line("  You revoked it: nobody can find or call it until you approve it.")
         for change in row["changes"]:
             print_line(f"  {change['field']}")
             if change["before"]:
                 print_line(f"    - {change['before']}", style="red")
             if change["after"]:
                 print_line(f"    + {change['after']}", style="green")
+    for ledger in ledgers:
+        held = [pin for pin in ledger.pins_on_hold if tool in (None, pin.tool)]
+        if held:
+            approve = pins_command("approve", name(ledger), *needed_names(held))
+            print_line(f"Approve: {approve}")
     if not rows:
         print_line("Nothing is held for approval.")
 
@@ -164,17 +204,64 @@ def _change_pins(
     verb: str,
 ) -> None:
     pins = _open_pins(path)
-    _require_pins(server, pins)
+    if not pins.ledgers(server):
+        _find_unmet_server(server, path, pins)  # raises if there is no such server
     # Read and written under the lock, so that a running gateway cannot write in between.
     with pins.write_lock(server):
-        before = pins.ledger(server)
-        unknown = [t for t in tools if t not in before.pins]
-        if unknown:
+        saved = pins.ledger(server)
+        before = saved if saved.is_known else _read_offers(server, path, pins)
+        if unknown := [tool for tool in tools if tool not in before.pins]:
+            near = get_close_matches(unknown[0], before.pins, n=1)
+            see = f"See them all: {command_line('pins', 'list', server)}"
             raise ConfigError(
                 f"Server {server!r} has no pin for {', '.join(unknown)}.",
-                hint=f"See them all: toolscout pins list {server}",
+                hint=f"Did you mean {near[0]}?" if near else see,
             )
         after = change(before)
-        pins.save(after)
-    changed = [t for t, pin in after.pins.items() if pin != before.pins[t]]
-    print_line(f"{server}: {verb} {', '.join(changed) or 'nothing'}.")
+        changed = [tool for tool, pin in after.pins.items() if pin != before.pins[tool]]
+        if changed:
+            pins.save(after if saved.is_known else _keep_decisions(before, after, saved))
+    if changed:
+        print_line(f"{server}: {verb} {', '.join(changed)}.")
+    else:
+        print_line(f"{server}: nothing to change. {_describe_states(after, tools)}")
+    _print_next(server, tools, after, verb, is_changed=bool(changed))
+
+
+def _read_offers(server: str, path: Path | None, pins: PinStore) -> PinLedger:
+    """The tools of a server that no gateway has met, as it last listed them."""
+    from ..gateway.upstream.unmet_servers import offered_ledger
+
+    setup, found = _find_unmet_server(server, path, pins)
+    ledger = offered_ledger(setup, found)
+    if ledger is None:
+        raise ConfigError(
+            f"The tools of {server!r} are not known yet.",
+            hint=f"List them first: {command_line('check', *config_words(path))}",
+        )
+    return ledger
+
+
+def _keep_decisions(before: PinLedger, after: PinLedger, saved: PinLedger) -> PinLedger:
+    from ..gateway.upstream.unmet_servers import keep_decisions
+
+    return keep_decisions(before, after, saved.pins)
+
+
+def _describe_states(ledger: PinLedger, tools: tuple[str, ...]) -> str:
+    """How many of the tools are approved and held, and how to see each."""
+    held = {pin.tool for pin in ledger.pins_on_hold}
+    chosen = [tool for tool in ledger.pins if not tools or tool in tools]
+    waiting = sum(tool in held for tool in chosen)
+    counts = f"{len(chosen) - waiting} approved, {waiting} held for approval"
+    return f"Its tools: {counts}. See them: {command_line('pins', 'list', ledger.server)}"
+
+
+def _print_next(
+    server: str, tools: tuple[str, ...], after: PinLedger, verb: str, *, is_changed: bool
+) -> None:
+    if verb == "approved" and not is_changed and not tools and after.pins_on_hold:
+        approve = command_line("pins", "approve", server, *(p.tool for p in after.pins_on_hold))
+        print_line(f"Name these tools to approve them: {approve}")
+    elif not after.is_known:
+        print_line(_FIRST_START.format(serve=command_line("serve")))

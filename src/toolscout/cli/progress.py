@@ -149,6 +149,10 @@ class _Bar(_Display):
             self._bar.stop()
 
 
+# The spinner, both counts, both times and the spaces between them.
+_FIGURES_WIDTH = 36
+
+
 def _build_bar() -> Progress:
     from rich.console import Console
     from rich.progress import (
@@ -160,16 +164,22 @@ def _build_bar() -> Progress:
         TimeElapsedColumn,
         TimeRemainingColumn,
     )
+    from rich.table import Column
 
+    console = Console(stderr=True)
+    # On a narrow terminal the label is cut and the bar is short, and the figures stay.
+    bar_width = max(4, min(40, console.width - 70))
+    room = max(8, console.width - bar_width - _FIGURES_WIDTH)
+    label = Column(no_wrap=True, overflow="ellipsis", max_width=room)
     return Progress(
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
+        TextColumn("{task.description}", markup=False, table_column=label),
+        BarColumn(bar_width=bar_width),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         # On stderr, so that the output of a command can be piped while the bar is shown.
-        console=Console(stderr=True),
+        console=console,
         transient=True,
         redirect_stdout=False,
         redirect_stderr=False,

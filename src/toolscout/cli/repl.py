@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ..catalog.catalog import Catalog
 from ..catalog.tool_text import describe_tool
@@ -14,6 +15,9 @@ from ..examples import QUESTIONS
 from ..search.hit import Results
 from .catalog_options import nearest_names
 from .output import print_error, print_line
+
+if TYPE_CHECKING:
+    from ..gateway.upstream.held_tools import HeldTools
 
 PROMPT = "search> "
 _MAX_DEMO = 3
@@ -30,7 +34,13 @@ Type what you need, in any language. Also:
 SearchCallback = Callable[[Sequence[str]], Results]
 
 
-def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] = ()) -> None:
+def run_repl(
+    catalog: Catalog,
+    search: SearchCallback,
+    *,
+    first: Sequence[str] = (),
+    held: HeldTools | None = None,
+) -> None:
     """Answer lines until the input ends; if it is empty, ask a few example questions."""
     is_interactive = sys.stdin.isatty()
     if is_interactive:
@@ -40,12 +50,12 @@ def run_repl(catalog: Catalog, search: SearchCallback, *, first: Sequence[str] =
         if line.casefold() in _QUIT_WORDS:
             return
         count += 1
-        _run_line(catalog, search, line)
+        _run_line(catalog, search, line, held)
     # Without any input, as in a container or CI, the command still shows what it does.
     if not count and not is_interactive:
         for query, _ in QUESTIONS[:_MAX_DEMO]:
             print_line(f"{PROMPT}{query}", style="bold")
-            _run_line(catalog, search, query)
+            _run_line(catalog, search, query, held)
 
 
 def _read_lines(first: Sequence[str], *, is_interactive: bool) -> Iterator[str]:
@@ -67,7 +77,7 @@ def _enable_history() -> None:
         import_module("readline")
 
 
-def _run_line(catalog: Catalog, search: SearchCallback, line: str) -> None:
+def _run_line(catalog: Catalog, search: SearchCallback, line: str, held: HeldTools | None) -> None:
     if line.casefold() in _HELP_WORDS:
         print_line(HELP)
         return
@@ -80,17 +90,19 @@ def _run_line(catalog: Catalog, search: SearchCallback, line: str) -> None:
     word, _, rest = line.partition(" ")
     match word:
         case ":show":
-            _print_tool(catalog, rest.strip())
+            _print_tool(catalog, rest.strip(), held)
         case ":list":
             print_line("\n".join(catalog.tools))
         case _:
             print_line(f"There is no {word}. {HELP}")
 
 
-def _print_tool(catalog: Catalog, name: str) -> None:
+def _print_tool(catalog: Catalog, name: str, held: HeldTools | None) -> None:
     names = catalog.resolve(name)
     if names:
         print_line("\n\n".join(describe_tool(catalog[n]) for n in names))
+    elif error := held.explain(name, None) if held else None:
+        print_error(error.code, error.message, hint=error.hint)
     else:
         near = ", ".join(nearest_names(catalog, name)) or "nothing"
         print_line(f"No tool is named {name!r}. Near: {near}.")

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..catalog.catalog import Catalog
+from ..catalog.deprecation import is_deprecated, replacement_names
 from ..catalog.sanitization import first_sentence
 from ..config import Config
-from ..disclosure.doubt import NOTHING_NOTE, UNSURE_NOTE, judge_results
+from ..disclosure.doubt import judge_results
+from ..disclosure.nothing_fits import NOTHING_NOTE, UNSURE_NOTE
 from ..events import ignore
-from ..search.deprecation import is_deprecated
+from ..program import command_line
 from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
-from ..search.query import Mode, parse_all
-from ..store.factory import store_path
+from ..search.query import Mode, Query, parse_all
+from ..store.factory import has_store
 from .catalog_options import (
     add_overlay,
     catalog_option,
@@ -30,6 +32,7 @@ from .catalog_options import (
     tool_filter,
 )
 from .config_options import overlay_option
+from .numbers import WholeNumber
 from .output import (
     count_noun,
     json_option,
@@ -46,6 +49,7 @@ if TYPE_CHECKING:
     from ..gateway.upstream.held_tools import HeldTools
 
 EXIT_NOT_ANSWERED = 1
+_FILTER_ADVICE = ", or use fewer filters"
 _ROUNDING = 5e-5
 
 
@@ -93,7 +97,7 @@ class SearchOptions:
 @click.option(
     "-k",
     "limit",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     default=5,
     show_default=True,
     metavar="N",
@@ -140,7 +144,7 @@ def _run_search(options: SearchOptions) -> int:
     if held is None and not options.paths and not options.is_json:
         warn(
             f"Using the {count_noun(len(catalog), 'tool')} of the example. To use your own, run"
-            " toolscout add, or name a file with --catalog or --config."
+            f" {command_line('add')}, or name a file with --catalog or --config."
         )
     catalog = add_overlay(catalog, options.overlay, is_own=not options.paths, config=options.config)
     allow = tool_filter(catalog, options.servers, options.tools)
@@ -159,7 +163,8 @@ def _run_search(options: SearchOptions) -> int:
             if held:
                 notice = _describe_held(results, texts, held, engine, allow)
                 results = _drop_held_names(results, texts, held, allow)
-            doubt = _describe_doubt(results, engine)
+            has_filters = bool(allow is not None or any(map(_has_filter, parse_all(texts))))
+            doubt = _describe_doubt(results, engine, has_filters=has_filters)
             _print_answer(results, queries, options, held=notice, doubt=doubt)
             return results
 
@@ -168,7 +173,7 @@ def _run_search(options: SearchOptions) -> int:
             with progress("Loading semantic search"):
                 engine.search("warm up", limit=1)  # `took_ms` must not include loading it
         if options.reads_lines:
-            run_repl(catalog, search_and_print, first=options.queries)
+            run_repl(catalog, search_and_print, first=options.queries, held=held)
             return 0
         return 0 if search_and_print(options.queries).is_answered else EXIT_NOT_ANSWERED
 
@@ -214,8 +219,7 @@ def _drop_held_names(
 def _learned_state(engine: Engine) -> Generator[None]:
     """Search with what the gateway has learned about these tools."""
     config = Config.read()
-    path = store_path(config)
-    if config.learning != "on" or path is None or not path.exists():
+    if config.learning != "on" or not has_store(config):
         yield
         return
     from ..toolbox.learning_settings import open_learner
@@ -261,7 +265,7 @@ def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) 
         "answered": results.is_answered,
         "verdict": results.verdict,
         "took_ms": results.took_ms,
-        "hits": [_hit_to_dict(hit, explain=explain) for hit in results.hits],
+        "hits": [_hit_to_dict(hit, results, explain=explain) for hit in results.hits],
         "near": list(results.near),
         "notes": list(results.notes),
     }
@@ -282,7 +286,7 @@ def print_results(
         print_table(columns, [_table_row(hit) for hit in results.hits])
     for hit in results.hits if explain else ():
         print_line(f"{hit.name}  {hit.score:.4f}", style="bold")
-        for label, score in _score_parts(hit):
+        for label, score in _score_parts(hit, results):
             print_line(f"    {label}  {score:+.4f}")
     print_note(f"confidence {results.confidence:.2f} · {results.took_ms:.1f} ms")
     if results.near:
@@ -291,17 +295,21 @@ def print_results(
         print_note(note)
 
 
-def _describe_doubt(results: Results, engine: Engine) -> str:
+def _has_filter(query: Query) -> bool:
+    return bool(query.required or query.excluded or query.servers or query.categories)
+
+
+def _describe_doubt(results: Results, engine: Engine, *, has_filters: bool) -> str:
     """What to say first where the hits are likely wrong, or where there are none."""
     if not results.hits:
-        return NOTHING_NOTE
+        return NOTHING_NOTE if has_filters else NOTHING_NOTE.replace(_FILTER_ADVICE, "")
     if not results.is_answered:
         cut = f"{engine.min_confidence:.2f}"
         return f"Not sure enough: the cut is {cut}. These are only the nearest tools."
     return UNSURE_NOTE if results.verdict == "unsure" else ""
 
 
-def _score_parts(hit: Hit) -> list[tuple[str, float]]:
+def _score_parts(hit: Hit, results: Results) -> list[tuple[str, float]]:
     """The parts of a score, which add up to it."""
     parts = [(str(reason), reason.score) for reason in hit.why]
     rest = hit.score - sum(score for _, score in parts)
@@ -310,7 +318,14 @@ def _score_parts(hit: Hit) -> list[tuple[str, float]]:
     label = "server and missing words"
     if is_deprecated(hit.tool):
         label = f"deprecated, {label}"
+    if replaced := [other.name for other in results.hits if _is_replaced_by(other, hit)]:
+        label = f"in place of the deprecated {', '.join(replaced)}, {label}"
     return parts if abs(rest) < _ROUNDING else [*parts, (label, rest)]
+
+
+def _is_replaced_by(old: Hit, new: Hit) -> bool:
+    names = {new.name, new.tool.local_name}
+    return is_deprecated(old.tool) and not names.isdisjoint(replacement_names(old.tool))
 
 
 def _table_row(hit: Hit) -> tuple[str, ...]:
@@ -318,7 +333,7 @@ def _table_row(hit: Hit) -> tuple[str, ...]:
     return hit.name, f"{hit.score:.3f}", first_sentence(hit.tool.description), why
 
 
-def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
+def _hit_to_dict(hit: Hit, results: Results, *, explain: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "name": hit.name,
         "score": hit.score,
@@ -333,6 +348,7 @@ def _hit_to_dict(hit: Hit, *, explain: bool) -> dict[str, Any]:
             for r in hit.why
         ]
         row["parts"] = [
-            {"label": label, "score": round(score, 4)} for label, score in _score_parts(hit)
+            {"label": label, "score": round(score, 4)}
+            for label, score in _score_parts(hit, results)
         ]
     return row

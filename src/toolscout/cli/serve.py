@@ -29,6 +29,7 @@ from .stdio_front import StdioFront
 
 if TYPE_CHECKING:
     from ..config import Config
+    from ..gateway.identity.browser_login import BrowserLogin
     from ..gateway.setup import Setup
 
 log = logging.getLogger(__name__)
@@ -45,6 +46,7 @@ Connect a client:
 Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
 """
 _LOGIN_HINT = "Clients have to send a token: Authorization: Bearer TOKEN\n"
+_LINK = "Log in with a browser (once, within {minutes:g} minutes): {url}{path}\n"
 _MAX_NAMES = 8
 _TRY = "Ask it for something its tools can do; it will look for the right one."
 _TRY_EXAMPLE = 'Ask it: "Mail the invoice to Ann" or "Will I need an umbrella tomorrow?"'
@@ -112,6 +114,18 @@ class Address(click.ParamType[tuple[str, int]]):
     metavar="FOLDER",
     help="Include the servers of this project.  [default: the current folder]",
 )
+@click.option(
+    "--tls-cert",
+    type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+    metavar="FILE",
+    help="Serve over HTTPS, with this certificate.",
+)
+@click.option(
+    "--tls-key",
+    type=click.Path(dir_okay=False, resolve_path=True, path_type=Path),
+    metavar="FILE",
+    help="The private key of the certificate.",
+)
 @click.option("--session", default="", metavar="ID", help="Store the conversation under this id.")
 @click.option(
     "--log",
@@ -154,6 +168,8 @@ def command(
         raise click.UsageError("Choose --quiet or --verbose, not both.")
     if is_stdio and address is not None:
         raise click.UsageError("Choose --stdio or --http, not both.")
+    if is_stdio and (overrides["tls_cert"] or overrides["tls_key"]):
+        raise click.UsageError("--tls-cert and --tls-key are for HTTP, not for --stdio.")
     if path is not None and is_example:
         raise click.UsageError("Choose --config FILE or --example, not both.")
     configure_logs(log_format, is_quiet=is_quiet, is_verbose=is_verbose)
@@ -257,12 +273,13 @@ class GatewayRunner:
         # Imported here: FastMCP is slow to import. Other commands do not need it, and a client over
         # stdio has its first answer before.
         from ..events import combine_sinks, guard_sink
-        from ..gateway import gateway, server
+        from ..gateway import gateway, server, tls
         from ..gateway.client import auth
+        from ..gateway.identity import browser_login
         from ..telemetry.export import open_telemetry
 
         adopt_foreign_logs()
-        self._auth, self._server = auth, server
+        self._auth, self._server, self._logins = auth, server, browser_login
         self._path = path
         self._overrides = overrides
         self._config = config
@@ -270,6 +287,7 @@ class GatewayRunner:
         setup = self.read_setup()
         # Before the welcome is printed, so that a wrong setting is the last line the user sees.
         auth.check_auth(setup.settings.auth)
+        tls.load_certificate(setup.tls_files)
         for text in (*setup.document.warnings, *setup.problems):
             log.warning("%s", text)
         self._telemetry = open_telemetry(setup.settings.telemetry)
@@ -289,11 +307,14 @@ class GatewayRunner:
 
     def greeting_inputs(self) -> tuple[Path, ...]:
         """The files that the first answer to a client depends on; empty if it needs more."""
+        from ..store.postgres_url import is_postgres_url
+
         setup = self._gateway.setup
         config, features = setup.config, setup.toolbox_config
-        # The documents of APIs may be anywhere, and a kept answer is looked for before the
-        # settings are read.
-        if setup.apis or config.cache_folder != greetings_folder().parent:
+        # The documents of APIs may be anywhere, the pins may be in a database, and a kept answer is
+        # looked for before the settings are read.
+        is_elsewhere = config.cache_folder != greetings_folder().parent
+        if setup.apis or is_elsewhere or is_postgres_url(config.store):
             return ()
         folders = (config.cache_folder / "listings", config.state_folder / "pins")
         own = find_settings_file(os.environ)
@@ -330,7 +351,8 @@ class GatewayRunner:
         setup = self._gateway.setup
         names = _join_names(self._server_names)
         hint = _TRY_EXAMPLE if self._config is not None else _TRY
-        url = f"http://{url_host}:{listener.getsockname()[1]}"
+        scheme = "https" if setup.tls_files else "http"
+        url = f"{scheme}://{url_host}:{listener.getsockname()[1]}"
         text = _WELCOME.format(servers=names, url=url, path=self._server.PATH, hint=hint)
         login_hint = _LOGIN_HINT if setup.settings.auth.is_set else ""
         self._welcome(f"{text}{login_hint}\n", transport="http", url=f"{url}{self._server.PATH}")
@@ -341,8 +363,25 @@ class GatewayRunner:
                     listener,
                     read_setup=self.read_setup,
                     telemetry=self._telemetry,
+                    login=self._open_login(url),
                 )
             )
+
+    def _open_login(self, url: str) -> BrowserLogin | None:
+        """The logins with a browser; the first link is printed if pages need a login."""
+        auth = self._gateway.setup.settings.auth
+        # Records in JSON are collected, and who reads them later must not get links.
+        if self._log_format == "json":
+            return None
+
+        def print_link(path: str) -> None:
+            link = _LINK.format(minutes=auth.login_link_minutes, url=url, path=path)
+            print_welcome(link, log_format=self._log_format, facts={})
+
+        login = self._logins.BrowserLogin.create(auth, print_link=print_link)
+        if auth.is_set:
+            login.offer_link()
+        return login
 
 
 def _join_names(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from ..catalog.sanitization import escape_hidden
 from ..events import Sink
 from ..telemetry.lines import LOGGER as LINES
 from ..telemetry.lines import EventLines
+from ..telemetry.log_limits import RepeatFilter
 from ..telemetry.logs import JsonLines, Logs
 
 LogFormat = Literal["text", "json"]
@@ -59,6 +60,7 @@ def is_coloured(stream: TextIO) -> bool:
 def configure_logs(log_format: LogFormat, *, is_quiet: bool, is_verbose: bool) -> None:
     """Send all records to stderr in one format."""
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RepeatFilter())
     handler.setFormatter(
         JsonLines()
         if log_format == "json"

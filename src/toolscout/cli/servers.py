@@ -9,11 +9,13 @@ import click
 
 from ..config import Config
 from ..errors import ConfigError
-from .config_options import find_servers_file, servers_option
+from ..program import command_line
+from .config_options import config_words, find_servers_file, servers_option
 from .output import json_option, print_json, print_line
 
 if TYPE_CHECKING:
     from ..gateway.config_file.server_file import ServerFile
+    from ..gateway.upstream.pin_store import PinStore
 
 _NAMES = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 
@@ -48,9 +50,8 @@ def remove_command(
         print_line(f"Removed {', '.join(labels)} from {file.path}.", style="green")
     if forgotten:
         print_line(f"Deleted the approvals of {', '.join(forgotten)}.", style="green")
-    if not forget:
-        option = "" if path is None else f" --config {path}"
-        again = f"toolscout remove {' '.join(labels)} --forget{option}"
+    if not forget and any(_has_pins(label, file.path) for label in labels):
+        again = command_line("remove", *labels, "--forget", *config_words(path))
         print_line(f"Approvals of their tools are kept. To delete them too: {again}")
     print_reload_note(file.path)
 
@@ -114,8 +115,18 @@ def _open_file(path: Path | None) -> ServerFile:
 
 
 def _forget(label: str, path: Path) -> bool:
-    from ..gateway.upstream.pin_store import PinStore
     from ..sources.mcp.server_config import normalise_server_name
 
-    pins = PinStore(settings_of(path).state_folder / "pins")
-    return pins.forget(normalise_server_name(label)) > 0
+    return _open_pins(path).forget(normalise_server_name(label)) > 0
+
+
+def _has_pins(label: str, path: Path) -> bool:
+    from ..sources.mcp.server_config import normalise_server_name
+
+    return normalise_server_name(label) in _open_pins(path).servers()
+
+
+def _open_pins(path: Path) -> PinStore:
+    from ..gateway.upstream.pin_factory import open_pins
+
+    return open_pins(settings_of(path))

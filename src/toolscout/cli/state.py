@@ -9,11 +9,13 @@ import click
 
 from ..config import Config
 from ..folders import config_folder
+from ..program import command_line
 from .output import json_option, print_json, print_line, print_note, print_table
 from .pins import config_option
 from .progress import progress
 
 if TYPE_CHECKING:
+    from ..store.backup import Manifest
     from ..store.state_info import DatabaseInfo, StateInfo
 
 _KILO = 1_000
@@ -101,14 +103,18 @@ def _info_as_json(info: StateInfo) -> dict[str, object]:
 @command.command(name="backup")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", "is_forced", is_flag=True, help="Replace FILE if it exists.")
+@click.option("--with-key", is_flag=True, help="Include the key of the login tokens.")
 @config_option
 @json_option
-def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bool) -> None:
+def back_up_state(
+    *, file: Path, is_forced: bool, with_key: bool, path: Path | None, is_json: bool
+) -> None:
     """Write the whole state into one archive, also while a gateway runs.
 
     Your list of servers and your settings are included, unless you name a configuration. Only you
-    can read the file. It holds tokens of logins and secrets of servers, so keep it private. Caches
-    are left out: they are rebuilt.
+    can read the file. It holds conversations and secrets of servers, so keep it private. Tokens of
+    logins in it are encrypted; their key is included only with --with-key. Caches are left out:
+    they are rebuilt.
     """
     from ..store.backup import back_up
 
@@ -118,15 +124,55 @@ def back_up_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
             file,
             user_folder=_user_folder(path),
             is_forced=is_forced,
+            includes_key=with_key,
             progress=lambda done, total: step("files", done, total),
         )
     size = file.stat().st_size
     if is_json:
         content = {"files": len(manifest.files), "bytes": size, "schemas": manifest.schemas}
-        print_json({"file": str(file), **content})
+        print_json({"file": str(file), **content, "has_key": manifest.has_key})
         return
     print_line(f"Written: {file} ({len(manifest.files)} files, {_format_size(size)}).")
     print_note("It holds your servers, login tokens and conversations: keep it private.")
+    print_note(_describe_key(manifest))
+
+
+def _describe_key(manifest: Manifest) -> str:
+    if manifest.has_key:
+        return "It holds the key of the login tokens too: anyone who can read it can use them."
+    return (
+        "It does not hold the key of the login tokens: keep the key elsewhere, or write the backup"
+        " with --with-key. Without it you have to log in again after a restore."
+    )
+
+
+@command.command(name="rekey")
+@config_option
+@json_option
+def rekey(*, path: Path | None, is_json: bool) -> None:
+    """Encrypt the login tokens with a new key.
+
+    A key in the state folder or in the keyring is replaced. A key in the environment is yours to
+    replace: write the new key and then the old one into TOOLSCOUT_KEY, separated by a space, run
+    this command, and remove the old one. The command also applies another key_store.
+    """
+    from ..sources.mcp.rekey import rekey_logins
+
+    report = rekey_logins(_read_config(path))
+    if is_json:
+        print_json(
+            {
+                "logins": report.logins,
+                "unreadable": list(report.unreadable),
+                "key": report.key_id,
+                "place": report.place,
+            }
+        )
+        return
+    print_line(f"Encrypted {report.logins} logins with the key {report.key_id}.")
+    print_note(f"It is in {report.place}.")
+    for name in report.unreadable:
+        print_note(f"Left unchanged, because no key decrypts it: {name}")
 
 
 @command.command(name="restore")
@@ -143,6 +189,7 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
     Stop gateways first. Backups of older versions are accepted, those of newer ones refused.
     """
     from ..store.restore import restore
+    from ..store.state_key import KEY_NAME
 
     with progress("Verifying the backup") as step:
         restored = restore(
@@ -161,6 +208,7 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
                 "created": manifest.created,
                 "toolscout": manifest.toolscout,
                 "kept": [str(kept) for kept in restored.kept],
+                "lacks_key": restored.lacks_key,
             }
         )
         return
@@ -170,3 +218,8 @@ def restore_state(*, file: Path, is_forced: bool, path: Path | None, is_json: bo
     )
     for kept in restored.kept:
         print_note(f"Kept from before: {kept}")
+    if restored.lacks_key:
+        print_note(
+            "The key of the login tokens was not in the backup: copy it to"
+            f" {restored.folder / KEY_NAME}, or log in again: {command_line('login', 'SERVER')}"
+        )

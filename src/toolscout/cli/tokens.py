@@ -136,8 +136,10 @@ def _bill_row(bill: Bill) -> dict[str, Any]:
 
 
 def _print_report(report: dict[str, Any]) -> None:
-    method = "counted with" if report["is_exact"] else "an estimate, not a count:"
-    print_line(f"{report['tools']} tools, {method} {report['counter']}")
+    # The estimate has no tokeniser that could be named.
+    counted = f"counted with {report['counter']}"
+    method = counted if report["is_exact"] else "an estimate, not a count"
+    print_line(f"{report['tools']} tools, {method}")
     rows = [("everything loaded", f"{report['everything']:,}", "", "", "")]
     rows += [
         (name, f"{r['start']:,}", f"{r['after_1']:,}", f"{r['after_5']:,}", f"{r['saved']:.1%}")

@@ -12,7 +12,7 @@ import numpy as np
 from ..catalog.catalog import Catalog
 from ..catalog.result import Content, Result
 from ..catalog.tool import Tool
-from ..errors import CallRefusedError, ToolscoutError, UnknownToolError
+from ..errors import StartingError, ToolscoutError, UnknownToolError
 from ..events import Event, LoadToolsEvent, SearchEvent, UnloadToolsEvent
 from ..search.engine import Allow, Engine
 from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
@@ -34,7 +34,10 @@ RulesLookup = Callable[[Sequence[Tool]], str]
 
 
 HeldLookup = Callable[[str], ToolscoutError | None]
-"""Says why a name that is not in the catalog cannot be used now; None if there is no such tool."""
+"""Says why a name that is not in the catalog cannot be used now; None if there is no such tool.
+
+With an empty name: why there is no tool at all.
+"""
 
 
 def no_rules(_: Sequence[Tool]) -> str:
@@ -56,7 +59,10 @@ class InnerCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiscoveryOutcome:
-    """The outcome of a discovery tool; if `call` is set, run that call and return its result."""
+    """The outcome of a discovery tool; if `call` is set, run that call and return its result.
+
+    `starting` are the servers without which it could not answer.
+    """
 
     session: SessionState
     result: Result
@@ -64,6 +70,7 @@ class DiscoveryOutcome:
     found: tuple[Tool, ...] = ()
     events: tuple[Event, ...] = ()
     call: InnerCall | None = None
+    starting: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +180,7 @@ def _add_overflow_definitions(
 def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     arguments = read_search_arguments(call.profile, call.tool, call.arguments)
     if not call.scope.catalog and not call.profile.searches_empty_catalog:
-        return call.answer(Result.error("No tools are connected now, so there is nothing to find."))
+        return _explain_empty_catalog(call, arguments.queries)
     search = find_tools(call.profile, arguments, call.scope, call.engine, shown=call.shown)
     rules = call.rules(search.found.tools) if search.found.tools else ""
     found = replace(search.found, rules=rules, extras=call.extras)
@@ -186,6 +193,16 @@ def _search(call: DiscoveryCall) -> DiscoveryOutcome:
     )
 
 
+def _explain_empty_catalog(call: DiscoveryCall, queries: Sequence[str]) -> DiscoveryOutcome:
+    why = call.held("")
+    text = "No tools are connected now, so there is nothing to find."
+    result = Result.error(text) if why is None else Result.error(str(why), code=why.code)
+    # Without a hit, but with its queries: they belong into the record of a search that failed.
+    search = SearchEvent(session=call.session.id, queries=tuple(queries), found=())
+    starting = why.servers if isinstance(why, StartingError) else ()
+    return replace(call.answer(result), events=(search,), starting=starting)
+
+
 def _report_held_names(call: DiscoveryCall, found: ToolSearchResult) -> Result:
     """The reply, where names that the query selects and that are held do not count as unknown."""
     selected: list[str] = []
@@ -195,7 +212,7 @@ def _report_held_names(call: DiscoveryCall, found: ToolSearchResult) -> Result:
     held, unknown = _split_held(call, dict.fromkeys((*found.missing, *absent)))
     if not held:
         return _render_reply(call.profile, found)
-    text = "\n".join(held)
+    text = _join_reasons(held)
     if not found.tools and not unknown:
         return Result.of(text)
     notes = [note for note in found.notes if not note.startswith(MISSING_NAMES_PREFIX)]
@@ -206,11 +223,17 @@ def _report_held_names(call: DiscoveryCall, found: ToolSearchResult) -> Result:
     return replace(result, content=(*result.content, Content(text=text)), raw=None)
 
 
-def _split_held(call: DiscoveryCall, names: Iterable[str]) -> tuple[list[str], tuple[str, ...]]:
+def _split_held(
+    call: DiscoveryCall, names: Iterable[str]
+) -> tuple[list[ToolscoutError], tuple[str, ...]]:
     """Why some names that were not found are held, and the names that do not exist."""
     reasons = {name: call.held(name) for name in names}
-    held = dict.fromkeys(str(reason) for reason in reasons.values() if reason is not None)
-    return [*held], tuple(name for name, reason in reasons.items() if reason is None)
+    held = [reason for reason in reasons.values() if reason is not None]
+    return held, tuple(name for name, reason in reasons.items() if reason is None)
+
+
+def _join_reasons(reasons: Iterable[ToolscoutError]) -> str:
+    return "\n".join(dict.fromkeys(map(str, reasons)))
 
 
 def _render_reply(profile: Profile, found: ToolSearchResult) -> Result:
@@ -231,6 +254,7 @@ def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Even
         confidence=found.confidence,
         scores=found.scores,
         near=found.near,
+        verdict=found.verdict,
         embedder=found.vectors[0].embedder if found.vectors else "",
         vector=b"".join(v.values.astype(np.float16).tobytes() for v in found.vectors),
     )
@@ -265,7 +289,7 @@ def _load(call: DiscoveryCall) -> DiscoveryOutcome:
         ("Not found", unknown),
         ("On several servers, added under their full names", ambiguous),
     )
-    lines = "\n".join(part for part in (lines, *held) if part)
+    lines = "\n".join(part for part in (lines, _join_reasons(held)) if part)
     session = call.session.load(*added, at_most=call.profile.limits.loaded)
     event = (LoadToolsEvent(session=session.id, names=tuple(added)),) if added else ()
     return DiscoveryOutcome(
@@ -312,7 +336,7 @@ def _describe(call: DiscoveryCall) -> DiscoveryOutcome:
             missing.append(name)
     held, unknown = _split_held(call, missing)
     reports = [
-        *held,
+        *dict.fromkeys(map(str, held)),
         *(unknown_tool_message(call.profile, n, call.scope, call.engine) for n in unknown),
     ]
     # The model has the schemas now, so the tools count as loaded and calls are not refused.
@@ -320,10 +344,14 @@ def _describe(call: DiscoveryCall) -> DiscoveryOutcome:
     rules = call.rules([*tools.values()]) if tools else ""
     described = [call.profile.describe([*tools.values()]), rules] if tools else []
     text = "\n\n".join(part for part in (*described, *reports) if part)
-    code = UnknownToolError.code if unknown else CallRefusedError.code
+    code = next((reason.code for reason in held if not unknown), UnknownToolError.code)
     result = Result.of(text) if tools else Result.error(text, code=code)
     return DiscoveryOutcome(
-        session=session, result=result, loaded=tuple(tools), found=(*tools.values(),)
+        session=session,
+        result=result,
+        loaded=tuple(tools),
+        found=(*tools.values(),),
+        starting=tuple(s for why in held if isinstance(why, StartingError) for s in why.servers),
     )
 
 

@@ -1,43 +1,55 @@
 """Decide whether the hits of a search are likely, and say so where they are not.
 
 Three verdicts: the hits are likely; the search is unsure, and its hits come below a heading that
-says so; or nothing fits, and only near names are shown (`search/noise.py`).
+says so; or nothing fits, and only near names are shown (`disclosure/noise.py`). The confidence
+follows the verdict, so that a reader of either acts alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ..search.deprecation import is_deprecated
+from ..catalog.deprecation import is_deprecated
 from ..search.engine import Allow, Engine
-from ..search.hit import Results
-from ..search.noise import drop_noise
+from ..search.hit import Results, Verdict
+from .noise import drop_noise
+
+MIN_LIKELY = 0.35
+"""The confidence of likely hits is at least this; that of others is lower."""
+
+# Shown with two digits, so that no unsure search looks likely.
+_MAX_UNSURE = 0.34
 
 # `python -m bench.off_topic` prints what these values catch, and which real requests they doubt.
-_MIN_SIMILARITY = 0.2
+_MIN_SIMILARITY = 0.22
 # For a request without any keyword of the hits. Other languages share few keywords with a catalog.
-_MIN_SIMILARITY_ALONE = 0.3
-_MIN_CONFIDENCE = 0.1
+_MIN_SIMILARITY_ALONE = 0.35
+# Among a few tools the nearest is less often near by chance.
+_MIN_SIMILARITY_AMONG_FEW = 0.3
 # Without vectors, one rare word that matches by chance looks like a good hit.
-_MIN_KEYWORD_CONFIDENCE = 0.25
+_MIN_KEYWORD_CONFIDENCE = 0.5
+# Among so few tools one that has every word of the request is not found by chance.
+_FEW_TOOLS = 10
 
-UNSURE_NOTE = "Perhaps nothing fits. Say what the tool should do, as in: send an email."
-"""The line above the hits of an unsure search, for a person."""
-
-NOTHING_NOTE = "Nothing fits. Try other words, or fewer filters."
-"""The line of a search without hits, for a person."""
-
-UNSURE_HEADING = "Nothing fits well; the nearest are these. If none of them does it, say so:"
-"""The line above the hits of an unsure search, for a model."""
+_ROUNDING = 1e-6
 
 
 def judge_results(results: Results, engine: Engine, *, allow: Allow | None = None) -> Results:
     """The results with their verdict; where nothing fits, the names of the hits are only `near`."""
     kept = drop_noise(_judge_by_replaced(results, engine), engine, allow=allow)
-    if not kept.hits:
-        is_answered = kept.confidence >= engine.min_confidence
-        return replace(kept, verdict="nothing fits", is_answered=is_answered)
-    return replace(kept, verdict="unsure" if is_unsure(kept, engine) else "likely")
+    return set_verdict(kept, engine)
+
+
+def set_verdict(results: Results, engine: Engine) -> Results:
+    """The results with the verdict on their hits, and the confidence bounded to its range."""
+    verdict: Verdict = "likely"
+    confidence = max(results.confidence, MIN_LIKELY)
+    if not results.hits:
+        verdict, confidence = "nothing fits", 0.0
+    elif _is_unsure(results, engine):
+        verdict, confidence = "unsure", min(results.confidence, _MAX_UNSURE)
+    is_answered = confidence >= engine.min_confidence
+    return replace(results, verdict=verdict, confidence=confidence, is_answered=is_answered)
 
 
 def _judge_by_replaced(results: Results, engine: Engine) -> Results:
@@ -59,15 +71,16 @@ def _judge_by_replaced(results: Results, engine: Engine) -> Results:
     )
 
 
-def is_unsure(results: Results, engine: Engine) -> bool:
+def _is_unsure(results: Results, engine: Engine) -> bool:
     """Whether the hits are likely wrong, by the similarity of the best one and the confidence."""
     similarity = results.evidence.similarity if results.evidence else None
     # Until all vectors are there, similarity says nothing about tools without one.
     if similarity is None or not engine.status.is_complete:
-        return is_weak(results.confidence)
+        is_weak = results.confidence < _MIN_KEYWORD_CONFIDENCE
+        return is_weak and not _fits_among_few(results, engine)
     if results.confidence == 1 or _has_all_words(results):  # requested by name
         return False
-    return results.confidence < _MIN_CONFIDENCE or is_far(results)
+    return results.confidence < MIN_LIKELY or _is_far(results, _MIN_SIMILARITY_ALONE)
 
 
 def is_far(results: Results) -> bool:
@@ -75,6 +88,10 @@ def is_far(results: Results) -> bool:
 
     For searches among a few tools, where the confidence says little.
     """
+    return _is_far(results, _MIN_SIMILARITY_AMONG_FEW)
+
+
+def _is_far(results: Results, min_alone: float) -> bool:
     similarity = results.evidence.similarity if results.evidence else None
     if results.confidence == 1:  # requested by name
         return False
@@ -83,19 +100,22 @@ def is_far(results: Results) -> bool:
     if similarity < _MIN_SIMILARITY:
         return True
     is_alone = results.query.isascii() and not _has_keyword(results)
-    return is_alone and similarity < _MIN_SIMILARITY_ALONE
-
-
-def is_weak(confidence: float) -> bool:
-    """Whether hits are likely wrong, by the confidence alone."""
-    return confidence < _MIN_KEYWORD_CONFIDENCE
+    return is_alone and similarity < min_alone
 
 
 def _has_all_words(results: Results) -> bool:
     """Whether the request and the name of the best hit have the same words, typos corrected."""
     # A vector of misspelled words says nothing about what they mean.
     evidence = results.evidence
-    return evidence is not None and evidence.named == 1 and evidence.share == 1
+    return evidence is not None and evidence.named == 1 and evidence.missing < _ROUNDING
+
+
+def _fits_among_few(results: Results, engine: Engine) -> bool:
+    """Whether the best of a few tools has every word of the request."""
+    # Not in a large catalog: there, "what is your name?" finds some tool with "name".
+    evidence = results.evidence
+    is_few = len(engine.catalog) <= _FEW_TOOLS
+    return is_few and evidence is not None and evidence.missing < _ROUNDING
 
 
 def _has_keyword(results: Results) -> bool:

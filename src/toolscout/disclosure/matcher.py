@@ -11,9 +11,9 @@ from typing import Protocol
 from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
 from ..search.hit import QueryVector, Results
-from ..search.noise import is_noise
 from ..search.query import parse
-from .doubt import is_unsure, is_weak, judge_results
+from .doubt import MIN_LIKELY, judge_results, set_verdict
+from .noise import is_noise
 from .scope import Scope
 
 
@@ -47,8 +47,7 @@ class ToolMatches:
 
     `scores` belong to `tools` and are comparable only within one answer; `missing` are requested
     names that do not exist; `is_fuzzy` says that a looser match had to be used, `is_named` that
-    all tools were requested by name. `has_doubt` says whether they are likely wrong; by default,
-    the confidence decides.
+    all tools were requested by name. The `confidence` says whether they are likely wrong.
     """
 
     tools: tuple[Tool, ...] = ()
@@ -57,7 +56,6 @@ class ToolMatches:
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
-    has_doubt: bool | None = None
     is_fuzzy: bool = False
     is_named: bool = False
     vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
@@ -70,7 +68,7 @@ class ToolMatches:
     @property
     def is_unsure(self) -> bool:
         """Whether the tools are likely wrong."""
-        return is_weak(self.confidence) if self.has_doubt is None else self.has_doubt
+        return self.confidence < MIN_LIKELY
 
 
 class Matcher(Protocol):
@@ -107,7 +105,6 @@ class HybridMatcher:
             near=results.near if not selected else _suggest_names(selected, results, domain),
             notes=results.notes,
             confidence=results.confidence,
-            has_doubt=is_unsure(results, domain.engine),
             is_named=bool(selected),
             vectors=results.vectors,
         )
@@ -145,9 +142,9 @@ class BandedMatcher(HybridMatcher):
         """The results of the band that the confidence of the keyword search falls into."""
         results = self._search_band(query, domain, limit)
         # While vectors are still being computed, confidence says little about found words.
-        if results.confidence >= self.min_confidence or not domain.engine.status.is_complete:
-            return results
-        return replace(results, hits=(), near=(*results.names, *results.near))
+        if results.confidence < self.min_confidence and domain.engine.status.is_complete:
+            results = replace(results, hits=(), near=(*results.names, *results.near))
+        return set_verdict(results, domain.engine)
 
     def _search_band(self, query: str, domain: SearchDomain, limit: int) -> Results:
         search = partial(domain.engine.search, query, limit=limit, allow=domain.allow)

@@ -12,8 +12,9 @@ from ..catalog.sanitization import compact_json, first_sentence
 from ..catalog.tool import Tool, wire_name
 from ..catalog.tool_text import outline
 from ..errors import ToolscoutError
-from ..search.hit import QueryVector
-from .doubt import UNSURE_HEADING
+from ..search.hit import QueryVector, Verdict
+from ..search.pipeline import STILL_COMPUTING, STILL_LOADING
+from .nothing_fits import UNSURE_HEADING, explain_no_match, note_unmatched
 from .scope import Scope
 from .surface import Surface
 
@@ -67,6 +68,13 @@ class ToolSearchResult:
         return "\n".join(self.queries)
 
     @property
+    def verdict(self) -> Verdict:
+        """Whether the tools are likely right."""
+        if not self.tools:
+            return "nothing fits"
+        return "unsure" if self.is_unsure else "likely"
+
+    @property
     def is_native_answer(self) -> bool:
         """Whether the provider shows the model the loaded tools instead of the reply."""
         return self.surface == "native" and bool(self.loaded)
@@ -82,7 +90,7 @@ def render_side_notes(found: ToolSearchResult) -> str:
 
     It covers unmatched queries, unknown names, notes of the search, rules of use and news.
     """
-    parts = [f"Nothing fits {', '.join(map(repr, found.unmatched))}." if found.unmatched else ""]
+    parts = [note_unmatched(found.unmatched)]
     parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
     return "\n".join(p for p in (*parts, *found.notes, found.rules, found.news) if p)
 
@@ -210,10 +218,14 @@ class DefaultReply:
         ]
 
     def _no_match_text(self, found: ToolSearchResult) -> str:
-        return (
-            f"No tool fits {found.query[:200]!r}. "
-            "Describe the action in other words, or continue without a tool."
-        )
+        # In the first seconds after a start, a request in other words than the tool's, or in
+        # another language, is only found once vectors are there.
+        if any(STILL_LOADING in note or STILL_COMPUTING in note for note in found.notes):
+            return (
+                f"No keyword match for {found.query[:200]!r} yet: semantic search is still loading."
+                " Search again in a few seconds."
+            )
+        return explain_no_match(found.query)
 
 
 def _other_lines(found: ToolSearchResult, tools: Sequence[Tool]) -> list[str]:

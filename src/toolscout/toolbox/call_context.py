@@ -8,21 +8,26 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from ..catalog.tool import Tool
+from ..disclosure.discovery import role_of
 from ..disclosure.profile import Profile
-from ..disclosure.scope import is_allowed
+from ..disclosure.resolution import resolve_name
+from ..disclosure.scope import Scope, is_allowed
 from ..errors import ToolscoutError
 from ..events import E, Event, FeatureFailureEvent, Sink, current_parent, ignore, stamp
 from ..learning.learner import Learner
 from ..search.engine import Allow
 from .approvals import Approvals
 from .features import FeatureFailure, Features
-from .live_catalog import LiveCatalog
+from .live_catalog import CatalogView
 from .pending_questions import Asker, QuestionOwner, Questions, WaitingCalls
 from .permissions import ApprovalGate
 from .persistence import Move, StoredSession, T
 
 MissingToolExplainer = Callable[[str, Allow | None], ToolscoutError | None]
-"""Says why a name is not a tool now, to a caller with this allow rule; None if unknown."""
+"""Says why a name is not a tool now, to a caller with this allow rule; None if unknown.
+
+With an empty name: why there is no tool at all.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +35,7 @@ class CallContext:
     """The conversation that calls belong to, and the permissions of its caller."""
 
     stored: StoredSession
-    live: LiveCatalog
+    live: CatalogView
     profile: Profile
     features: Features
     allow: Allow | None
@@ -50,6 +55,14 @@ class CallContext:
     def explain(self, name: str) -> ToolscoutError | None:
         """Why a name cannot be used now, as far as the caller may know; None if it is unknown."""
         return self.explain_missing(name, self.allow) if self.explain_missing else None
+
+    def knows(self, name: str) -> bool:
+        """Whether a name means a discovery tool, a feature's tool or one that may be called."""
+        catalog = self.live.catalog
+        if name in self.features.callable_tools or role_of(self.profile, name, catalog):
+            return True
+        scope = Scope.of(self.profile.policy, catalog, self.stored.session, self.allow)
+        return bool(resolve_name(name, scope, aliases=self.profile.aliases))
 
     @property
     def approvals(self) -> Approvals:
@@ -82,7 +95,9 @@ class CallContext:
     def is_forbidden(self, name: str) -> bool:
         """Whether a tool of this name exists that the caller may not use."""
         tool = self.live.catalog.get(name)
-        return tool is not None and not is_allowed(tool, self.allow)
+        if tool is None:
+            return self.live.has_hidden_tool(name)
+        return not is_allowed(tool, self.allow)
 
     def emit(self, event: Event) -> None:
         """Send an event of this conversation to the sink, with its envelope filled in."""

@@ -119,6 +119,8 @@ def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took
             embedder=search.embedder if search else "",
             is_error=outcome.result.is_error,
             code=outcome.result.code if outcome.result.is_error else "",
+            verdict=search.verdict if search else "",
+            starting=outcome.starting,
             rules_tokens=default_counter().count(reply.rules) if reply.rules else 0,
             took_ms=took_ms,
         )

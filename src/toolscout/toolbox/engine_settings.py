@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from threading import Event, Thread
 
 from ..config import Config
+from ..embedders.cache import VectorCache
+from ..embedders.embedder import Embedder
+from ..embedders.worker import FillReport
 from ..events import Sink, VectorsLoadingEvent, VectorsReadyEvent, guard_sink, stamp_sink
-from ..search.embedders.cache import VectorCache
-from ..search.embedders.embedder import Embedder
-from ..search.embedding_worker import FillReport
-from ..search.engine import Engine, default_rankers
+from ..search.engine import Engine
+from ..search.recipe import default_rankers
 from ..telemetry.metrics import time_rankers
 
 _PROGRESS_SECONDS = 5.0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..catalog.failure import is_passed, pass_exceptions
+from ..catalog.principals import bind_principal
 from ..catalog.questions import bind_user
 from ..catalog.result import Result
 from ..catalog.tool import Tool
@@ -234,7 +235,7 @@ class CallExecutor(CallContext):
         self, attempt: CallAttempt, tool: Tool, arguments: Mapping[str, Any]
     ) -> CallRecord:
         valid = self._validate(tool, arguments)
-        self.live.check_content(tool, valid.get("server"), self.allow)
+        self.live.check_content(tool, valid, self.allow)
         # After validation, so that the user approves exactly what will run.
         needs = await self._require_approval(attempt.options, tool, valid)
         if needs is not None:
@@ -244,7 +245,7 @@ class CallExecutor(CallContext):
         work = self.live.source_of(tool).call(tool, valid)
         user = self.questions.user_for(attempt, tool)
         try:
-            with bind_user(user):
+            with bind_user(user), bind_principal(self.principal):
                 result = await run_tool(tool, work, timeout_seconds=self.timeout_seconds)
         except BaseException as error:  # cancelled, or an exception that is passed on
             code = "cancelled" if isinstance(error, asyncio.CancelledError) else "interrupted"

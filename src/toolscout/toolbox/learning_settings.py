@@ -8,9 +8,10 @@ from ..config import Config
 from ..events import Sink
 from ..learning.buffer import SPACE
 from ..learning.learner import Learner
+from ..learning.usage import attach_usage
 from ..search.engine import Engine
 from ..store.contract import Clock, StoreLimits
-from ..store.factory import open_store, store_path
+from ..store.factory import has_store, open_store
 
 
 def open_learner(
@@ -18,17 +19,17 @@ def open_learner(
 ) -> Learner | None:
     """A learner with its state in the configured store; None if there is nothing to learn with.
 
-    An engine without vectors, or with rankers of its own, has no ranker for past use.
+    An engine without an embedder cannot compare requests.
     """
-    if config.learning == "off" or engine.usage is None:
+    usage = attach_usage(engine) if config.learning != "off" else None
+    if usage is None:
         return None
-    path = store_path(config)
     return Learner(
-        engine.usage,
+        usage,
         # Without a limit: the learner itself bounds what it keeps.
         lambda: open_store(config, space=SPACE, limits=StoreLimits(cap=None)),
         mode=config.learning,
-        has_state=lambda: path is not None and path.exists(),
+        has_state=lambda: has_store(config),
         sink=sink,
         clock=clock,
     )

@@ -16,7 +16,14 @@ from ..errors import ClosedError, SourceError, ToolscoutError
 from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
 from ..search.engine import Allow, Engine
 from .live_overlay import POLL_SECONDS, LiveOverlay
-from .server_content import CONTENT, ContentServer, admits_server, build_content_source
+from .server_content import (
+    CONTENT,
+    ContentServer,
+    ContentSource,
+    RuleAccess,
+    admits_server,
+    build_content_source,
+)
 
 _MAX_PROBLEMS_SHOWN = 3
 
@@ -27,6 +34,38 @@ class MergeableSource(Protocol):
 
     def merge_onto(self, before: Source) -> Source:
         """A source with the tools of both."""
+        ...
+
+
+class CatalogView(Protocol):
+    """A catalog and its search, as a conversation uses them: a whole one, or a part of it."""
+
+    @property
+    def engine(self) -> Engine:
+        """The search over the catalog."""
+        ...
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tools known now."""
+        ...
+
+    def check_open(self) -> None:
+        """Raise if the toolbox was closed."""
+        ...
+
+    def source_of(self, tool: Tool) -> Source:
+        """The source that runs a tool of the catalog."""
+        ...
+
+    def check_content(
+        self, tool: Tool, arguments: Mapping[str, Any], allow: Allow | None, /
+    ) -> None:
+        """Raise if a tool would get a prompt or resource that the caller may not get."""
+        ...
+
+    def has_hidden_tool(self, name: str, /) -> bool:
+        """Whether a tool of this name exists that is not in `catalog`."""
         ...
 
 
@@ -135,11 +174,17 @@ class LiveCatalog:
         if self._sources.get(name) is source:
             self._record_problem(name, _describe_problems(source))
             await self._run_to_completion(
-                self._update_catalog(
-                    name, lambda catalog: catalog.with_source(name, self._add_overlay(tools))
-                )
+                self._update_catalog(name, lambda catalog: self._with_source(catalog, name, tools))
             )
             await self._refresh_content(source)
+
+    def _with_source(self, catalog: Catalog, name: str, tools: Sequence[Tool]) -> Catalog:
+        """The catalog with what a source lists.
+
+        Sources are ready in any order. Each goes to the place where the user put it, so that the
+        next start shows the same list, and prompt caches stay valid.
+        """
+        return catalog.with_source(name, self._add_overlay(tools), order=tuple(self._sources))
 
     async def refresh_overlay(self) -> None:
         """Read the overlay file if it was edited, and apply it to the tools of all sources."""
@@ -191,12 +236,21 @@ class LiveCatalog:
         if self._content is not None:
             await self.refresh(CONTENT)
 
-    def check_content(self, tool: Tool, server: object, allow: Allow | None) -> None:
-        """Raise if a tool would get a prompt or resource of a server the caller may not use."""
-        if self.source_of(tool).name != CONTENT:
-            return
-        if not admits_server(str(server), self.catalog, allow):
-            raise SourceError(f"There is no MCP server {server!r} here.", hint="Use another one.")
+    @property
+    def content(self) -> ContentSource | None:
+        """The source that gets prompts and resources, if there is one."""
+        source = self._sources.get(CONTENT)
+        return source if isinstance(source, ContentSource) else None
+
+    def check_content(self, tool: Tool, arguments: Mapping[str, Any], allow: Allow | None) -> None:
+        """Raise if a tool would get a prompt or resource that the caller may not get."""
+        content = self.content
+        if content is not None and self.catalog.source_of(tool.name) == CONTENT:
+            content.check(tool, arguments, RuleAccess(allow))
+
+    def has_hidden_tool(self, _: str) -> bool:
+        """Whether a tool of this name exists that is not in `catalog`; here all of them are."""
+        return False
 
     def _record_problem(self, name: str, why: str) -> None:
         """Store or clear the problem of a source; only a new problem is an event."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..catalog.overlay import Overlay, parse_overlay
+from ..catalog.overlay import Overlay
+from ..catalog.overlay_parser import parse_overlay
 from ..errors import ConfigError
 from ..guidance.text_files import read_text
+from ..program import command_line
 
 POLL_SECONDS = 1.0
 """How often a running toolbox checks whether the file has changed."""
@@ -22,7 +24,8 @@ def read_overlay(path: Path) -> Overlay:
     except ValueError as error:  # with TextFileError
         raise ConfigError(
             f"The overlay {path} cannot be read: {error}.",
-            hint="Write one with toolscout catalog phrases add, or change the setting overlay.",
+            hint=f"Write one with {command_line('catalog', 'phrases', 'add')}, or change the"
+            " setting overlay.",
         ) from error
     return parse_overlay(text, file=str(path))
 

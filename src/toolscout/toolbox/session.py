@@ -68,6 +68,10 @@ class Session:
         """What the conversation has loaded, searched and used, as a frozen value."""
         return self._stored.session
 
+    async def refresh(self) -> None:
+        """Take over what other processes wrote to the conversation; raises if the store fails."""
+        await asyncio.to_thread(self._stored.refresh)
+
     def view(self, model: str | Target = "plain", *, with_memory: bool = True) -> View:
         """Exactly what the model sees now, in its provider's format.
 
@@ -103,6 +107,10 @@ class Session:
         # Locally, because this method is synchronous and writing to the store may block.
         self._last_view = self._stored.apply_locally(move)
         return self._last_view
+
+    def replace_view(self, view: View) -> None:
+        """Keep an equal view in place of the last one, so that sessions can share its texts."""
+        self._last_view = view
 
     def _introduction(self) -> str:
         """The introductions of the features; empty if the session has stored them already."""
@@ -255,6 +263,10 @@ class Session:
         return why(
             executor.profile, name, session=self.state, catalog=catalog, allow=executor.allow
         )
+
+    def knows(self, name: str) -> bool:
+        """Whether a call of this name finds a tool now."""
+        return self._executor.knows(name)
 
     def stats(self) -> SessionStats:
         """Every tool this conversation may use, grouped by its state."""

@@ -107,9 +107,17 @@ class SyncSession:
         """What the conversation has loaded, searched and used, as a frozen value."""
         return self._session.state
 
+    def refresh(self) -> None:
+        """Take over what other processes wrote to the conversation; raises if the store fails."""
+        self._loop.run(self._session.refresh())
+
     def view(self, model: str | Target = "plain", *, with_memory: bool = True) -> View:
         """Exactly what the model sees now, in its provider's format."""
         return self._loop.run_function(self._session.view, model, with_memory=with_memory)
+
+    def replace_view(self, view: View) -> None:
+        """Keep an equal view in place of the last one, so that sessions can share its texts."""
+        self._loop.run_function(self._session.replace_view, view)
 
     def call(self, name: str, arguments: Mapping[str, Any] | str | None = None) -> Result:
         """Call a tool; a mistake of the model or a failure of the tool is a result."""

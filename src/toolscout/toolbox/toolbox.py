@@ -19,6 +19,8 @@ from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
 from ..disclosure.profiles import get_profile as named_profile
 from ..disclosure.rebuild import rebuild_session
+from ..disclosure.scope import is_allowed
+from ..embedders import load_embedders
 from ..errors import ConfigError, StoreError, ToolscoutError
 from ..events import (
     Event,
@@ -33,12 +35,11 @@ from ..events import (
 )
 from ..journal.journal import Journal
 from ..learning.learner import Learner
-from ..search.embedders import load_embedders
 from ..search.engine import Allow, Engine
 from ..search.hit import Results
 from ..search.query import Mode
 from ..store.contract import Record, Store, check_entry
-from ..store.factory import log_path, open_store
+from ..store.factory import is_store_kept, open_store
 from .argument_checks import check_messages, check_search, check_store
 from .call_context import MissingToolExplainer
 from .engine_settings import configure_engine
@@ -61,11 +62,12 @@ from .permissions import (
     normalize_rule,
 )
 from .persistence import StoredSession
-from .server_content import admits_server
+from .server_content import CallerRule, admits_server
 from .session import Session
 from .source_factory import SourceContext, SourceLike, build_sources
 from .suspension import SuspendedCalls
 from .sync import SyncSession
+from .visible_catalog import VisibleCatalogs
 
 
 class Toolbox:
@@ -132,6 +134,7 @@ class Toolbox:
             allow=lambda: self._allowed_by(self._profile, None),
             overlay=self._overlay,
         )
+        self._visible = VisibleCatalogs(self._live)
         self._source_context = SourceContext(self._live.schedule_refresh, self._config, self._sink)
         self._initial_sources = build_sources(sources, context=self._source_context)
         self._allow = normalize_rule(allow)
@@ -179,6 +182,7 @@ class Toolbox:
         for stored in list(self._unsaved_sessions):
             await asyncio.to_thread(stored.save)
         await self._live.close()
+        await asyncio.to_thread(self._visible.close)
         self._emit_failures(await self._features.close())
         if self._learner is not None and self._owns_learner:
             await asyncio.to_thread(self._learner.close)
@@ -237,6 +241,17 @@ class Toolbox:
         """How tools are disclosed here."""
         return self._profile
 
+    def visible_catalog(self, rule: AllowRule | None) -> Catalog:
+        """The tools that a caller under this rule may see."""
+        if isinstance(rule, CallerRule):
+            return self._visible.get(rule).catalog
+        allow = normalize_rule(rule)
+        return (
+            self.catalog
+            if allow is None
+            else Catalog(t for t in self.catalog if is_allowed(t, allow))
+        )
+
     def search(
         self,
         query: str | Sequence[str],
@@ -294,7 +309,7 @@ class Toolbox:
         return Session(
             CallExecutor(
                 stored=stored,
-                live=self._live,
+                live=self._visible.get(allow) if isinstance(allow, CallerRule) else self._live,
                 profile=chosen,
                 features=self._features,
                 allow=self._allowed_by(chosen, allow),
@@ -533,6 +548,10 @@ class SyncToolbox:
         """Learns from calls; None if learning is off or not possible."""
         return self._box.learner
 
+    def visible_catalog(self, rule: AllowRule | None) -> Catalog:
+        """The tools that a caller under this rule may see."""
+        return self._loop.run_function(self._box.visible_catalog, rule)
+
     def search(
         self,
         query: str | Sequence[str],
@@ -618,11 +637,11 @@ class SyncToolbox:
 def _open_journal(
     store: Store | str | Path | None, config: Config, clock: Callable[[], float]
 ) -> Journal | None:
-    """The journal beside the store; none for a store that is not on disk, or is the user's own."""
+    """The journal beside the store; none for a store in memory, or the user's own."""
     if store is not None and not isinstance(store, str | Path):
         return None
     config = _with_store(config, store)
-    is_kept = config.record != "off" and log_path(config) is not None
+    is_kept = config.record != "off" and is_store_kept(config)
     return Journal.open(config, clock=clock) if is_kept else None
 
 

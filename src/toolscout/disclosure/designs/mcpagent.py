@@ -13,7 +13,7 @@ from ...catalog.result import Result
 from ...catalog.sanitization import clean_line
 from ...catalog.tool import Tool, normalise_name
 from ...errors import ConfigError, QueryError, ToolscoutError
-from ...search.pattern import Haystack, Pattern
+from ...search.pattern import Pattern
 from ..matcher import SearchDomain, ToolMatches, rank_by_score
 from ..profile import DisclosureLimits, HintTemplate, Profile, metatool, object_schema
 from ..prompts import Prompt, PromptContext, PromptRenderer
@@ -42,8 +42,8 @@ class RegexMatcher:
         tools = domain.tools
         try:
             pattern = _compile_pattern(query)
-            haystack = Haystack.of((t.name, t.description) for t in tools)
-            found = tuple(tools[i] for i in haystack.find_matches(pattern)[:limit])
+            places = pattern.find_tools((t.name, t.description) for t in tools)
+            found = tuple(tools[i] for i in places[:limit])
         except QueryError:
             if self.on_invalid == "error":
                 raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..matcher import HybridMatcher, load_best
+from ..nothing_fits import NOTHING_FITS
 from ..profile import (
     CALL_TOOL,
     DisclosureLimits,
@@ -73,7 +74,7 @@ DEFAULT = Profile(
     describe=describe_full,
     prompt=roster_prompt,
     limits=DisclosureLimits(hits=5, max_hits=20),
-    no_match_hint=HintTemplate(message="No tool fits {query}."),
+    no_match_hint=HintTemplate(message=f"{NOTHING_FITS} {{query}}."),
     on_empty="error",
     on_unloaded="execute",
     surface="auto",

@@ -1,0 +1,33 @@
+"""What a definition says about being deprecated, and about its replacement."""
+
+from __future__ import annotations
+
+import re
+
+from .tool import Tool, normalise_name
+
+# At the start, in brackets of the first line with what to use, in capitals, or as a statement:
+# "List deprecated packages" says something else.
+_MARK = re.compile(
+    r"\A\W*deprecated\b(?=\W*(?:$|[.:,;!)\]-]|use\b|see\b|since\b|please\b|in favou?r\b))"
+    r"|\A[^\n]*[(\[]deprecated(?=\W+(?:use|see|since|please|replaced by|in favou?r)\b)"
+    r"|(?-i:\bDEPRECATED\b)|\bis (?:now )?deprecated\b",
+    re.IGNORECASE,
+)
+_REPLACEMENT = re.compile(
+    r"\b(?:use|see|by|to|of|prefer|or)\W+([A-Za-z][\w./:-]*\w)", re.IGNORECASE
+)
+
+
+def is_deprecated(tool: Tool) -> bool:
+    """Whether the name or the description of a tool says that it is deprecated."""
+    words = normalise_name(tool.local_name).split("_")
+    is_named = len(words) > 1 and "deprecated" in (words[0], words[-1])
+    return is_named or _MARK.search(tool.description) is not None
+
+
+def replacement_names(tool: Tool) -> list[str]:
+    """The words of a description that may name the replacement of a deprecated tool, in order."""
+    mark = _MARK.search(tool.description)
+    text = tool.description[mark.end() if mark else 0 :]
+    return _REPLACEMENT.findall(text.replace('"', " ").replace("`", " "))

@@ -1,0 +1,51 @@
+"""Recognise queries that no tool fits: random letters, and requests about something else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..search.engine import Allow, Engine
+from ..search.hit import MAX_NEAR, Results
+
+# Of 512 queries of random letters on four catalogs, all but four are less similar to the best tool.
+_NOISE_SIMILARITY = 0.35
+# For a query with a real word. In sixteen languages, two of 126 right answers are below.
+_MIN_SIMILARITY = 0.1
+# docs/decisions/ranking.md has the shares of real and of other requests below these.
+_MIN_CONFIDENCE = 0.1
+
+
+def is_noise(query: str, results: Results, engine: Engine) -> bool:
+    """Whether a query without a word of the catalog is as far from it as random letters."""
+    similarity = results.evidence.similarity if results.evidence else None
+    if similarity is None:
+        return False
+    # The confidence does not help here: an embedder places random letters somewhere too, and words
+    # near that place are taken for their translation.
+    return similarity < (_MIN_SIMILARITY if engine.knows_words(query) else _NOISE_SIMILARITY)
+
+
+def drop_noise(results: Results, engine: Engine, *, allow: Allow | None = None) -> Results:
+    """The results without hits where nothing fits; the names of the hits are then `near`."""
+    if not _fits_nothing(results, engine, allow):
+        return results
+    near = tuple(dict.fromkeys((*results.names, *results.near)))[:MAX_NEAR]
+    return replace(results, hits=(), near=near, confidence=0.0)
+
+
+def _fits_nothing(results: Results, engine: Engine, allow: Allow | None) -> bool:
+    has_similarity = results.evidence is not None and results.evidence.similarity is not None
+    # While vectors are still being made, similarity says nothing about the tools without one.
+    if results.confidence == 1 or not has_similarity or not engine.status.is_complete:
+        return False
+    # In other languages both figures are lower, and right answers would be lost.
+    if not results.query.isascii():
+        return False
+    if results.confidence < _MIN_CONFIDENCE:
+        return True
+    # A real request of known words may be far from every tool: its hits are only doubted.
+    if engine.knows_words(results.query):
+        return False
+    if not is_noise(results.query, results, engine):
+        return False
+    return not engine.search(results.query, limit=1, allow=allow, arms="words").hits
