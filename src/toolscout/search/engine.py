@@ -43,6 +43,7 @@ _MAX_MASKS = 64
 _LATIN_WORD = re.compile(r"[^\W\d_]{3,}")
 _MAX_CHECKED_CHARS = 500
 _PIECE_CHARS = 3
+_LONG_WORD_CHARS = 8
 LANGUAGE_NOTE = (
     "Semantic search does not know this language, so results are less reliable: try English."
 )
@@ -257,10 +258,15 @@ class Engine:
         if not (self._word_checks and words and is_latin):
             return True
         words = [word for word in words if terms(word)]
-        known = [word for word in words if self._is_word(word)]
+        known = [word for word in words if self._is_known(word)]
         # Many a piece of three letters is in a vocabulary, so half of the words is not enough.
         is_half_enough = any(len(word) > _PIECE_CHARS for word in known)
         return 2 * len(known) >= len(words) + (not is_half_enough)
+
+    def _is_known(self, word: str) -> bool:
+        # "freezing" is two pieces of a vocabulary. So few pieces of so many letters are not chance:
+        # of 2,000 strings of eight random letters none was wordlike.
+        return self._is_word(word) or (len(word) >= _LONG_WORD_CHARS and self._is_wordlike(word))
 
     def _is_word(self, text: str) -> bool:
         return any(is_word(text) for is_word in self._word_checks)

@@ -173,6 +173,10 @@ class SyncSession:
         """Whether a tool is in view or deferred, and by which rule."""
         return self._session.why(name)
 
+    def knows(self, name: str) -> bool:
+        """Whether a call of this name finds a tool now."""
+        return self._session.knows(name)
+
     def stats(self) -> SessionStats:
         """Every tool this conversation may use, grouped by its state."""
         return self._session.stats()
