@@ -129,7 +129,9 @@ async def test_an_answer_to_a_call_of_a_gone_replica_is_refused_in_words(fleet: 
 
 
 async def test_only_gateways_may_use_the_internal_address(fleet: Fleet, tmp_path: Path) -> None:
-    with fleet.replicas("a"):
+    with fleet.replicas("a") as (first,):
+        async with first.client():  # it answers only once it is registered
+            pass
         config = Config.read(home=str(tmp_path / "other"), store=fleet.database)
         with closing(
             open_registry(config, replica="deadbeef", address="http://127.0.0.1:1")

@@ -24,6 +24,9 @@ TOKEN = {"ann": "ann-has-a-long-secret", "bob": "bob-has-a-long-secret"}
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
+WHOLE = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
 def address(url: str) -> tuple[str, int]:
     host, port = url.removeprefix("http://").partition("/")[0].split(":")
     return host, int(port)
@@ -100,14 +103,36 @@ async def test_a_client_that_sends_headers_slowly_is_cut_off(serve: Serve) -> No
 async def test_the_second_request_of_a_connection_has_the_same_time_for_its_headers(
     serve: Serve,
 ) -> None:
-    whole = b"GET /health/live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     async with (
         serve({"one": SMALL}, limits={"header_seconds": 0.5}) as running,
-        connect(running.url, whole) as (reader, writer),
+        connect(running.url, WHOLE) as (reader, writer),
     ):
         assert b"HTTP/1.1 200" in await reader.readuntil(b"live")
         writer.write(b"GET /health")
         assert b"HTTP/1.1 408" in await until_closed(reader)
+
+
+async def test_an_idle_connection_is_closed_after_its_time(serve: Serve) -> None:
+    async with (
+        serve({"one": SMALL}, limits={"keep_alive_seconds": 0.1}) as running,
+        connect(running.url, WHOLE) as (reader, _),
+        asyncio.timeout(4),  # uvicorn alone takes five seconds
+    ):
+        assert (await until_closed(reader)).endswith(b"live")
+
+
+async def test_idle_connections_make_room_for_new_ones(serve: Serve) -> None:
+    async with (
+        serve({"one": SMALL}, limits={"connections": 16}) as running,
+        AsyncExitStack() as stack,
+        httpx2.AsyncClient() as http,
+    ):
+        idle = [await stack.enter_async_context(connect(running.url, WHOLE)) for _ in range(16)]
+        for reader, _ in idle:
+            await reader.readuntil(b"live")
+        said = await http.post(running.url, json=initialize(), headers=HEADERS)
+        assert said.status_code == 200
+        assert await until_closed(idle[0][0]) == b""
 
 
 async def test_a_slow_answer_does_not_count_as_a_slow_request(serve: Serve, tmp_path: Path) -> None:

@@ -149,6 +149,7 @@ class GuardedProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, or refuse it if there are too many."""
         super().connection_made(transport)
+        self.timeout_keep_alive = self._guard.limits.keep_alive_seconds
         _detect_dead_peer(transport)
         address = self.client[0] if self.client else ""
         refusal = self._guard.admit(self, address)
@@ -167,6 +168,13 @@ class GuardedProtocol(H11Protocol):
             self._end_wait()
         else:
             self._await_request()
+
+    def on_response_complete(self) -> None:
+        """Let the idle connection make room for others until its next request."""
+        super().on_response_complete()
+        # A request that was sent along with the last one is running by now.
+        if not self._has_request and not self.transport.is_closing():
+            self._guard.wait_for_request(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -187,8 +195,8 @@ class GuardedProtocol(H11Protocol):
         return bool(self.cycle) and not self.cycle.response_complete
 
     def _await_request(self) -> None:
-        # Also between requests, from their first byte on: before it, uvicorn's own limit for idle
-        # connections applies.
+        # Also between requests, from their first byte on: before it, the limit for idle connections
+        # applies.
         if self._header_timer is None and not self.transport.is_closing():
             seconds = self._guard.limits.header_seconds
             self._header_timer = self.loop.call_later(seconds, self._time_out)

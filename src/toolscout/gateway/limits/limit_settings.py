@@ -20,6 +20,11 @@ class LimitSettings(BaseModel):
     header_seconds: float = Field(default=10.0, gt=0)
     """Time for the headers of a request to arrive."""
 
+    # Clients close idle connections after 5 seconds or more (httpx). A server that closes first, or
+    # at the same moment, makes requests fail that are just being sent.
+    keep_alive_seconds: float = Field(default=60.0, gt=0)
+    """How long a connection without a request is kept."""
+
     request_bytes: int = Field(default=4 * 1024 * 1024, ge=1)
     """Size of the body of a request."""
 
