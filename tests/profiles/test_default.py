@@ -23,6 +23,7 @@ from toolscout.disclosure.scope import ToolSelector
 from toolscout.disclosure.session_state import SessionState
 from toolscout.disclosure.view import view
 from toolscout.errors import ConfigError
+from toolscout.events import SearchEvent
 from toolscout.search.engine import Engine
 from toolscout.tokens import default_counter
 
@@ -231,7 +232,7 @@ def test_of_two_needs_the_met_one_comes_first_and_the_other_is_said(talk, tools,
     for queries in (["zeppelin", "photo"], ["photo", "zeppelin"]):
         text = talk.call("tool_search", query=queries).text
         assert "list_photo" in "".join(text.splitlines()[:2])
-        assert "Nothing fits 'zeppelin'." in text
+        assert "Unsure about 'zeppelin': nothing fits well." in text
         assert "Which invoice" not in text
     assert talk.session.loaded == ("list_invoice", "list_photo")
 
@@ -389,3 +390,46 @@ def test_the_start_costs_little_however_large_the_catalog(shape) -> None:
         tokens = default_counter().count(seen.text) + default_counter().count(seen.instructions)
         assert tokens <= 1_500
         assert str(count) in seen.instructions or "server-0" in seen.instructions
+
+
+def test_a_tool_that_several_queries_find_comes_before_their_second_hits(talk, tool) -> None:
+    texts = {
+        "rename_photo": "Rename a photo.",
+        "rename_folder": "Rename a folder.",
+        "crop_picture": "Crop a picture.",
+        "crop_film": "Crop a film.",
+        "edit_image": "Rename it, or crop it.",
+    }
+    others = {f"other_{number}": f"Count the sheep of farm {number}." for number in range(20)}
+    found = [tool(name, text) for name, text in (texts | others).items()]
+    queries = ["rename a photo", "crop a picture"]
+    talk = talk(LOAD, found)
+    talk.call("tool_search", query=queries, limit=4)
+    names = [t.name for t in talk.outcomes[-1].found]
+    # Taking turns would show two hits of each query: it is the third of both.
+    assert "edit_image" in names
+    assert names == [*Engine(Catalog(found)).search(queries, limit=4).names]
+
+
+def test_a_search_is_as_sure_as_its_weakest_query(talk, tools) -> None:
+    talk = talk(LOAD, tools)
+    talk.call("tool_search", query=["delete photo", "+zebra"])
+    (search,) = (e for e in talk.outcomes[-1].events if isinstance(e, SearchEvent))
+    assert (search.verdict, search.confidence) == ("unsure", 0.0)
+    text = talk.call("tool_search", query=["delete photo", "+zebra"]).text
+    assert "Nothing fits '+zebra'." in text
+    talk.call("tool_search", query=["delete photo", "create invoice"])
+    (search,) = (e for e in talk.outcomes[-1].events if isinstance(e, SearchEvent))
+    assert search.verdict == "likely"
+
+
+def test_doubt_about_all_queries_is_said_once(talk, tools) -> None:
+    talk = talk(replace(LOAD, matcher=Unsure()), tools)
+    text = talk.call("tool_search", query=["book a flight", "feed the cat"]).text
+    assert text.count("nothing fits") == 1
+
+
+def test_an_error_names_its_query_of_several(talk, tools) -> None:
+    talk = talk(LOAD, tools)
+    assert "In query 2: " in talk.call("tool_search", query=["photo", "/bad(/"]).text
+    assert "In query" not in talk.call("tool_search", query="/bad(/").text

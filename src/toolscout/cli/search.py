@@ -288,7 +288,9 @@ def print_results(
         print_line(f"{hit.name}  {hit.score:.4f}", style="bold")
         for label, score in _score_parts(hit, results):
             print_line(f"    {label}  {score:+.4f}")
-    print_note(f"confidence {results.confidence:.2f} · {results.took_ms:.1f} ms")
+    print_note(
+        f"confidence {results.confidence:.2f} ({results.verdict}) · {results.took_ms:.1f} ms"
+    )
     if results.near:
         print_note(f"near: {', '.join(results.near)}")
     for note in results.notes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ..catalog.tool import Tool, normalise_name
 from ..search.engine import Allow, Engine
@@ -66,6 +66,15 @@ class ToolMatches:
         return tuple(t.name for t in self.tools)
 
     @property
+    def scores_by_name(self) -> Mapping[str, float]:
+        """The score of each tool, best first."""
+        return dict(zip(self.names, self.scores, strict=True))
+
+    def cut(self, limit: int) -> ToolMatches:
+        """The first of the tools."""
+        return replace(self, tools=self.tools[:limit], scores=self.scores[:limit])
+
+    @property
     def is_unsure(self) -> bool:
         """Whether the tools are likely wrong."""
         return self.confidence < MIN_LIKELY
@@ -91,6 +100,9 @@ _MAX_SUGGESTIONS = 5
 @dataclass(frozen=True, slots=True)
 class HybridMatcher:
     """Ranks the tools of a domain with the search engine."""
+
+    fuses_queries: ClassVar[bool] = True
+    """Whether scores of several queries are on one scale, so that they can be added."""
 
     def match(self, query: str, domain: SearchDomain, *, limit: int | None) -> ToolMatches:
         """The engine's hits with its confidence, near names and notes."""
@@ -133,6 +145,9 @@ class BandedMatcher(HybridMatcher):
 
     # Of 340 real requests two fall below 0.15, and neither finds its tool; below 0.2 it is eight,
     # of which five do.
+
+    # A query that keywords answer alone has scores of another scale.
+    fuses_queries: ClassVar[bool] = False
 
     words_only: float = 0.8
     vectors_only: float = 0.3

@@ -29,6 +29,12 @@ def note_unmatched(queries: Sequence[str]) -> str:
     return f"{NOTHING_FITS} {', '.join(map(repr, queries))}." if queries else ""
 
 
+def note_doubtful(queries: Sequence[str]) -> str:
+    """The line about the queries of several whose hits are unsure; empty without any."""
+    named = ", ".join(map(repr, queries))
+    return f"Unsure about {named}: {NOTHING_FITS.lower()} well." if queries else ""
+
+
 def explain_no_match(query: str) -> str:
     """The reply to a search without hits, for a model: what to do next is part of it."""
     shown = query[:_MAX_QUERY_CHARS]

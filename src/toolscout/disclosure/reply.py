@@ -14,7 +14,7 @@ from ..catalog.tool_text import outline
 from ..errors import ToolscoutError
 from ..search.hit import QueryVector, Verdict
 from ..search.pipeline import STILL_COMPUTING, STILL_LOADING
-from .nothing_fits import UNSURE_HEADING, explain_no_match, note_unmatched
+from .nothing_fits import UNSURE_HEADING, explain_no_match, note_doubtful, note_unmatched
 from .scope import Scope
 from .surface import Surface
 
@@ -35,9 +35,11 @@ class ToolSearchResult:
 
     `tools` are best first; of them `loaded` were loaded by this search and `already` were in view
     before. `missing` were requested by name and do not exist; `unmatched` are the queries of
-    several that found nothing; `overflow` has no room in the provider's list; `after` is the
-    scope once tools are loaded; `news` says what changed in the catalog since the last report.
-    `is_unsure` says that all `tools` are likely wrong. `scores` are those of `tools`, and `vectors`
+    several that found nothing, `doubtful` those whose hits are unsure; `overflow` has no room in
+    the provider's list; `after` is the scope once tools are loaded; `news` says what changed in
+    the catalog since the last report.
+    `is_unsure` says that all `tools` are likely wrong. The `confidence` is that of the weakest
+    query. `scores` are those of `tools`, and `vectors`
     what the queries were encoded as. `extras` are the tools that features add to the view.
     """
 
@@ -47,6 +49,7 @@ class ToolSearchResult:
     already: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     unmatched: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()
     near: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     confidence: float = 1.0
@@ -69,10 +72,10 @@ class ToolSearchResult:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the tools are likely right."""
+        """Whether every query has tools that are likely right."""
         if not self.tools:
             return "nothing fits"
-        return "unsure" if self.is_unsure else "likely"
+        return "unsure" if self.is_unsure or self.unmatched or self.doubtful else "likely"
 
     @property
     def is_native_answer(self) -> bool:
@@ -90,7 +93,7 @@ def render_side_notes(found: ToolSearchResult) -> str:
 
     It covers unmatched queries, unknown names, notes of the search, rules of use and news.
     """
-    parts = [note_unmatched(found.unmatched)]
+    parts = [note_unmatched(found.unmatched), note_doubtful(found.doubtful)]
     parts += [f"No such tool: {', '.join(found.missing)}." if found.missing else ""]
     return "\n".join(p for p in (*parts, *found.notes, found.rules, found.news) if p)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from ..catalog.tool import CHANGED_WIRE_NAME, Tool
 from ..errors import QueryError
 from ..search.engine import Engine
+from ..search.merging import MIN_MERGED_HITS, fuse_names, keep_best
+from ..search.query import name_query
 from . import roster
-from .matcher import SearchDomain, ToolMatches
+from .matcher import HybridMatcher, SearchDomain, ToolMatches
 from .profile import Profile
 from .reply import NoMatchHint, ToolSearchResult
 from .scope import Scope
@@ -43,8 +45,8 @@ def find_tools(
     """
     scope = _scope_for_surface(profile, scope)
     domain = SearchDomain(scope, engine, profile.searches_deferred_only, shown)
-    answers = _match_queries(profile, arguments, domain)
-    tools = _interleave(answers)
+    matches = _match_queries(profile, arguments, domain)
+    answers, tools = _merge_matches(profile, matches, limit=arguments.limit)
     snapshot = read_snapshot(scope.session) or ViewSnapshot()
     # In view by the rules, but not yet delivered: this search must deliver it.
     undelivered = snapshot.names_awaiting_search(scope.session)
@@ -63,17 +65,19 @@ def find_tools(
         loaded=loaded,
         already=(*already, *in_view),
         missing=tuple(n for n in missing if n not in in_view),
-        unmatched=_queries_without_match(arguments, answers),
-        near=_near_names(answers, tools),
+        unmatched=_select_queries(arguments, answers, lambda a: not a.tools),
+        doubtful=_select_queries(arguments, answers, lambda a: bool(a.tools) and a.is_unsure),
+        near=_near_names(matches, tools),
         notes=_deduplicate(n for a in answers for n in a.notes),
-        confidence=max((a.confidence for a in answers), default=0.0) if tools else 0.0,
+        # The weakest query decides: the answer is complete only if every query has its tool.
+        confidence=min((a.confidence for a in answers), default=0.0) if tools else 0.0,
         is_unsure=all(a.is_unsure for a in answers),
         is_fuzzy=any(a.is_fuzzy for a in answers),
         surface=surface,
         overflow=overflow_names(profile, replace(scope, session=session)),
         after=replace(scope, session=session),
         hint=NoMatchHint() if tools else _build_hint(profile, arguments, scope),
-        scores=_best_scores(tools, answers),
+        scores=_best_scores(tools, matches),
         vectors=tuple(vector for a in answers for vector in a.vectors),
     )
     return _add_catalog_news(profile, found, scope, session)
@@ -141,12 +145,56 @@ def _match_queries(
     if len(queries) > 1:
         queries = [q for q in queries if q.strip()]
     if limit is not None and len(queries) > 1:
-        # Several queries share one limit, but each keeps a second hit to choose from.
-        limit = max(2, limit // len(queries))
-    # Models copy names from their tool list, where they are wire names.
-    queries = [_replace_wire_names(q, scope) for q in queries]
-    answers = [profile.matcher.match(q, domain, limit=limit) for q in queries]
+        is_fused = _fuses_queries(profile)
+        limit = max(limit, MIN_MERGED_HITS) if is_fused else _share_limit(limit, len(queries))
+    answers: list[ToolMatches] = []
+    for number, query in enumerate(queries, start=1):
+        # Models copy names from their tool list, where they are wire names.
+        text = _replace_wire_names(query, scope)
+        try:
+            answers.append(profile.matcher.match(text, domain, limit=limit))
+        except QueryError as error:
+            if len(queries) == 1:
+                raise
+            raise name_query(error, number) from error
     return [_add_related(profile, a, scope, limit=limit) for a in answers]
+
+
+def _fuses_queries(profile: Profile) -> bool:
+    return isinstance(profile.matcher, HybridMatcher) and profile.matcher.fuses_queries
+
+
+def _share_limit(limit: int, queries: int) -> int:
+    """The hits of each of several queries: they share one limit, but each keeps a second hit."""
+    return max(2, limit // queries)
+
+
+def _merge_matches(
+    profile: Profile, matches: Sequence[ToolMatches], *, limit: int | None
+) -> tuple[Sequence[ToolMatches], tuple[Tool, ...]]:
+    """The hits of each query, and those of all queries in one order.
+
+    Scores are fused where they can be compared, so that a tool which several queries find comes
+    first. Otherwise the queries take turns.
+    """
+    if len(matches) < 2 or limit is None or not _fuses_queries(profile):
+        return matches, _interleave(matches)
+    share = _share_limit(limit, len(matches))
+    answers = [m if m.is_named else m.cut(share) for m in matches]
+    # Answers that are likely wrong come last, whatever the order of the queries.
+    likely = [m for m in matches if not m.is_unsure]
+    groups = (likely, [m for m in matches if m.is_unsure])
+    fused = [fuse_names([m.scores_by_name for m in group], limit=limit) for group in groups]
+    selected = [name for m in matches if m.is_named for name in m.names]
+    loaded = [t.name for a in answers for t in profile.loading(a)]
+    kept = keep_best(
+        _deduplicate((*selected, *chain(*fused))),
+        selected=selected,
+        firsts={*loaded, *(name for a in answers for name in a.names[:1])},
+        room=max(limit, share * len(matches)),
+    )
+    tools = {t.name: t for m in matches for t in m.tools}
+    return answers, tuple(tools[name] for name in kept)
 
 
 def _replace_wire_names(text: str, scope: Scope) -> str:
@@ -213,20 +261,21 @@ def _best_scores(tools: Sequence[Tool], answers: Sequence[ToolMatches]) -> tuple
     return tuple(best.get(tool.name, 0.0) for tool in tools)
 
 
-def _queries_without_match(
-    arguments: SearchArguments, answers: Sequence[ToolMatches]
+def _select_queries(
+    arguments: SearchArguments,
+    answers: Sequence[ToolMatches],
+    is_wanted: Callable[[ToolMatches], bool],
 ) -> tuple[str, ...]:
-    # For a single query the reply as a whole says that nothing fits.
-    if len(answers) < 2:
-        return ()
+    """The queries whose answers are wanted; none if the reply as a whole says the same."""
     queries = [q for q in arguments.queries if q.strip()]
-    pairs = zip(queries, answers, strict=True)
-    return tuple(q for q, a in pairs if not a.tools or a.is_unsure)
+    if len(answers) < 2 or all(map(is_wanted, answers)):
+        return ()
+    return tuple(q for q, a in zip(queries, answers, strict=True) if is_wanted(a))
 
 
-def _near_names(answers: Sequence[ToolMatches], tools: tuple[Tool, ...]) -> tuple[str, ...]:
+def _near_names(matches: Sequence[ToolMatches], tools: tuple[Tool, ...]) -> tuple[str, ...]:
     hits = {t.name for t in tools}
-    rounds = zip_longest(*(a.near for a in answers))
+    rounds = zip_longest(*((*m.names, *m.near) for m in matches))
     return _deduplicate(n for row in rounds for n in row if n is not None and n not in hits)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -27,22 +27,17 @@ def merge_queries(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
         if hit.name not in best or hit.score > best[hit.name].score:
             best[hit.name] = hit
     selected = [hit.name for r in found if r.is_selection for hit in r.hits]
-    order = list(dict.fromkeys((*selected, *_order_names(found, list(best), limit))))
-    # At least one hit per query, in place of the last ones that are the best of no query.
-    room = max(limit, len(found))
+    fused = fuse_names([{hit.name: hit.score for hit in r.hits} for r in found], limit=limit)
+    order = list(dict.fromkeys((*selected, *fused)))
     firsts = {r.hits[0].name for r in found if r.hits and limit}
-    kept = {*selected, *[n for n in order if n in firsts][:room]}
-    for name in order:
-        if len(kept) >= max(room, len(selected)):
-            break
-        kept.add(name)
+    kept = keep_best(order, selected=selected, firsts=firsts, room=max(limit, len(found)))
     following = chain(order, *(r.near for r in found))
     near = dict.fromkeys(n for n in following if n not in kept)
     notes = dict.fromkeys(n for r in found for n in r.notes)
     if len(found) == MAX_QUERIES:
         notes[f"At most {MAX_QUERIES} queries are read at once."] = None
     return QueryHits(
-        hits=tuple(best[name] for name in order if name in kept),
+        hits=tuple(best[name] for name in kept),
         is_selection=bool(found) and all(r.is_selection for r in found),
         # The weakest query decides: the answer is complete only if every query has its tool.
         confidence=min((r.confidence for r in found), default=0.0),
@@ -52,19 +47,37 @@ def merge_queries(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
     )
 
 
-def _order_names(found: Sequence[QueryHits], names: list[str], limit: int) -> list[str]:
-    """The names, best first."""
-    answered = [r for r in found if r.hits]
+def keep_best(
+    order: Sequence[str], *, selected: Collection[str], firsts: Collection[str], room: int
+) -> list[str]:
+    """The best names in their order, with all selected ones and the first of every query.
+
+    The firsts take the places of the last names that are the best of no query.
+    """
+    kept = {*selected, *[name for name in order if name in firsts][:room]}
+    for name in order:
+        if len(kept) >= max(room, len(selected)):
+            break
+        kept.add(name)
+    return [name for name in order if name in kept]
+
+
+def fuse_names(scores: Sequence[Mapping[str, float]], *, limit: int) -> list[str]:
+    """The names that several queries found, best first; `scores` has those of each query.
+
+    The scores of a query are best first, and on the scale of the others.
+    """
+    answered = [found for found in scores if found]
     if not answered:
         return []
-    places = {name: place for place, name in enumerate(names)}
+    names = list(dict.fromkeys(chain.from_iterable(answered)))
     fits = np.zeros((len(answered), len(names)), np.float32)
-    for row, result in zip(fits, answered, strict=True):
+    for row, found in zip(fits, answered, strict=True):
         # A tool that a query did not find is at most as good as its last hit.
-        row[:] = min(0.0, result.hits[-1].score)
-        row[[places[hit.name] for hit in result.hits]] = [hit.score for hit in result.hits]
+        last = min(0.0, *found.values())
+        row[:] = [found.get(name, last) for name in names]
     share = clause_weight(len(fits))
-    scores = (1 - share) * fits.mean(axis=0) + share * fits.max(axis=0)
-    order = np.lexsort((np.array(names), -scores.round(4))).astype(np.int32)
-    ranked = FusedRanking(order, scores[order])
+    total = (1 - share) * fits.mean(axis=0) + share * fits.max(axis=0)
+    order = np.lexsort((np.array(names), -total.round(4))).astype(np.int32)
+    ranked = FusedRanking(order, total[order])
     return [names[place] for place in diversify(ranked, fits[:, order], wanted=limit).slots]

@@ -148,11 +148,16 @@ def parse_all(queries: str | Sequence[str], *, mode: Mode = "auto") -> tuple[Que
         try:
             query = parse(text, mode=mode)
         except QueryError as error:
-            message = f"In query {number}: {error.message}"
-            raise QueryError(message, position=error.position, hint=error.hint) from error
+            raise name_query(error, number) from error
         if not query.is_empty:
             parsed.append(query)
     return tuple(parsed)
+
+
+def name_query(error: QueryError, number: int) -> QueryError:
+    """The error with the position of its query in a list of several."""
+    message = f"In query {number}: {error.message}"
+    return QueryError(message, position=error.position, hint=error.hint)
 
 
 def _may_have_operators(text: str) -> bool:
