@@ -329,6 +329,38 @@ async def test_a_slow_source_does_not_hold_up_the_start_and_joins_when_ready(ope
     assert box.catalog.sources == ("slow", "notes")
 
 
+async def test_a_source_that_starts_is_not_reported_as_missing(open_box: Any):
+    slow = Notes("read", name="slow")
+    slow.ready.clear()
+    config = Config.read(start_timeout_seconds=0)
+    box = await open_box(slow, config=config)
+    session = await box.session("s")
+    assert box.search("read a note").notes == ("Not searched: slow (starting).",)
+    called = await session.call("slow__read", {})
+    assert (called.code, "slow is still starting" in called.text) == ("starting", True)
+    assert "No tools are connected yet" in (await session.call("tool_search", {"query": "x"})).text
+    await box.add(Notes("write"))
+    found = await session.call("tool_search", {"query": "write"})
+    assert found.text.endswith("Not searched: slow (starting).")
+    slow.ready.set()
+    await box.wait_until_ready()
+    assert box.search("read a note").notes == ()
+
+
+async def test_a_source_that_fails_says_why_its_tools_are_missing(open_box: Any):
+    broken = Notes("read", name="broken")
+    broken.problem = SourceError("The cable is out.")
+    box = await open_box(broken)
+    session = await box.session("s")
+    assert box.search("read").notes == ("Not searched: broken (failing).",)
+    assert "The cable is out." in (await session.call("broken__read", {})).text
+    assert "The cable is out." in (await session.call("tool_search", {"query": "read"})).text
+    assert "There is no tool" in (await session.call("other__read", {})).text
+    hidden = await box.session("t", allow=["notes__*"])
+    assert "cable" not in (await hidden.call("broken__read", {})).text
+    assert box.search("read", allow=["notes__*"]).notes == ()
+
+
 async def test_a_caller_can_wait_until_everything_is_ready(open_box: Any, office: Any):
     slow = Notes("read", name="slow")
     slow.ready.clear()

@@ -49,6 +49,7 @@ class CallContext:
     learner: Learner | None = None
     asker: Asker | None = None
     explain_missing: MissingToolExplainer | None = None
+    note_absent: Callable[[Allow | None], str] = lambda _: ""
     principal: str = ""
     client: str = ""
 

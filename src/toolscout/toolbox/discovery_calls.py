@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..catalog.result import Content
 from ..catalog.tool import Tool
 from ..disclosure.discovery import DiscoveryOutcome, discover, role_of
 from ..disclosure.session_state import SessionState
@@ -78,6 +79,11 @@ def _apply_discovery(
             held=context.explain,
             extras=[tool for _, tool in context.features.visible_tools.values()],
         )
+    # An empty catalog is explained by the reply itself.
+    is_search = any(isinstance(event, SearchEvent) for event in outcome.events)
+    if is_search and context.live.catalog and (note := context.note_absent(context.allow)):
+        content = (*outcome.result.content, Content(text=note))
+        outcome = replace(outcome, result=replace(outcome.result, content=content))
     after = outcome.session
     after = _copy_changed_sections(session, sections, after)
     return after, DiscoveryReply(outcome, newly_loaded(session, after), delivered, failures)

@@ -15,6 +15,7 @@ from ..catalog.tool import Tool
 from ..errors import ClosedError, SourceError, ToolscoutError
 from ..events import CatalogChangeEvent, Sink, SourceFailureEvent
 from ..search.engine import Allow, Engine
+from .absent_sources import AbsentSources
 from .live_overlay import POLL_SECONDS, LiveOverlay
 from .server_content import (
     CONTENT,
@@ -96,6 +97,7 @@ class LiveCatalog:
         self._on_update = on_update
         self._sources: dict[str, Source] = {}
         self._problems: dict[str, str] = {}
+        self._unlisted: set[str] = set()
         self._updating = asyncio.Lock()
         self._is_closed = False
         # Closing cancels listings, which may wait for a slow server, but waits for changes.
@@ -130,6 +132,19 @@ class LiveCatalog:
         """Why sources could not be listed, by source name."""
         return MappingProxyType(self._problems)
 
+    @property
+    def absent_sources(self) -> AbsentSources:
+        """The sources that have no tools yet, or none because they fail."""
+        if not (self._unlisted or self._problems):
+            return AbsentSources(self.catalog, frozenset(), {})
+        listed = {self.catalog.source_of(tool.name) for tool in self.catalog}
+        problems = {
+            name: why
+            for name, why in self._problems.items()
+            if name in self._sources and name not in listed and name not in self._unlisted
+        }
+        return AbsentSources(self.catalog, frozenset(self._unlisted - listed), problems)
+
     async def start(self, sources: Iterable[Source], *, wait_seconds: float) -> None:
         """List all sources in parallel; one that takes longer is added when it is ready."""
         if self._overlay is not None:
@@ -150,6 +165,7 @@ class LiveCatalog:
         if before is not None and isinstance(source, MergeableSource):
             source = source.merge_onto(before)
         self._sources[source.name] = source
+        self._unlisted.add(source.name)
         # A separate task: if the caller is cancelled halfway, the new source would be registered
         # with the tools of the old one.
         task = _spawn(self._replace_source(source, before), self._listings)
@@ -168,6 +184,7 @@ class LiveCatalog:
         try:
             tools = await source.tools()
         except Exception as error:  # noqa: BLE001 - a failing source must not affect others
+            self._unlisted.discard(name)
             self._record_problem(name, str(error) or type(error).__name__)
             return
         # It may have been removed or replaced while it was listed.
@@ -176,6 +193,7 @@ class LiveCatalog:
             await self._run_to_completion(
                 self._update_catalog(name, lambda catalog: self._with_source(catalog, name, tools))
             )
+            self._unlisted.discard(name)
             await self._refresh_content(source)
 
     def _with_source(self, catalog: Catalog, name: str, tools: Sequence[Tool]) -> Catalog:
@@ -269,6 +287,7 @@ class LiveCatalog:
         """Close a source and remove its tools from the catalog."""
         source = self._get_source(name)
         del self._sources[name]
+        self._unlisted.discard(name)
         self._problems.pop(name, None)
         await self._run_to_completion(self._remove_source(name, source))
 

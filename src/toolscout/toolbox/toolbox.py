@@ -105,7 +105,9 @@ class Toolbox:
         clock: Callable[[], float] = time.time,
         explain_missing: MissingToolExplainer | None = None,
     ) -> None:
-        self._explain_missing = explain_missing
+        self._explain_missing = explain_missing or self._explain_absent
+        # Who explains missing tools in another way reports unsearched servers too.
+        self._reports_absent = explain_missing is None
         self._config = config or Config.read()
         self._profile = _configure_profile(profile, self._config, profile_options)
         check_store(store)
@@ -269,7 +271,9 @@ class Toolbox:
         allowed = self._allowed_by(self._profile, allow)
         engine = self._live.engine
         results = engine.search(query, limit=limit, allow=allowed, mode=mode)
-        return judge_results(results, engine, allow=allowed)
+        results = judge_results(results, engine, allow=allowed)
+        note = self._note_absent(allowed)
+        return replace(results, notes=(*results.notes, note)) if note else results
 
     async def session(
         self,
@@ -319,6 +323,7 @@ class Toolbox:
                 clock=self._clock,
                 approval_seconds=self._config.approval_ttl_hours * 3_600,
                 explain_missing=self._explain_missing,
+                note_absent=self._note_absent,
                 waiting=self._waiting,
                 question_seconds=self._question_seconds,
                 learner=self._learner,
@@ -327,6 +332,12 @@ class Toolbox:
                 client=client,
             )
         )
+
+    def _explain_absent(self, name: str, allow: Allow | None) -> ToolscoutError | None:
+        return self._live.absent_sources.explain(name, allow)
+
+    def _note_absent(self, allow: Allow | None) -> str:
+        return self._live.absent_sources.note(allow) if self._reports_absent else ""
 
     def reconfigure(
         self,

@@ -17,6 +17,7 @@ from ...disclosure.search_arguments import read_search_arguments, read_tool_name
 from ...errors import ToolscoutError
 from ...search.query import parse_all
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
+from ...toolbox.absent_sources import note_absent
 from ...toolbox.permissions import ApprovalDecision, ApprovalRequest
 from ...toolbox.server_content import RuleAccess
 from ..access import AccessRule
@@ -121,9 +122,8 @@ def append_absent_notice(result: Result, missing: Mapping[str, str]) -> Result:
     """Add to a search result which servers were not searched, each with the reason."""
     if not missing:
         return result
-    servers = ", ".join(f"{name} ({why})" for name, why in missing.items())
-    note = f"Not searched: {servers}."
-    return replace(result, content=(*result.content, Content(text=note)), raw=None)
+    note = Content(text=note_absent(missing))
+    return replace(result, content=(*result.content, note), raw=None)
 
 
 def add_held_notice(result: Result, notice: HeldNotice, *, is_alone: bool) -> Result:

@@ -116,7 +116,7 @@ class ViewCache:
         """The tools that a client sees; its first listing counts towards the savings."""
         view = await self.get_view(caller, allow, open_session)
         if is_counted and caller.session not in self._last_listed:
-            texts = [t.model_dump_json() for t in view.tools]
+            texts = (view.view.text, view.view.instructions)
             await self._savings.record_listing(self._box.catalog, texts)
         if caller.keeps_session:
             self._last_listed.put(caller.session, view)

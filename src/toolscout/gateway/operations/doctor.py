@@ -13,6 +13,7 @@ from ...catalog.tool import Tool
 from ...disclosure.session_state import SessionState
 from ...disclosure.view import view
 from ...errors import ConfigError, SourceError, StoreError
+from ...events import ignore
 from ...sources.mcp.listing_cache import ListingCache
 from ...sources.mcp.mcp_source import MCPSource
 from ...sources.mcp.oauth_tokens import OAuthTokenStore
@@ -20,7 +21,8 @@ from ...sources.openapi.api_source import API, OpenAPISource
 from ...sources.server_status import OverallStatus, ServerStatus, overall_status
 from ...store.processes import RUNNING_FOLDER
 from ...tokens import TokenCounter, default_counter
-from ...toolbox.feature_settings import check_feature_paths
+from ...toolbox.feature_settings import build_features, check_feature_paths
+from ...toolbox.features import Features
 from ...toolbox.live_overlay import read_overlay
 from ..setup import Setup
 from ..upstream.pin_factory import open_pins
@@ -278,5 +280,10 @@ def _overlay_warnings(
 
 def view_tokens(catalog: Catalog, setup: Setup, counter: TokenCounter) -> int:
     """What a client's first view of a catalog costs, with its instructions."""
-    first_view = view(setup.profile, catalog, SessionState("check"), target="mcp")
+    # Rules add no tool to a view, and would be watched.
+    config = setup.toolbox_config.model_copy(update={"rules": ()})
+    profile = replace(setup.profile, rules=())
+    features = build_features(config, Features(), profile=profile, sink=ignore)
+    extras = [tool for _, tool in features.visible_tools.values()]
+    first_view = view(profile, catalog, SessionState("check"), target="mcp", extras=extras)
     return counter.count(first_view.text) + counter.count(first_view.instructions)

@@ -49,10 +49,10 @@ class Savings:
         """Tokens saved so far, over all runs with this configuration."""
         return max(0, self._written + self._unwritten)
 
-    async def record_listing(self, catalog: Catalog, definitions: Iterable[str]) -> int:
-        """Record that a session began with these definitions instead of the whole catalog."""
+    async def record_listing(self, catalog: Catalog, texts: Iterable[str]) -> int:
+        """Record that a session began with these texts instead of the whole catalog."""
         everything = await self._catalog_cost(catalog)
-        cost = sum(self._counter.count(text) for text in definitions)
+        cost = sum(map(self._counter.count, texts))
         saved = max(0, everything - cost)
         self._unwritten += saved
         self.save()

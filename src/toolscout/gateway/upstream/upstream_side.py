@@ -18,6 +18,7 @@ from ...sources.mcp.servers import Server
 from ...sources.server_status import UP_STATUSES
 from ...store.change_feed import ChangeFeed
 from ...store.rate_limits import BucketStore
+from ...toolbox.absent_sources import explain_starting
 from ...toolbox.server_content import RuleAccess
 from ...toolbox.toolbox import Toolbox
 from ..access import AccessRule
@@ -210,16 +211,7 @@ class UpstreamSide:
         servers = self._starting_servers(name, allow)
         if not servers:
             return None
-        are = f"{', '.join(servers)} {'is' if len(servers) == 1 else 'are'} still starting"
-        hint = "Try again in a few seconds."
-        if not name:
-            text = f"No tools are connected yet: {are}."
-        elif name.startswith(qualify_name(servers[0], "")):
-            text = f"{name} cannot be called yet. Its server {are}."
-        else:
-            text = f"No tool is called {name[:100]!r} yet, but {are} and may have it."
-            hint = "Try again in a few seconds, or search for another tool."
-        return StartingError(text, servers=servers, hint=hint)
+        return explain_starting(name, servers)
 
     async def settle(self) -> None:
         """Wait until the catalog has the outcome of every comparison with pins."""
