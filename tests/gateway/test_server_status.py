@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import get_args
+from typing import Any, get_args
 
 import httpx2
 import pytest
 from tests.gateway.conftest import Running, Serve, small
 
 from toolscout.events import UpstreamIdleEvent, UpstreamLostEvent, UpstreamStartingEvent
+from toolscout.gateway.operations.definition_problems import find_schema_flaws
 from toolscout.gateway.operations.doctor import check_servers
 from toolscout.gateway.operations.known_servers import read_known_servers
 from toolscout.sources.server_status import OverallStatus, ServerStatus
@@ -111,3 +112,18 @@ def test_the_page_lists_every_status() -> None:
     servers, overall = part.split("The whole has one of these")
     assert {*re.findall(r"^\| `([\w ]+)` \|", servers, re.MULTILINE)} == {*get_args(ServerStatus)}
     assert {*re.findall(r"^\| `([\w ]+)` \|", overall, re.MULTILINE)} == {*get_args(OverallStatus)}
+
+
+@pytest.mark.parametrize(
+    "flawed",
+    [
+        {"type": "objekt"},
+        {"type": "object", "required": ["a", "a"]},
+        {"type": "object", "properties": {"a": {"type": "array", "items": {"type": 3}}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        {"type": "object", "description": 3},
+        {"type": "object", "additionalProperties": "no"},
+    ],
+)
+def test_a_flaw_in_a_simple_schema_is_found(flawed: dict[str, Any]) -> None:
+    assert [*find_schema_flaws(flawed)]
