@@ -106,3 +106,9 @@ def test_a_person_at_a_terminal_is_greeted_and_answered(home: Path) -> None:
     assert "search>" in text
     assert "weather_forecast" in text
     assert "━" in text
+
+
+def test_show_without_a_name_says_how_to_use_it(shell) -> None:
+    done = shell("search", *PLAIN, lines=":show\n")
+
+    assert "Name a tool: :show NAME." in done.out

@@ -101,10 +101,12 @@ def test_server_and_tool_options_filter_before_ranking(shell, tools: Path) -> No
 
 
 def test_a_filter_that_matches_nothing_is_reported(shell, tools: Path) -> None:
-    done = shell("search", "message", "--catalog", str(tools), "--tool", "nope", *PLAIN)
+    for name in ("post_mesage", "mail:post_mesage"):
+        done = shell("search", "message", "--catalog", str(tools), "--tool", name, *PLAIN)
 
-    assert "'nope'" in done.err
-    assert "server:tool" in done.err
+        assert f"No tool is named {name!r}. Near: post_message" in done.err
+        assert "ignored" not in done.err
+        assert done.out.startswith("# Nothing fits.")
 
 
 def test_below_the_cut_a_search_is_not_answered_and_says_so(shell, tools: Path) -> None:

@@ -72,3 +72,8 @@ def test_a_stop_word_or_a_piece_of_a_word_does_not_make_nonsense_a_request(
 )
 def test_a_request_in_another_language_keeps_its_hits(engine: Engine, query: str) -> None:
     assert verdict(engine, query) != "nothing fits"
+
+
+@pytest.mark.parametrize("number", ["12345", "358782170", "4 8 15 16 23 42"])
+def test_a_number_that_no_tool_has_fits_nothing(engine: Engine, number: str) -> None:
+    assert verdict(engine, number) == "nothing fits"

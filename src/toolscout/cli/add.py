@@ -155,9 +155,9 @@ def _report_row(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> dict[
 def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> None:
     counts = (("tool", check.tools), ("prompt", check.prompts), ("resource", check.resources))
     offers = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts if n or word == "tool"]
+    which = "the tools that are not held for approval" if check.held else "its tools"
     print_line(
-        f"It works: {', '.join(offers)}."
-        f" Loaded into a client, its tools cost {own.loaded:,} tokens."
+        f"It works: {', '.join(offers)}. Loaded into a client, {which} cost {own.loaded:,} tokens."
     )
     print_line(
         f"Through Toolscout, a client sees {total.shown:,} tokens instead of {total.loaded:,}"
@@ -165,7 +165,7 @@ def _print_report(check: ServerCheck, own: TokenCosts, total: TokenCosts) -> Non
     )
     if total.shown >= total.loaded:
         print_line("With so few tools there is nothing to save yet.")
-    for tool, why in (check.held or {}).items():
-        warn(f"{tool} is held for approval: {why}")
+    for held in check.describe_held_tools():
+        warn(held)
     for problem in check.problems:
         warn(problem)

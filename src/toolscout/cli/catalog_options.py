@@ -244,6 +244,10 @@ def tool_filter(
     known = dict.fromkeys(tool.server for tool in catalog if tool.server)
     for name in (server for server in servers if server in unknown):
         warn(describe_unknown_owner(name, known))
+    for tool in tools:
+        if unknown.issuperset(_filter_entries(catalog, tool)):
+            near = ", ".join(nearest_names(catalog, tool.rpartition(":")[2]))
+            warn(f"No tool is named {tool!r}.{f' Near: {near}.' if near else ''}")
     return chosen.allows
 
 
@@ -252,7 +256,8 @@ def _filter_entries(catalog: Catalog, tool: str) -> list[str]:
         return [tool]
     matches = [catalog[name] for name in catalog.resolve(tool)]
     entries = [f"{t.server or t.category or CUSTOM}:{t.local_name}" for t in matches]
-    return entries or [tool]
+    # An entry without a match selects nothing, as it should.
+    return entries or [f"{CUSTOM}:{tool}"]
 
 
 _MAX_NEAREST = 5

@@ -31,7 +31,6 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     with progress("Reading the configuration") as step:
         from ..gateway.operations.doctor import EXIT_CODES, check_servers
         from ..gateway.setup import Setup
-        from ..gateway.upstream.held_tools import pins_command
 
         def report_waiting(waiting: Sequence[str], total: int) -> None:
             step(_describe_wait(waiting), total - len(waiting), total)
@@ -47,12 +46,8 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
     ]
     print_table(("server", "status", "tools", "held", "protocol", "where or why"), rows)
     for server in report.servers:
-        for tool, why in (server.held or {}).items():
-            print_line(
-                f"{server.server}: {tool} is held for approval ({why.rstrip('.')})."
-                f" Approve it: {pins_command('approve', server.label, tool)}",
-                style="yellow",
-            )
+        for held in server.describe_held_tools():
+            print_line(f"{server.server}: {held}", style="yellow")
         for problem in server.problems:
             print_line(f"{server.server}: {problem}", style="yellow")
         if server.status == "failing" and setup.server_logs:

@@ -89,6 +89,8 @@ def _run_line(catalog: Catalog, search: SearchCallback, line: str, held: HeldToo
         return
     word, _, rest = line.partition(" ")
     match word:
+        case ":show" if not rest.strip():
+            print_line("Name a tool: :show NAME. See all names with :list.")
         case ":show":
             _print_tool(catalog, rest.strip(), held)
         case ":list":

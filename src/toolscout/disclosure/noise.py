@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..search.engine import Allow, Engine
@@ -13,6 +14,7 @@ _NOISE_SIMILARITY = 0.35
 _MIN_SIMILARITY = 0.1
 # docs/decisions/ranking.md has the shares of real and of other requests below these.
 _MIN_CONFIDENCE = 0.1
+_LETTER = re.compile(r"[^\W\d_]")
 
 
 def is_noise(query: str, results: Results, engine: Engine) -> bool:
@@ -43,9 +45,11 @@ def _fits_nothing(results: Results, engine: Engine, allow: Allow | None) -> bool
         return False
     if results.confidence < _MIN_CONFIDENCE:
         return True
-    # A real request of known words may be far from every tool: its hits are only doubted.
-    if engine.knows_words(results.query):
-        return False
-    if not is_noise(results.query, results, engine):
-        return False
+    # A number alone says nothing, unless a tool has it.
+    if _LETTER.search(results.query):
+        # A real request of known words may be far from every tool: its hits are only doubted.
+        if engine.knows_words(results.query):
+            return False
+        if not is_noise(results.query, results, engine):
+            return False
     return not engine.search(results.query, limit=1, allow=allow, arms="words").hits

@@ -25,6 +25,7 @@ from ...toolbox.feature_settings import build_features, check_feature_paths
 from ...toolbox.features import Features
 from ...toolbox.live_overlay import read_overlay
 from ..setup import Setup
+from ..upstream.held_tools import pins_command
 from ..upstream.pin_factory import open_pins
 from ..upstream.pin_store import PinStore, ServerIdentity
 from ..upstream.pinned_source import build_offers, find_shadows
@@ -52,6 +53,12 @@ class ServerCheck:
     label: str = ""
     problems: tuple[str, ...] = ()
     took_ms: float = 0.0
+
+    def describe_held_tools(self) -> Iterator[str]:
+        """One sentence for each tool that is held, with the command that approves it."""
+        for tool, why in (self.held or {}).items():
+            approve = pins_command("approve", self.label, tool)
+            yield f"{tool} is held for approval ({why.rstrip('.')}). Approve it: {approve}"
 
 
 @dataclass(frozen=True, slots=True)
