@@ -100,6 +100,10 @@ class Refused(Exception):
     """The server says no, with the code that an SDK uses for connections that closed."""
 
 
+class Broken(Exception):
+    """The tool broke after it had an effect."""
+
+
 class Blank(Exception):
     """The server answers with neither a result nor an error."""
 
@@ -241,6 +245,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                     "isError": True,
                     "_meta": {"saw": os.environ["API_KEY"]},
                 }
+            if FAULT in ("internal", "both"):
+                raise Broken("Lost after commit")
             misbehave(params)
             exhaust(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
@@ -274,6 +280,10 @@ for line in sys.stdin:
         )
     except Refused as error:
         send({"id": message["id"], "error": {"code": -32000, "message": str(error)}})
+    except Broken as error:
+        failure = {"code": -32603 if FAULT == "internal" else 1, "message": str(error)}
+        result = {"result": {"content": []}} if FAULT == "both" else {}
+        send({"id": message["id"], **result, "error": failure})
     except Blank:
         send({"id": message["id"]})
     except KeyError:

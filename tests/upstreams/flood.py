@@ -72,6 +72,22 @@ UNCLEAR = {
     "202": lambda: Response(status_code=202),
 }
 
+ERRORS = {
+    "internal error": {"error": {"code": -32603, "message": "Lost after commit"}},
+    "result and error": {"result": {"content": []}, "error": {"code": 1, "message": "No"}},
+    "no such method": {"error": {"code": -32601, "message": "Method not found"}},
+    "wrong arguments": {"result": None, "error": {"code": -32602, "message": "No such order"}},
+}
+
+
+def answer_with_error(kind: str, key: int) -> Response:
+    """A JSON-RPC error with status 200, as a body or as an event."""
+    message = {"jsonrpc": "2.0", "id": key, **ERRORS[kind.removesuffix(" event")]}
+    if kind.endswith(" event"):
+        text = f"event: message\r\ndata: {json.dumps(message)}\r\n\r\n"
+        return StreamingResponse(iter([text[:40], text[40:]]), media_type="text/event-stream")
+    return JSONResponse(message)
+
 
 async def answer(request: Request) -> Response:
     global ran
@@ -85,6 +101,8 @@ async def answer(request: Request) -> Response:
     if method == "tools/call":
         ran += 1
         kind = message["params"]["arguments"]["text"] if KIND == "any" else KIND
+        if kind.removesuffix(" event") in ERRORS:
+            return answer_with_error(kind, key)
         if kind != "gzip":
             return UNCLEAR[kind]() if kind in UNCLEAR else send_too_much(kind)
         content = [{"type": "text", "text": "small again"}]

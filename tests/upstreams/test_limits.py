@@ -90,7 +90,10 @@ async def test_a_compressed_answer_is_read() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["500", "500 json", "504", "302", "303", "307", "308", "html", "nonsense", "event", "202"],
+    [
+        *("500", "500 json", "504", "302", "303", "307", "308", "html", "nonsense", "event", "202"),
+        *("internal error", "internal error event", "result and error", "result and error event"),
+    ],
 )
 async def test_an_answer_that_says_nothing_of_the_outcome_says_that_it_may_have_run(
     kind: str,
@@ -108,8 +111,17 @@ async def test_a_server_that_redirects_every_request_gets_its_calls_once() -> No
             assert count_runs(base) == number
 
 
-async def test_an_answer_that_refuses_does_not_claim_that_it_may_have_run() -> None:
-    async with flood("429") as (source, _):
+@pytest.mark.parametrize("fault", ["internal", "both"])
+async def test_a_process_that_fails_inside_a_call_says_that_it_may_have_run(fault: str) -> None:
+    async with local(str(HERE / "bad.py"), fault) as source:
+        assert MAY_HAVE_RUN in await fail_to_call(source)
+
+
+@pytest.mark.parametrize(
+    "kind", ["429", "no such method", "wrong arguments", "wrong arguments event"]
+)
+async def test_an_answer_that_refuses_does_not_claim_that_it_may_have_run(kind: str) -> None:
+    async with flood(kind) as (source, _):
         (tool,) = await source.tools()
         result = await source.call(tool, {})
         assert result.is_error

@@ -232,5 +232,12 @@ def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
                 f"Server {server.name!r} answered {call.name!r} with {reason}.",
                 hint=_unclear_hint(call),
             ) from error
+    elif error.code == types.INTERNAL_ERROR and call.kind == "tool":
+        # The server failed in the middle of the call. Any other code is a refusal.
+        raise SourceError(
+            f"Server {server.name!r} failed inside {call.name!r}:"
+            f" {server.redact(str(error)).rstrip('.')}.",
+            hint=MAY_HAVE_RUN_HINT,
+        ) from error
     text = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
     return replace(Result.error(text), raw=wire.redact_record(error.error, server))
