@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from contextlib import asynccontextmanager
 from email import message_from_string
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -266,6 +267,19 @@ async def test_a_refusal_is_a_result_that_hides_the_secret(tmp_path: Path) -> No
         assert "HTTP 403" in refused.text
         assert "s3cret" not in refused.text
         assert seen.header("authorization") == "Bearer s3cret-token"
+
+
+async def test_a_refusal_hides_the_credentials_as_they_were_sent(tmp_path: Path) -> None:
+    login = "apiuser:p4ss/w0rd&1"
+    auth = {"securitySchemes": {"key": {"type": "http", "scheme": "basic"}}}
+    document = {**SHOP, "components": {**SHOP["components"], **auth}}
+    async with shop(tmp_path, document=document, auth={"key": login}) as (source, seen):
+        sent = f"Basic {base64.b64encode(login.encode()).decode()}"
+        wrong = f"{sent} {json.dumps(sent)[1:-3]} {quote(login, safe='')} {html.escape(login)}"
+        seen.reply = f"HTTP/1.1 403 Forbidden\r\n\r\n{wrong}".encode()
+        refused = await call(source, "orders/get", id="1")
+        assert seen.header("authorization") == sent
+        assert refused.text == "HTTP 403 Forbidden: Basic ••• Basic ••• ••• •••"
 
 
 @pytest.mark.parametrize(

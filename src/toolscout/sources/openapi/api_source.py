@@ -18,6 +18,7 @@ from ...catalog.tool import Tool
 from ...errors import SourceError
 from ..http_client import create_http_client
 from ..mcp.servers import is_http_url
+from ..secret_forms import redact_secrets
 from ..unclear_calls import MAY_HAVE_RUN_HINT, RETRY_HINT, is_refusal
 from .document import Document
 from .loader import DocumentLoader
@@ -56,13 +57,9 @@ class API:
 
     def redact(self, text: str) -> str:
         """Remove credentials from a text."""
-        for secret in (*self.headers.values(), *self.auth.values(), *self._url_secrets()):
-            # "Bearer abc" may be quoted without its scheme. Very short values would blank out
-            # ordinary words.
-            for part in (secret, secret.partition(" ")[2]):
-                if len(part) >= len("abcd"):
-                    text = text.replace(part, "•••")
-        return text
+        secrets = (*self.headers.values(), *self.auth.values(), *self._url_secrets())
+        # "Bearer abc" may be quoted without its scheme.
+        return redact_secrets(text, (*secrets, *(s.partition(" ")[2] for s in secrets)))
 
     def _url_secrets(self) -> Iterator[str]:
         """Secrets in the URLs: passwords and query strings."""
