@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from .client_channel import CURRENT_CHANNEL
 from .message_repair import contradiction_error, is_contradictory
 from .observed_events import observe_events
+from .stream_backoff import StreamBackoff
 
 _LIST_KEYS = {
     "tools/list": "tools",
@@ -37,6 +38,7 @@ class _Exchange:
 
     responses: list[httpx2.Response] = field(default_factory=list[httpx2.Response])
     has_contradiction: bool = False
+    backoff: StreamBackoff = field(default_factory=StreamBackoff)
 
     @property
     def failures(self) -> list[httpx2.Response]:
@@ -113,6 +115,12 @@ def record_response(response: httpx2.Response) -> None:
     exchange = _EXCHANGE.get()
     if exchange is not None and response.request.method == "POST":
         exchange.add(response)
+
+
+def request_backoff() -> StreamBackoff | None:
+    """The back-off of the streams that resume the request of this context."""
+    exchange = _EXCHANGE.get()
+    return None if exchange is None else exchange.backoff
 
 
 def _rejects_session(response: httpx2.Response) -> bool:
