@@ -136,6 +136,20 @@ def test_a_chain_whose_links_were_all_deleted_is_broken_even_after_a_restart(
         record("c", journal_chain=True, **settings)  # a restart, which starts another chain
 
 
+@pytest.mark.parametrize("table", ["chain", "log"])
+def test_a_journal_whose_tables_were_dropped_is_broken(shell, place, record, table: str) -> None:
+    record("a", "b", journal_chain=True)
+    head = place / "head.json"
+    head.write_text(shell("audit", "head").out)
+    tamper(place, f"DROP TABLE {table}")
+    for arguments in (("--since-head", str(head)), ()):
+        done = shell("audit", "verify", *arguments)
+        assert done.code == 10
+        assert "The journal is not intact" in done.out
+    (place / "state" / "journal.db.chain").unlink()
+    assert shell("audit", "verify", "--since-head", str(head)).code == 10
+
+
 def test_a_journal_that_was_deleted_is_missing_and_not_unverified(shell, place, record) -> None:
     record("a", "b", journal_chain=True)
     head = place / "head.json"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import html
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from email import message_from_string
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -267,6 +269,19 @@ async def test_a_refusal_is_a_result_that_hides_the_secret(tmp_path: Path) -> No
         assert seen.header("authorization") == "Bearer s3cret-token"
 
 
+async def test_a_refusal_hides_the_credentials_as_they_were_sent(tmp_path: Path) -> None:
+    login = "apiuser:p4ss/w0rd&1"
+    auth = {"securitySchemes": {"key": {"type": "http", "scheme": "basic"}}}
+    document = {**SHOP, "components": {**SHOP["components"], **auth}}
+    async with shop(tmp_path, document=document, auth={"key": login}) as (source, seen):
+        sent = f"Basic {base64.b64encode(login.encode()).decode()}"
+        wrong = f"{sent} {json.dumps(sent)[1:-3]} {quote(login, safe='')} {html.escape(login)}"
+        seen.reply = f"HTTP/1.1 403 Forbidden\r\n\r\n{wrong}".encode()
+        refused = await call(source, "orders/get", id="1")
+        assert seen.header("authorization") == sent
+        assert refused.text == "HTTP 403 Forbidden: Basic ••• Basic ••• ••• •••"
+
+
 @pytest.mark.parametrize(
     ("reply", "kind", "said"),
     [
@@ -304,6 +319,70 @@ async def test_an_endless_answer_is_cut_off(tmp_path: Path) -> None:
         seen.reply = b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11_000_000
         result = await call(source, "orders/get", id="1")
         assert "larger than" in result.text
+
+
+MAY_HAVE_RUN = "It may still have run: check before calling again."
+SENT_AND_UNCLEAR = {
+    "500": b"HTTP/1.1 500 Internal Server Error\r\n\r\nlost after commit",
+    "503": b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\n\r\n",
+    "504": b"HTTP/1.1 504 Gateway Timeout\r\n\r\n<html>",
+    "408": b"HTTP/1.1 408 Request Timeout\r\n\r\n",
+    "redirect": b"HTTP/1.1 303 See Other\r\nlocation: /v1/orders/7\r\n\r\n",
+    "broken gzip": b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\nnot gzip",
+    "cut off": b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{",
+    "closed": b"",
+    "not HTTP": b"220 ready\r\n\r\n",
+    "too large": b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 11_000_000,
+}
+
+
+@pytest.mark.parametrize("reply", SENT_AND_UNCLEAR.values(), ids=SENT_AND_UNCLEAR.keys())
+async def test_a_sent_call_without_a_clear_answer_says_that_it_may_have_run(
+    tmp_path: Path, reply: bytes
+) -> None:
+    async with shop(tmp_path) as (source, seen):
+        seen.reply = reply
+        with pytest.raises(SourceError) as caught:
+            await call(source, "orders/create", item="tea")
+        assert seen.line == "POST /v1/orders HTTP/1.1"
+        assert str(caught.value).endswith(MAY_HAVE_RUN)
+        assert "Cannot reach" not in str(caught.value)
+        # A call that is safe to repeat does not need the warning.
+        text = ""
+        try:
+            text = (await call(source, "orders/get", id="1")).text
+        except SourceError as error:
+            text = str(error)
+        assert "shop" in text or "HTTP" in text or "larger than" in text
+        assert "may still have run" not in text
+
+
+async def test_a_sent_call_that_gets_no_answer_in_time_says_that_it_may_have_run(
+    tmp_path: Path,
+) -> None:
+    async with shop(tmp_path, timeout_seconds=0.3) as (source, seen):
+        seen.reply, seen.keeps_open = b"", True
+        with pytest.raises(SourceError) as caught:
+            await call(source, "orders/create", item="tea")
+        assert "did not answer within 0.3 seconds" in str(caught.value)
+        assert str(caught.value).endswith(MAY_HAVE_RUN)
+
+
+async def test_a_refused_call_or_one_that_was_not_sent_does_not_claim_that_it_may_have_run(
+    tmp_path: Path,
+) -> None:
+    async with shop(tmp_path) as (source, seen):
+        for status in ("400 Bad Request", "409 Conflict", "429 Too Many Requests"):
+            seen.reply = f"HTTP/1.1 {status}\r\n\r\nno".encode()
+            refused = await call(source, "orders/create", item="tea")
+            assert refused.is_error
+            assert refused.text == f"HTTP {status}: no"
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    async with shop(tmp_path, base_url=f"http://127.0.0.1:{port}") as (source, _):
+        with pytest.raises(SourceError, match="Cannot reach shop") as caught:
+            await call(source, "orders/create", item="tea")
+        assert "may still have run" not in str(caught.value)
 
 
 async def test_filters_choose_operations(tmp_path: Path) -> None:

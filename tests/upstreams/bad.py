@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import html
 import json
 import math
 import os
@@ -11,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 FAULT = sys.argv[1]
 FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
@@ -96,8 +99,32 @@ def calls() -> int:
     return len(path.read_text().splitlines()) if path and path.exists() else 0
 
 
+def encoded(secret: str) -> list[str]:
+    """A secret as programs write it into their messages."""
+    packed = base64.b64encode(secret.encode()).decode()
+    login = base64.b64encode(f"joe:{secret}".encode()).decode()
+    return [
+        json.dumps({"key": secret}),
+        json.dumps({"key": secret}, ensure_ascii=False).replace("/", "\\/"),
+        repr({"key": secret}),
+        repr(["it's", "so-called", f'"it\'s" {secret}']),
+        repr(secret.encode()),
+        f"/items?key={quote(secret, safe='')}&page=1",
+        f"/items/{quote(secret)}?key={quote_plus(secret).lower()}",
+        f"<b>{html.escape(secret)}</b> <b>{html.escape(secret, quote=False)}</b>",
+        f"{packed} {packed.rstrip('=')} {base64.urlsafe_b64encode(secret.encode()).decode()}",
+        f"Authorization: Basic {login}",
+        f"Authorization: Basic {login.rstrip('=')}",
+        base64.b64encode(f"a key {secret} in a text".encode()).decode(),
+    ]
+
+
 class Refused(Exception):
     """The server says no, with the code that an SDK uses for connections that closed."""
+
+
+class Broken(Exception):
+    """The tool broke after it had an effect."""
 
 
 class Blank(Exception):
@@ -241,6 +268,11 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
                     "isError": True,
                     "_meta": {"saw": os.environ["API_KEY"]},
                 }
+            if FAULT == "encodes":
+                lines = "\n".join(encoded(os.environ["API_KEY"]))
+                return {"content": [{"type": "text", "text": lines}], "isError": True}
+            if FAULT in ("internal", "both"):
+                raise Broken("Lost after commit")
             misbehave(params)
             exhaust(params)
             return {"content": [{"type": "text", "text": params["arguments"].get("text", "")}]}
@@ -274,6 +306,10 @@ for line in sys.stdin:
         )
     except Refused as error:
         send({"id": message["id"], "error": {"code": -32000, "message": str(error)}})
+    except Broken as error:
+        failure = {"code": -32603 if FAULT == "internal" else 1, "message": str(error)}
+        result = {"result": {"content": []}} if FAULT == "both" else {}
+        send({"id": message["id"], **result, "error": failure})
     except Blank:
         send({"id": message["id"]})
     except KeyError:

@@ -9,6 +9,7 @@ import gzip
 import itertools
 import json
 import sys
+import time
 from collections.abc import Iterator
 
 import uvicorn
@@ -25,7 +26,10 @@ HANDSHAKE = {
     "capabilities": {"tools": {}},
     "serverInfo": {"name": "flood", "version": "1"},
 }
+PRIMING = "retry: 0\nid: 5\ndata: \n\n"
 ran = 0
+opened: list[float] = []
+polling_call = 0
 
 
 def endless(start: bytes) -> Iterator[bytes]:
@@ -72,11 +76,45 @@ UNCLEAR = {
     "202": lambda: Response(status_code=202),
 }
 
+ERRORS = {
+    "internal error": {"error": {"code": -32603, "message": "Lost after commit"}},
+    "result and error": {"result": {"content": []}, "error": {"code": 1, "message": "No"}},
+    "no such method": {"error": {"code": -32601, "message": "Method not found"}},
+    "wrong arguments": {"result": None, "error": {"code": -32602, "message": "No such order"}},
+}
+
+
+def answer_with_error(kind: str, key: int) -> Response:
+    """A JSON-RPC error with status 200, as a body or as an event."""
+    message = {"jsonrpc": "2.0", "id": key, **ERRORS[kind.removesuffix(" event")]}
+    if kind.endswith(" event"):
+        text = f"event: message\r\ndata: {json.dumps(message)}\r\n\r\n"
+        return StreamingResponse(iter([text[:40], text[40:]]), media_type="text/event-stream")
+    return JSONResponse(message)
+
+
+def open_stream() -> Response:
+    """A stream that ends at once; only the fifth one has an event."""
+    opened.append(time.monotonic())
+    message = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
+    if KIND == "polls":
+        message = {"id": polling_call, "result": {"content": [{"type": "text", "text": "done"}]}}
+    event = f"retry: 0\nid: 6\ndata: {json.dumps({'jsonrpc': '2.0', **message})}\n\n"
+    return Response(event if len(opened) == 5 else PRIMING, media_type="text/event-stream")
+
+
+def answer_get(path: str) -> Response:
+    if path == "/opened":
+        return JSONResponse(opened)
+    if path == "/mcp" and KIND in ("reconnects", "polls"):
+        return open_stream()
+    return Response(str(ran), status_code=200 if path == "/ran" else 405)
+
 
 async def answer(request: Request) -> Response:
-    global ran
+    global ran, polling_call
     if request.method != "POST":
-        return Response(str(ran), status_code=200 if request.url.path == "/ran" else 405)
+        return answer_get(request.url.path)
     message = json.loads(await request.body())
     key, method = message.get("id"), message["method"]
     results = {"initialize": HANDSHAKE, "tools/list": {"tools": [TOOL]}}
@@ -85,6 +123,11 @@ async def answer(request: Request) -> Response:
     if method == "tools/call":
         ran += 1
         kind = message["params"]["arguments"]["text"] if KIND == "any" else KIND
+        if kind == "polls":
+            polling_call = key
+            return Response(PRIMING, media_type="text/event-stream")
+        if kind.removesuffix(" event") in ERRORS:
+            return answer_with_error(kind, key)
         if kind != "gzip":
             return UNCLEAR[kind]() if kind in UNCLEAR else send_too_much(kind)
         content = [{"type": "text", "text": "small again"}]
@@ -95,7 +138,10 @@ async def answer(request: Request) -> Response:
     if method not in results:
         error = {"code": -32601, "message": "Method not found"}
         return JSONResponse({"jsonrpc": "2.0", "id": key, "error": error})
-    return JSONResponse({"jsonrpc": "2.0", "id": key, "result": results[method]})
+    # Only a session has a stream of its own.
+    headers = {"mcp-session-id": "one"} if KIND == "reconnects" else {}
+    body = {"jsonrpc": "2.0", "id": key, "result": results[method]}
+    return JSONResponse(body, headers=headers)
 
 
 app = Starlette(routes=[Route("/{path}", answer, methods=["GET", "POST", "DELETE"])])

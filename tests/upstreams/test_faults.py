@@ -471,6 +471,32 @@ async def test_no_error_of_a_server_carries_its_secret(fault: str) -> None:
     assert "quoted" not in f"{result} {result.raw}"
 
 
+async def test_no_error_of_a_server_carries_its_secret_in_an_encoded_form() -> None:
+    secret = 's3cr3t/"it\'s"<&>\\+ é/w0rd~9'
+    server = Server(
+        name="encodes",
+        command=sys.executable,
+        args=(BAD, "encodes"),
+        env={"API_KEY": secret},
+        secrets=(secret,),
+    )
+    source = MCPSource(server)
+    try:
+        result = await source.call((await source.tools())[0], {})
+    finally:
+        await source.close()
+    *texts, packed, login, unpadded, inside = result.text.splitlines()
+    for line in texts:
+        assert "•••" in line
+        assert "s3cr3t" not in line
+        assert "w0rd" not in line
+    assert packed == "••• ••• •••"
+    # The character before may have two or four bits of the secret, and the one after as many.
+    assert re.fullmatch(r"Authorization: Basic am9lO.•••", login)
+    assert re.fullmatch(r"Authorization: Basic am9lO.•••", unpadded)
+    assert re.fullmatch(r"YSBrZXkg•••.BpbiBhIHRleHQ=", inside)
+
+
 async def test_an_invalid_answer_ends_the_call_at_once() -> None:
     limits = ServerLimits(connect_timeout_seconds=30, call_timeout_seconds=600)
     async with bad("blank", limits=limits) as source:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import resource
 import sys
 import time
@@ -90,7 +92,10 @@ async def test_a_compressed_answer_is_read() -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["500", "500 json", "504", "302", "303", "307", "308", "html", "nonsense", "event", "202"],
+    [
+        *("500", "500 json", "504", "302", "303", "307", "308", "html", "nonsense", "event", "202"),
+        *("internal error", "internal error event", "result and error", "result and error event"),
+    ],
 )
 async def test_an_answer_that_says_nothing_of_the_outcome_says_that_it_may_have_run(
     kind: str,
@@ -108,13 +113,53 @@ async def test_a_server_that_redirects_every_request_gets_its_calls_once() -> No
             assert count_runs(base) == number
 
 
-async def test_an_answer_that_refuses_does_not_claim_that_it_may_have_run() -> None:
-    async with flood("429") as (source, _):
+@pytest.mark.parametrize("fault", ["internal", "both"])
+async def test_a_process_that_fails_inside_a_call_says_that_it_may_have_run(fault: str) -> None:
+    async with local(str(HERE / "bad.py"), fault) as source:
+        assert MAY_HAVE_RUN in await fail_to_call(source)
+
+
+@pytest.mark.parametrize(
+    "kind", ["429", "no such method", "wrong arguments", "wrong arguments event"]
+)
+async def test_an_answer_that_refuses_does_not_claim_that_it_may_have_run(kind: str) -> None:
+    async with flood(kind) as (source, _):
         (tool,) = await source.tools()
         result = await source.call(tool, {})
         assert result.is_error
         assert "refused" in result.text
         assert "may" not in result.text
+
+
+async def read_gaps(base: str, *, streams: int) -> list[float]:
+    """The seconds between the streams that were opened, once there are so many."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await asyncio.to_thread(urllib.request.urlopen, f"{base}/opened")
+            with answer:
+                times = json.loads(answer.read())
+            if len(times) >= streams:
+                return [after - before for before, after in itertools.pairwise(times)]
+            await asyncio.sleep(0.1)
+
+
+async def test_a_stream_that_ends_without_events_is_opened_less_and_less_often() -> None:
+    async with flood("reconnects") as (source, base):
+        await source.tools()
+        gaps = await read_gaps(base, streams=7)
+        assert gaps[3] > 1.5
+        assert gaps[2] > 0.7
+        assert gaps[4] < gaps[2]  # the fifth stream had an event
+        assert gaps[5] < gaps[2]
+
+
+async def test_a_call_whose_stream_ends_without_events_is_resumed_less_and_less_often() -> None:
+    async with flood("polls") as (source, base):
+        (tool,) = await source.tools()
+        assert (await source.call(tool, {})).text == "done"
+        gaps = await read_gaps(base, streams=5)
+        assert gaps[3] > 1.5
+        assert gaps[2] > 0.7
 
 
 async def test_a_line_without_an_end_stops_the_server() -> None:

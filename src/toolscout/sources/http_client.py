@@ -48,7 +48,8 @@ def create_http_client(
         limit_response(response, max_bytes=max_response_bytes)
 
     limited = {"accept-encoding": ACCEPT_ENCODING} if max_response_bytes else {}
-    hooks = [on_response, *([limit_body] if max_response_bytes else [])]
+    # The limit first, so that `on_response` can look at the body as it is after decompression.
+    hooks = [*([limit_body] if max_response_bytes else []), on_response]
     return httpx2.AsyncClient(
         auth=auth,
         headers={**limited, **headers},

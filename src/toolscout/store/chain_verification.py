@@ -22,6 +22,7 @@ from .sqlite_log import SqliteLog, rows_in_order
 MAX_PROBLEMS = 20
 """How many problems are listed; more are only counted."""
 _NO_END = 1 << 62
+_ALL_LINKS_REMOVED = "removed: all links. The journal had a hash chain, and has none."
 
 Damage = Literal["changed", "removed", "inserted", "reordered", "truncated", "replaced", "unsigned"]
 
@@ -97,9 +98,21 @@ def verify_chain(
     path: Path, *, keys: Iterable[bytes] = (), since: ChainHead | None = None
 ) -> ChainReport:
     """Compare every row with its link, every link with the one before, and all with a head."""
+    was_chained = since is not None or has_marker(path)
+    if was_chained:
+        _require_tables(path)
     with _snapshot(path) as sql:
-        verification = _Verification(sql, tuple(keys), was_chained=has_marker(path))
-        return verification.run(since)
+        return _Verification(sql, tuple(keys), was_chained=was_chained).run(since)
+
+
+def _require_tables(path: Path) -> None:
+    """Raise if a table of a journal that had a hash chain was dropped."""
+    with translate_errors(path), closing(sqlite3.connect(path)) as sql:
+        found = {name for (name,) in sql.execute("SELECT name FROM sqlite_master")}
+        if "log" not in found:
+            raise ChainMissingError("removed: all rows. The journal has no table of rows.")
+        if "chain" not in found:
+            raise ChainMissingError(_ALL_LINKS_REMOVED)
 
 
 @contextmanager
@@ -137,10 +150,8 @@ class _Verification:
 
     def run(self, since: ChainHead | None) -> ChainReport:
         last = last_link(self._sql)
-        if last is None and (since is not None or self._was_chained):
-            raise ChainMissingError(
-                "removed: all links. The journal had a hash chain, and has none."
-            )
+        if last is None and self._was_chained:
+            raise ChainMissingError(_ALL_LINKS_REMOVED)
         if last is None:
             raise StoreError(
                 "The journal has no hash chain.", hint="Switch it on: journal_chain = true."

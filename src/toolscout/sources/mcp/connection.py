@@ -21,12 +21,13 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from ..http_client import create_http_client
 from .client_channel import CURRENT_CHANNEL, ClientChannel, InputAnswer
-from .dispatcher import LenientDispatcher, record_response
+from .dispatcher import LenientDispatcher, record_response, request_backoff
 from .message_repair import is_disconnect
 from .question_channel import find_channel
 from .redirects import CallRedirects
 from .servers import Protocol, Server
 from .stdio_transport import open_process
+from .stream_backoff import StreamBackoff
 from .streams import MonitoredStream, StderrTail, wait_for_first
 
 log = logging.getLogger(__name__)
@@ -213,17 +214,26 @@ class Connection:
 
     def _create_client(self, *_: Any, **options: Any) -> httpx2.AsyncClient:
         redirects = CallRedirects(self._server.url)
+        # Of the stream that belongs to no request.
+        backoff = StreamBackoff()
+
+        async def on_request(request: httpx2.Request) -> None:
+            await redirects.rewrite_request(request)
+            if _opens_stream(request):
+                await (request_backoff() or backoff).wait()
 
         async def on_response(response: httpx2.Response) -> None:
             self.status_code = response.status_code
             record_response(response)
+            if _opens_stream(response.request):
+                (request_backoff() or backoff).observe(response)
             await redirects.check_response(response)
 
         return create_http_client(
             self._server.url,
             headers={**self._server.headers, **(options.get("headers") or {})},
             allows_private=self._server.allows_private,
-            on_request=redirects.rewrite_request,
+            on_request=on_request,
             on_response=on_response,
             auth=self._auth,
             max_response_bytes=self._server.limits.response_bytes,
@@ -298,6 +308,11 @@ async def _negotiate(session: UnvalidatedSession, protocol: Protocol) -> None:
         if protocol == "handshake" or error.code != types.UNSUPPORTED_PROTOCOL_VERSION:
             raise
         await session.discover()
+
+
+def _opens_stream(request: httpx2.Request) -> bool:
+    accepted = request.headers.get("accept", "")
+    return request.method == "GET" and "text/event-stream" in accepted
 
 
 def _innermost_error(error: Exception) -> Exception:

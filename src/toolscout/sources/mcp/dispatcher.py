@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -19,6 +20,9 @@ from mcp_types.methods import validate_server_result
 from pydantic import ValidationError
 
 from .client_channel import CURRENT_CHANNEL
+from .message_repair import contradiction_error, is_contradictory
+from .observed_events import observe_events
+from .stream_backoff import StreamBackoff
 
 _LIST_KEYS = {
     "tools/list": "tools",
@@ -26,9 +30,42 @@ _LIST_KEYS = {
     "resources/list": "resources",
     "resources/templates/list": "resourceTemplates",
 }
-# The HTTP responses to the request sent in this context that are errors. The transport posts each
-# request in the context of its sender, so concurrent requests do not see each other's.
-_FAILURES: ContextVar[list[httpx2.Response] | None] = ContextVar("http_failures", default=None)
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """The HTTP responses to one request."""
+
+    responses: list[httpx2.Response] = field(default_factory=list[httpx2.Response])
+    has_contradiction: bool = False
+    backoff: StreamBackoff = field(default_factory=StreamBackoff)
+
+    @property
+    def failures(self) -> list[httpx2.Response]:
+        """The responses that are errors or redirects."""
+        # A redirect that leads to no answer is one too: the server may have run the request first.
+        return [r for r in self.responses if r.status_code >= HTTPStatus.MULTIPLE_CHOICES]
+
+    def add(self, response: httpx2.Response) -> None:
+        self.responses.append(response)
+        observe_events(response, on_data=self._read_event)
+
+    def _read_event(self, data: bytes) -> None:
+        # Most events are not parsed here, but only by the SDK.
+        if b'"error"' in data and b'"result"' in data:
+            self.has_contradiction |= is_contradictory(data)
+
+    def is_contradictory(self) -> bool:
+        """Whether the server answered with both a result and an error."""
+        for response in self.responses:
+            with suppress(httpx2.ResponseNotRead):  # a stream of events, or a redirect
+                self.has_contradiction |= is_contradictory(response.content)
+        return self.has_contradiction
+
+
+# The transport posts each request in the context of its sender, so concurrent requests do not see
+# each other's responses.
+_EXCHANGE: ContextVar[_Exchange | None] = ContextVar("http_exchange", default=None)
 
 
 class SessionExpiredError(MCPError):
@@ -48,13 +85,15 @@ class HTTPStatusError(MCPError):
 def detect_http_failure() -> Generator[None]:
     """Raise SessionExpiredError if the request inside is rejected because of its session.
 
-    Any other HTTP status that is an error or a redirect raises HTTPStatusError.
+    Any other HTTP status that is an error or a redirect raises HTTPStatusError. An answer with
+    both a result and an error counts as unreadable.
     """
-    failures: list[httpx2.Response] = []
-    token = _FAILURES.set(failures)
+    exchange = _Exchange()
+    token = _EXCHANGE.set(exchange)
     try:
         yield
     except MCPError as error:
+        failures = exchange.failures
         # The HTTP status decides, because the error is worded freely: the TypeScript SDK sends
         # -32001 "Session not found", others send no body at all. But a server may also answer
         # an unknown method with 404, and then the session is fine.
@@ -64,18 +103,24 @@ def detect_http_failure() -> Generator[None]:
             failed = HTTPStatusError(error.code, error.message, error.data)
             failed.status_code = failures[-1].status_code
             raise failed from error
+        if exchange.is_contradictory():
+            raise contradiction_error() from error
         raise
     finally:
-        _FAILURES.reset(token)
+        _EXCHANGE.reset(token)
 
 
 def record_response(response: httpx2.Response) -> None:
-    """Remember a response that is an error or a redirect, in the context of its request."""
-    failures = _FAILURES.get()
-    # A redirect that leads to no answer is one too: the server may have run the request first.
-    is_failure = response.status_code >= HTTPStatus.MULTIPLE_CHOICES
-    if failures is not None and is_failure and response.request.method == "POST":
-        failures.append(response)
+    """Remember a response to a message, in the context of its request."""
+    exchange = _EXCHANGE.get()
+    if exchange is not None and response.request.method == "POST":
+        exchange.add(response)
+
+
+def request_backoff() -> StreamBackoff | None:
+    """The back-off of the streams that resume the request of this context."""
+    exchange = _EXCHANGE.get()
+    return None if exchange is None else exchange.backoff
 
 
 def _rejects_session(response: httpx2.Response) -> bool:

@@ -66,6 +66,32 @@ def explain_unreadable(error: MCPError) -> str:
     return _UNREADABLE_PREFIX + (reason if is_ours and reason else "it is not MCP.")
 
 
+def parse_message(text: str) -> SessionMessage:
+    """A message of a server; a reply with both a result and an error counts as unreadable."""
+    message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+    if isinstance(message, types.JSONRPCError) and is_contradictory(text):
+        message.error = contradiction_error().error
+    return SessionMessage(message)
+
+
+def is_contradictory(text: str | bytes) -> bool:
+    """Whether a reply has both a result and an error, of which the SDK sees only the error."""
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(value, dict):
+        return False
+    reply = cast("dict[str, Any]", value)
+    return reply.get("result") is not None and reply.get("error") is not None
+
+
+def contradiction_error() -> MCPError:
+    """The error of a request whose reply has both a result and an error."""
+    reason = "it has both a result and an error."
+    return MCPError(types.PARSE_ERROR, _UNREADABLE_PREFIX + reason)
+
+
 def repair_message(item: SessionMessage | Exception) -> tuple[SessionMessage | Exception, ...]:
     """Turn a line that could not be parsed into messages, or into an error for its request.
 
@@ -81,7 +107,7 @@ def repair_message(item: SessionMessage | Exception) -> tuple[SessionMessage | E
         return (item,)
     repaired = _SURROGATES.sub(lambda m: m[1] + (m[2] or "\\ufffd"), line)
     try:
-        return (_parse_message(repaired),)
+        return (parse_message(repaired),)
     except ValidationError:
         messages = tuple(_extract_messages(repaired))
     if messages or not line.lstrip().startswith("{"):
@@ -124,7 +150,7 @@ def _is_from_server(value: dict[str, Any]) -> bool:
 
 def _parse_fragment(text: str) -> Iterator[SessionMessage]:
     try:
-        yield _parse_message(text)
+        yield parse_message(text)
     except ValidationError as error:
         # Python's decoder has read it, so only limits of the SDK's parser (nesting) remain.
         failure: Any = error.errors(include_url=False)[0]
@@ -132,10 +158,6 @@ def _parse_fragment(text: str) -> Iterator[SessionMessage]:
             reply = _error_from_text(text, str(failure["msg"]))
             if reply is not None:
                 yield reply
-
-
-def _parse_message(text: str) -> SessionMessage:
-    return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
 
 
 def _error_from_text(text: str, reason: str) -> SessionMessage | None:

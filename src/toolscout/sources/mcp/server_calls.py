@@ -17,6 +17,7 @@ from ...catalog.questions import CURRENT_USER, stop_while_asking
 from ...catalog.result import Result
 from ...errors import SourceError
 from ...program import remote_command_line
+from ..unclear_calls import MAY_HAVE_RUN_HINT, RETRY_HINT, is_refusal
 from . import wire
 from .client_channel import CURRENT_CHANNEL, ClientChannel
 from .connection import Connection
@@ -27,9 +28,6 @@ from .servers import Server
 
 # A server that never stops asking would keep the call open forever.
 _MAX_ROUNDS = 10
-_REFUSING_STATUSES = frozenset(range(400, 500)) - {408}
-_RETRY_HINT = "Try again later."
-_MAY_HAVE_RUN_HINT = "It may still have run: check before calling again."
 
 CallKind = Literal["tool", "prompt", "resource"]
 ServerReply = types.CallToolResult | types.GetPromptResult | types.ReadResourceResult
@@ -67,7 +65,7 @@ class CallTimeoutError(SourceError):
 
 @asynccontextmanager
 async def enforce_call_timeout(
-    server: Server, name: str, *, hint: str = _RETRY_HINT
+    server: Server, name: str, *, hint: str = RETRY_HINT
 ) -> AsyncGenerator[None]:
     """Raise CallTimeoutError if sending a request and receiving its reply takes too long."""
     limit = server.limits.call_timeout_seconds
@@ -208,7 +206,7 @@ def _to_result(reply: ServerReply | types.InputRequiredResult) -> Result:
 
 def _unclear_hint(call: ServerCall) -> str:
     """What to do about a call that was sent and has no usable answer."""
-    return _MAY_HAVE_RUN_HINT if call.kind == "tool" else _RETRY_HINT
+    return MAY_HAVE_RUN_HINT if call.kind == "tool" else RETRY_HINT
 
 
 def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
@@ -229,12 +227,17 @@ def _convert_error(error: MCPError, server: Server, call: ServerCall) -> Result:
                 hint=f"The operator can run: {remote_command_line('login', server.name)}",
             ) from error
         reason = f"HTTP status {error.status_code}: {server.redact(str(error))}"
-        # Below 500 the server says that the request was wrong, so it did not run. A timeout is
-        # the exception.
-        if error.status_code not in _REFUSING_STATUSES:
+        if not is_refusal(error.status_code):
             raise SourceError(
                 f"Server {server.name!r} answered {call.name!r} with {reason}.",
                 hint=_unclear_hint(call),
             ) from error
+    elif error.code == types.INTERNAL_ERROR and call.kind == "tool":
+        # The server failed in the middle of the call. Any other code is a refusal.
+        raise SourceError(
+            f"Server {server.name!r} failed inside {call.name!r}:"
+            f" {server.redact(str(error)).rstrip('.')}.",
+            hint=MAY_HAVE_RUN_HINT,
+        ) from error
     text = f"Server {server.name!r} refused {call.name!r}: {server.redact(str(error))}"
     return replace(Result.error(text), raw=wire.redact_record(error.error, server))

@@ -12,10 +12,10 @@ from pathlib import PurePath
 from typing import Literal
 from urllib.parse import urlsplit
 
+from ..secret_forms import redact_secrets
+
 Transport = Literal["stdio", "http", "sse"]
 Protocol = Literal["auto", "handshake", "stateless"]
-# Redacting shorter secrets would hide ordinary text.
-_MIN_SECRET_CHARS = 4
 # These download a server on its first start, for which the usual timeout is too short.
 _DOWNLOADERS = frozenset(
     {"npx", "bunx", "pnpx", "pnpm", "yarn", "deno", "uvx", "uv", "pipx", "docker", "podman"}
@@ -161,10 +161,4 @@ class Server:
 
     def redact(self, text: str) -> str:
         """The text with every secret of this server replaced by dots."""
-        # A secret of several lines, such as a private key, may be quoted in part.
-        secrets = {part for secret in self.secrets for part in (secret, *secret.splitlines())}
-        # Longest first: one secret may be part of another.
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= _MIN_SECRET_CHARS:
-                text = text.replace(secret, "•••")
-        return text
+        return redact_secrets(text, self.secrets)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import anyio
-import mcp_types as types
 from anyio.abc import Process
 from mcp.client import stdio as sdk
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from .message_repair import parse_message
 from .process_limits import ProcessLimits, limit_command
 from .servers import Server
 
@@ -158,9 +158,8 @@ async def _write_lines(process: Process, messages: Any, to_session: Any, written
 
 
 def _parse(line: bytes) -> SessionMessage | Exception:
-    text = line.decode(errors="replace")
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+        return parse_message(line.decode(errors="replace"))
     except ValidationError as error:
         return error
 

@@ -18,6 +18,8 @@ from ...catalog.tool import Tool
 from ...errors import SourceError
 from ..http_client import create_http_client
 from ..mcp.servers import is_http_url
+from ..secret_forms import redact_secrets
+from ..unclear_calls import MAY_HAVE_RUN_HINT, RETRY_HINT, is_refusal
 from .document import Document
 from .loader import DocumentLoader
 from .locations import locate_document
@@ -27,6 +29,15 @@ from .requests import OperationRequest, build_request
 _MAX_RESPONSE_BYTES = 10 * 1024 * 1024
 _MAX_ERROR_CHARS = 2_000
 _FIRST_FAILURE_STATUS = 300  # a redirect is reported, not followed
+# After any other error, the API may have read the request.
+_UNSENT_ERRORS = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.LocalProtocolError,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +57,9 @@ class API:
 
     def redact(self, text: str) -> str:
         """Remove credentials from a text."""
-        for secret in (*self.headers.values(), *self.auth.values(), *self._url_secrets()):
-            # "Bearer abc" may be quoted without its scheme. Very short values would blank out
-            # ordinary words.
-            for part in (secret, secret.partition(" ")[2]):
-                if len(part) >= len("abcd"):
-                    text = text.replace(part, "•••")
-        return text
+        secrets = (*self.headers.values(), *self.auth.values(), *self._url_secrets())
+        # "Bearer abc" may be quoted without its scheme.
+        return redact_secrets(text, (*secrets, *(s.partition(" ")[2] for s in secrets)))
 
     def _url_secrets(self) -> Iterator[str]:
         """Secrets in the URLs: passwords and query strings."""
@@ -94,7 +101,7 @@ class OpenAPISource:
         return tuple(o.tool for o in self._operations.values())
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Call an operation; an HTTP error is an error result."""
+        """Call an operation; an HTTP error is an error result, unless the call may have run."""
         await self.tools()
         operation = self._operations.get(tool.local_name)
         if operation is None:
@@ -102,16 +109,8 @@ class OpenAPISource:
         request = build_request(operation, arguments)
         try:
             return await self._send(operation, request)
-        except httpx2.TimeoutException as error:
-            limit = self._api.timeout_seconds
-            raise SourceError(
-                f"{self.name} did not answer within {limit:g} seconds.",
-                hint="It may still have taken effect: check before calling again.",
-            ) from error
         except httpx2.HTTPError as error:
-            raise SourceError(
-                f"Cannot reach {self.name}: {self._api.redact(str(error))}"
-            ) from error
+            raise self._convert_error(error, request) from error
 
     async def close(self) -> None:
         """Close connections; a later call opens new ones."""
@@ -165,13 +164,31 @@ class OpenAPISource:
         )
         response = await client.send(http_request, stream=True, follow_redirects=False)
         try:
-            if not await _read_body(response):
-                return Result.error(f"The answer is larger than {_MAX_RESPONSE_BYTES:,} bytes.")
+            is_complete = await _read_body(response)
         finally:
             await response.aclose()
-        if response.status_code >= _FIRST_FAILURE_STATUS:
-            return Result.error(self._api.redact(_error_message(response)))
-        return _to_result(response)
+        is_failure = response.status_code >= _FIRST_FAILURE_STATUS
+        if is_complete and not is_failure:
+            return _to_result(response)
+        text = f"The answer is larger than {_MAX_RESPONSE_BYTES:,} bytes."
+        if is_complete:
+            text = self._api.redact(_error_message(response))
+        if request.is_safe or is_refusal(response.status_code):
+            return Result.error(text)
+        raise SourceError(f"{text.rstrip('.')}.", hint=MAY_HAVE_RUN_HINT)
+
+    def _convert_error(self, error: httpx2.HTTPError, request: OperationRequest) -> SourceError:
+        """What a call that has no answer says: whether it was sent decides."""
+        reason = self._api.redact(str(error)) or type(error).__name__
+        if isinstance(error, _UNSENT_ERRORS):
+            return SourceError(f"Cannot reach {self.name}: {reason}")
+        hint = RETRY_HINT if request.is_safe else MAY_HAVE_RUN_HINT
+        if isinstance(error, httpx2.TimeoutException):
+            limit = self._api.timeout_seconds
+            return SourceError(f"{self.name} did not answer within {limit:g} seconds.", hint=hint)
+        return SourceError(
+            f"{self.name} gave no answer that can be read: {reason.rstrip('.')}.", hint=hint
+        )
 
     def _base_url(self, operation: Operation) -> str:
         base = (self._api.base_url or operation.base_url).rstrip("/")
@@ -239,7 +256,8 @@ def _error_message(response: httpx2.Response) -> str:
     if (redirect := response.next_request) is not None:
         url = str(redirect.url)[:_MAX_ERROR_CHARS]
         return f"{head}: it redirects to {url}, which is not followed."
-    return f"{head}: {response.text[:_MAX_ERROR_CHARS]}"
+    body = response.text[:_MAX_ERROR_CHARS].strip()
+    return f"{head}: {body}" if body else head
 
 
 async def _read_body(response: httpx2.Response) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from ...errors import InvalidArgumentsError
 from .operations import Operation, OperationParameter, RequestBody
 
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _DELIMITERS = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -25,6 +26,11 @@ class OperationRequest:
     query: tuple[tuple[str, str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     content: bytes | None = None
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether it changes nothing at the API, so that it can be sent again."""
+        return self.method in _SAFE_METHODS
 
 
 def build_request(operation: Operation, arguments: Mapping[str, Any]) -> OperationRequest:
