@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from toolscout.learning.buffer import ReplayBuffer
+from toolscout.learning.buffer import ReplayBuffer, retained_ids
 from toolscout.store.contract import Store, StoreLimits
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import SqliteStore
@@ -199,6 +199,21 @@ def test_clearing_forgets_rows_and_counts(store: Store):
     assert open_buffer(store).counts() == {}
     buffer.append([row(vector(1), "a")])
     assert len(open_buffer(store).read()) == 1
+
+
+def test_an_observation_of_a_clock_ahead_is_kept_and_ages_like_the_others(store: Store):
+    day, now = 86_400.0, 1e9
+    buffer = open_buffer(store)
+    early = row(vector(1), "early", id="9", time=now + 9_000 * day)
+    buffer.append([early])
+    assert buffer.bound_times(now) == 1
+    assert buffer.bound_times(now) == 0
+    assert [o.id for o in buffer.read()] == ["9"]
+    buffer.append([row(vector(n + 2), f"t{n}", time=now + n * 5 * day) for n in range(90)])
+    rows = buffer.read()
+    kept = retained_ids(rows, at_most=1_000)
+    assert early.id not in kept  # 445 days later
+    assert rows[-1].id in kept
 
 
 WRITER = """

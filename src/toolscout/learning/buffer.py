@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import StoreError
+from ..events import new_id
 from ..store.contract import Clock, Store
-from .observation import Observation, parse_observation
+from .observation import Observation, by_age, parse_observation
 from .training import MIN_WEIGHT, age_weights, select_calls
 
 FORMAT = 1
@@ -31,6 +32,8 @@ _MAX_NUMBER = 2**53
 _HEAD = "head"
 _SEGMENT_KEY = re.compile("rows:([0-9]{1,15})")
 _RETRIES = 50
+# Computers that share a store have slightly different clocks.
+_MAX_AHEAD_SECONDS = 3_600.0
 _DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 """What reading a record raises that somebody else wrote or cut off."""
 
@@ -39,8 +42,8 @@ _DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 class Head:
     """The record that every write changes: which segments there are, and what was counted.
 
-    `epoch` counts removals, after which all segments have to be read again. `cleared` is the time
-    of the last reset: turns that began before it are not learned.
+    `epoch` counts removals, after which all segments have to be read again. `reset` is an id of the
+    last reset and `cleared` its time by the clock of its process, which may be wrong.
     """
 
     first: int = 0
@@ -49,11 +52,13 @@ class Head:
     rows: int = 0
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     cleared: float = 0.0
+    reset: str = ""
 
     def to_text(self) -> str:
         """The head as it is stored."""
         parts = {
-            name: getattr(self, name) for name in ("first", "last", "epoch", "rows", "cleared")
+            name: getattr(self, name)
+            for name in ("first", "last", "epoch", "rows", "cleared", "reset")
         }
         return json.dumps({"format": FORMAT, **parts, "counts": dict(self.counts)})
 
@@ -165,9 +170,19 @@ class ReplayBuffer:
         self._update_head(lambda h: replace(h, epoch=h.epoch + 1))
         return affected
 
-    def cleared(self) -> float:
-        """When everything was last removed; 0 for never."""
-        return self._read_head()[0].cleared
+    def bound_times(self, now: float) -> int:
+        """Give observations of a clock that was ahead the present time; how many there were.
+
+        They would stay the newest, and so count in full, until the clock has caught up.
+        """
+        if not any(_is_ahead(row, now) for row in self.read()):
+            return 0
+        return self.remove(lambda row: replace(row, time=now) if _is_ahead(row, now) else row)
+
+    def last_reset(self) -> tuple[str, float]:
+        """The id of the last reset, empty for none, and its time by the clock of its process."""
+        head, _ = self._read_head()
+        return head.reset, head.cleared
 
     def clear(self, *, clock: Clock = time.time) -> int:
         """Remove everything, also what open turns would add; how many observations there were."""
@@ -177,7 +192,7 @@ class ReplayBuffer:
             self._store.delete(_segment_key(number))
         now = clock()
         self._update_head(
-            lambda h: Head(first=h.last + 1, last=h.last + 1, epoch=h.epoch + 1, cleared=now)
+            lambda h: Head(h.last + 1, h.last + 1, h.epoch + 1, cleared=now, reset=new_id())
         )
         return count
 
@@ -261,7 +276,7 @@ class ReplayBuffer:
 
 def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]:
     """The observations to keep: those that count, and of the rest of them the fairest choice."""
-    ordered = sorted(rows, key=lambda row: row.id)
+    ordered = sorted(rows, key=by_age)
     weights = dict(zip((row.id for row in ordered), age_weights(ordered), strict=True))
     counting = [row for row, _ in select_calls(ordered) if weights[row.id] >= MIN_WEIGHT]
     while len(counting) > at_most:
@@ -272,6 +287,10 @@ def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]
         oldest = {row.id for row in [r for r in counting if r.principal == most][:surplus]}
         counting = [row for row in counting if row.id not in oldest]
     return frozenset(row.id for row in counting)
+
+
+def _is_ahead(row: Observation, now: float) -> bool:
+    return row.time > now + _MAX_AHEAD_SECONDS
 
 
 def _segment_key(number: int) -> str:
@@ -285,7 +304,10 @@ def _parse_head(text: str) -> Head:
     is_possible = all(0 <= n <= _MAX_NUMBER for n in (first, last, epoch, rows, *counts.values()))
     if not is_possible or not first <= last <= first + _MAX_RANGE:
         raise ValueError("it has numbers that are not possible")
-    return Head(first, last, epoch, rows, counts, cleared=float(values.get("cleared", 0.0)))
+    cleared = float(values.get("cleared", 0.0))
+    # Before resets had an id, their time was the only one.
+    reset = str(values.get("reset", cleared or ""))
+    return Head(first, last, epoch, rows, counts, cleared, reset)
 
 
 def _read_object(text: str) -> dict[str, Any]:

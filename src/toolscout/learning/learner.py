@@ -19,6 +19,7 @@ from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_s
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
 from .observation import Observation, hash_principal, tool_keys
+from .resets import ResetWatch
 from .training import SAME_REQUEST, LearnedModel, train
 from .turns import SearchTurn, Turns, TurnSearch
 from .usage import UsageLift, UsageMode, UsageWeights, after_calls
@@ -75,7 +76,7 @@ class Learner:
             dimensions=lambda: usage.embedder.dimensions, find_trace=usage.find_trace
         )
         self._work = Condition()
-        # With the time at which the turn began: a reset forgets open turns too.
+        # With the monotonic time at which the turn began: a reset forgets open turns too.
         self._pending: list[tuple[float, Observation]] = []
         self._counts: Counter[str] = Counter()
         self._tools: Mapping[str, Tool] = {}
@@ -90,6 +91,7 @@ class Learner:
         self._buffer: ReplayBuffer | None = None
         self._model: LearnedModel | None = None
         self._rows: tuple[Observation, ...] = ()
+        self._resets = ResetWatch(clock)
         self._problem = ""
         self._reported: set[str] = set()
 
@@ -238,8 +240,10 @@ class Learner:
         buffer = self._get_buffer()
         self._next_poll = time.monotonic() + _POLL_SECONDS
         is_changed = self._model is None
-        if buffer.has_changed():
+        has_changed = buffer.has_changed()
+        if buffer.bound_times(self._clock()) or has_changed:
             self._rows, is_changed = buffer.read(), True
+        self._resets.observe(*buffer.last_reset())
         has_new_tools = self._take_tools()
         if self._save(buffer):
             self._rows, is_changed = buffer.read(), True
@@ -275,8 +279,7 @@ class Learner:
         with self._work:
             pending, counts = self._pending, self._counts
             self._pending, self._counts = [], Counter()
-        cleared = buffer.cleared() if pending else 0.0
-        resolved = [o.resolve(self._keys) for began, o in pending if began > cleared]
+        resolved = [o.resolve(self._keys) for began, o in pending if began > self._resets.ticks]
         rows = [row for row in resolved if row is not None]
         known = defaultdict[tuple[str, str], list[Floats]](list)
         for row in self._rows[-_RECENT_ROWS:]:

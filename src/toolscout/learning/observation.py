@@ -47,7 +47,7 @@ def _hash(*parts: str) -> str:
 class Observation:
     """One request that led to successful calls.
 
-    `id` sorts by time, and `turn` is shared by the searches that led to the same calls. `called`
+    `id` is unique, and `turn` is shared by the searches that led to the same calls. `called`
     has the names of the called tools by key, `shown` the scores of the tools that the request found
     by key, without what was learned. `vector` is the request in half precision; its text is
     not kept.
@@ -90,6 +90,11 @@ class Observation:
             "called": dict(self.called),
             "shown": {key: round(score, 3) for key, score in self.shown.items()},
         }
+
+
+def by_age(row: Observation) -> tuple[float, str]:
+    """The order of observations, the oldest first."""
+    return row.time, row.id
 
 
 def parse_observation(row: object, *, dimensions: int) -> Observation:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..events import DiscoveryResultEvent, Event, ToolCallEvent
+from ..store.contract import Clock
 from .observation import Observation, hash_principal
 from .usage import SearchTrace
 
@@ -32,7 +34,7 @@ class TurnSearch:
 
 @dataclass(slots=True)
 class SearchTurn:
-    """Searches, and the tools that were called for them."""
+    """Searches, and the tools that were called for them; `began` is of a clock that never jumps."""
 
     id: str
     session: str
@@ -84,9 +86,11 @@ class Turns:
         *,
         dimensions: Callable[[], int],
         find_trace: Callable[[bytes], SearchTrace | None] = lambda _: None,
+        ticks: Clock = time.monotonic,
     ) -> None:
         self._dimensions = dimensions
         self._find_trace = find_trace
+        self._ticks = ticks
         self._open: OrderedDict[str, SearchTurn] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
 
@@ -132,7 +136,7 @@ class Turns:
                 yield other
         if turn is None:
             turn = SearchTurn(event.id, event.session, event.principal, event.client, event.time)
-            turn.began = event.time
+            turn.began = self._ticks()
             self._open[key] = turn
         turn.last = event.time
         turn.listed.update(listed)
