@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ from ..catalog.tool import Tool
 from ..embedders.arrays import Floats
 
 _KEY_BYTES = 8
+# Scores of search are below 20. A much higher one would teach far too much.
+_MAX_SCORE = 100.0
 
 
 def tool_keys(tools: Iterable[Tool]) -> dict[str, str]:
@@ -120,6 +123,6 @@ def parse_observation(row: object, *, dimensions: int) -> Observation:
 
 def _check_numbers(row: Observation, dimensions: int) -> None:
     vector = row.unit_vector if len(row.vector) == 2 * dimensions else np.zeros(0)
-    numbers = [row.time, *row.shown.values()]
-    if not row.called or not np.isfinite(numbers).all() or not 0.9 < np.linalg.norm(vector) < 1.1:
+    is_finite = isfinite(row.time) and all(abs(s) <= _MAX_SCORE for s in row.shown.values())
+    if not row.called or not is_finite or not 0.9 < np.linalg.norm(vector) < 1.1:
         raise ValueError("it has no called tool, or numbers that are not possible")
