@@ -228,7 +228,7 @@ def import_state(
     ):
         seeds = _read_seeds(file, config, engine, any_model=any_model)
         known = {row.id for row in buffer.read()}
-        new = [row for row in seeds.rows if row.id not in known]
+        new = [row for id_, row in {r.id: r for r in seeds.rows}.items() if id_ not in known]
         buffer.append(new)
     for problem in seeds.problems[:_MAX_PROBLEMS_SHOWN]:
         warn(problem)

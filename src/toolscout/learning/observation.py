@@ -41,6 +41,11 @@ def hash_principal(name: str) -> str:
     return _hash("principal", name)
 
 
+def content_id(vector: bytes, *parts: str) -> str:
+    """An id for an observation that has none of its own: a hash of its content."""
+    return _hash("content", vector.hex(), *parts)
+
+
 def _hash(*parts: str) -> str:
     text = "\0".join(parts).encode(errors="surrogatepass")
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).hexdigest()
