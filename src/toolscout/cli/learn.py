@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_TOOLS_SHOWN = 20
 _MAX_PROBLEMS_SHOWN = 10
 _PAGE_ROWS = 1_000
+_UNUSABLE = "Nothing of what was learned before can be used; the warnings say why."
 _NOTHING = "Nothing was learned yet. Calls after searches are learned unless learning is off."
 
 
@@ -103,7 +104,7 @@ def show_status(*, path: Path | None, is_json: bool) -> None:
         most = tools.most_common(_MAX_TOOLS_SHOWN)
         print_table(("tool", "observations"), [(name, str(n)) for name, n in most])
     else:
-        print_note(_NOTHING)
+        print_note(_UNUSABLE if problems else _NOTHING)
     if shadow["calls"]:
         columns = ("shadow mode", "recall@1", "recall@5")
         print_table(columns, [_shadow_row(shadow, "base"), _shadow_row(shadow, "learned")])
