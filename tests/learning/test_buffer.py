@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from toolscout.learning.buffer import ReplayBuffer
+from toolscout.learning.buffer import ReplayBuffer, retained_ids
 from toolscout.store.contract import Store, StoreLimits
 from toolscout.store.memory import MemoryStore
 from toolscout.store.sqlite import SqliteStore
@@ -108,15 +109,81 @@ def test_damaged_state_is_ignored_and_reported_and_learning_continues(store: Sto
     assert len(open_buffer(store).read()) == 2
 
 
-def test_impossible_numbers_are_damage(store: Store):
-    buffer = open_buffer(store)
-    buffer.append([row(vector(1), "a")])
-    record = store.get("rows:0")
+def change_part(store: Store, key: str, change: Callable[[Any], None]) -> None:
+    """Edit a record as somebody else would."""
+    record = store.get(key)
     assert record is not None
     values = json.loads(record.text)
-    values["rows"][0]["shown"]["a"] = float("nan")
-    store.put("rows:0", json.dumps(values), expected=record.version)
-    assert open_buffer(store).read() == ()
+    change(values)
+    store.put(key, json.dumps(values), expected=record.version)
+
+
+@pytest.mark.parametrize(
+    "score", [float("nan"), float("inf"), 1e300, -101.0, pytest.param(10**400, id="huge")]
+)
+def test_impossible_numbers_are_damage(store: Store, score: float):
+    open_buffer(store).append([row(vector(1), "a"), row(vector(2), "b")])
+    change_part(store, "rows:0", lambda part: part["rows"][0]["shown"].update(a=score))
+    buffer = open_buffer(store)
+    assert [[*o.called] for o in buffer.read()] == [["b"]]
+    assert "1 of 2 observations" in buffer.problems["rows:0"]
+
+
+def test_a_damaged_observation_leaves_the_others_of_its_part(store: Store):
+    rows = [row(vector(n), "a") for n in range(10)]
+    open_buffer(store).append(rows)
+
+    def damage(part: Any) -> None:
+        part["rows"][3] = {"id": "x"}
+        part["rows"][7]["vector"] = "AAAA"
+
+    change_part(store, "rows:0", damage)
+    buffer = open_buffer(store)
+    good = [o for n, o in enumerate(rows) if n not in (3, 7)]
+    assert buffer.read() == tuple(good)
+    assert "2 of 10 observations" in buffer.problems["rows:0"]
+    new = row(vector(99), "b")
+    buffer.append([new])
+    again = open_buffer(store)
+    assert again.read() == (*good, new)
+    assert "2 of 10 observations" in again.problems["rows:0"]
+    assert again.remove(lambda o: o) == 2  # it may contain what has to go
+    assert (again.read(), again.problems) == ((*good, new), {})
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_part_that_is_missing_is_reported(store: Store, number: int):
+    open_buffer(store).append([row(vector(n), "a") for n in range(150)])
+    store.delete(f"rows:{number}")
+    buffer = open_buffer(store)
+    assert len(buffer.read()) == (86 if number < 2 else 128)
+    assert "it is missing" in buffer.problems[f"rows:{number}"]
+
+
+def test_a_part_without_a_list_of_observations_is_reported(store: Store):
+    open_buffer(store).append([row(vector(1), "a")])
+    change_part(store, "rows:0", lambda part: part.update(rows={}))
+    buffer = open_buffer(store)
+    assert buffer.read() == ()
+    assert "not a list" in buffer.problems["rows:0"]
+    assert buffer.remove(lambda o: o) == 1
+    assert (buffer.read(), buffer.problems) == ((), {})
+
+
+def test_nothing_is_reported_after_removals_resets_and_compaction(store: Store):
+    buffer = open_buffer(store, max_rows=200)
+    assert (open_buffer(store).read(), buffer.problems) == ((), {})
+    for start in range(0, 600, 50):
+        buffer.append([row(vector(start + n), f"t{start + n}") for n in range(50)])
+        reader = open_buffer(store)
+        assert (len(reader.read()) > 0, reader.problems) == (True, {})
+    buffer.remove(lambda _: None)
+    for reader in (buffer, open_buffer(store)):
+        assert (reader.read(), reader.problems) == ((), {})
+    buffer.append([row(vector(1), "a")])
+    buffer.clear()
+    for reader in (buffer, open_buffer(store)):
+        assert (reader.read(), reader.problems) == ((), {})
 
 
 def test_a_damaged_head_is_rebuilt_from_what_is_there(store: Store):
@@ -199,6 +266,21 @@ def test_clearing_forgets_rows_and_counts(store: Store):
     assert open_buffer(store).counts() == {}
     buffer.append([row(vector(1), "a")])
     assert len(open_buffer(store).read()) == 1
+
+
+def test_an_observation_of_a_clock_ahead_is_kept_and_ages_like_the_others(store: Store):
+    day, now = 86_400.0, 1e9
+    buffer = open_buffer(store)
+    early = row(vector(1), "early", id="9", time=now + 9_000 * day)
+    buffer.append([early])
+    assert buffer.bound_times(now) == 1
+    assert buffer.bound_times(now) == 0
+    assert [o.id for o in buffer.read()] == ["9"]
+    buffer.append([row(vector(n + 2), f"t{n}", time=now + n * 5 * day) for n in range(90)])
+    rows = buffer.read()
+    kept = retained_ids(rows, at_most=1_000)
+    assert early.id not in kept  # 445 days later
+    assert rows[-1].id in kept
 
 
 WRITER = """

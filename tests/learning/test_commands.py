@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +130,38 @@ async def test_requests_with_their_tools_seed_what_is_learned(
         await box.wait_until_ready()
         learn(box)
         assert rank_of(box, MEANT) < before
+
+
+def test_the_same_requests_are_imported_once(place: Path, shell: Shell, catalog: str):
+    file = place / "seed.jsonl"
+    rows = [
+        {"request": REQUEST, "called": [MEANT, "send_email"]},
+        {"request": REQUEST, "called": ["send_email", MEANT]},
+        {"request": REQUEST, "called": [MEANT]},
+        {"request": REQUEST, "called": [MEANT], "principal": "ann"},
+        {"request": "note what I think about", "called": MEANT},
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = shell("learn", "import", str(file), "--catalog", catalog, "--json")
+    assert json.loads(done.out)["observations"] == 4
+    again = shell("learn", "import", str(file), "--catalog", catalog, "--json")
+    assert json.loads(again.out)["observations"] == 0
+    assert status(shell)["observations"] == 4
+    # A tool of another definition starts again.
+    tools = Path(catalog).read_text().replace("Append an entry", "Write an entry")
+    Path(catalog).write_text(tools)
+    changed = shell("learn", "import", str(file), "--catalog", catalog, "--json")
+    assert json.loads(changed.out)["observations"] == 4
+
+
+async def test_status_says_one_thing_about_state_that_cannot_be_used(place: Path, shell: Shell):
+    await observe(place, "ann")
+    with closing(sqlite3.connect(place / "state" / "toolscout.db")) as sql, sql:
+        sql.execute("UPDATE records SET text = '{' WHERE space = 'learning' AND key = 'rows:0'")
+    done = shell("learn", "status")
+    assert "Learned state was ignored" in done.err
+    assert "Nothing of what was learned before can be used" in done.out
+    assert "Nothing was learned yet" not in done.out
 
 
 async def test_a_journal_seeds_what_is_learned_once(place: Path, shell: Shell, catalog: str):

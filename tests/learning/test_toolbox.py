@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import time
 from contextlib import closing
@@ -11,8 +12,13 @@ from typing import Any
 import pytest
 
 from toolscout.config import Config
+from toolscout.embedders.universal_encoder import default_encoder
 from toolscout.events import Event, LearningFailureEvent, ShadowRankEvent
+from toolscout.learning.buffer import SPACE, ReplayBuffer
+from toolscout.learning.turns import WINDOW_SECONDS
 from toolscout.search.engine import Engine
+from toolscout.store.contract import Clock
+from toolscout.store.factory import open_store
 from toolscout.store.memory import MemoryStore
 from toolscout.toolbox.toolbox import Toolbox
 
@@ -310,6 +316,80 @@ async def test_a_clock_that_jumps_does_no_harm(tmp_path: Path):
         assert box.learner is not None
         assert box.learner.status.observations == 3
         assert _lift(box) > 0
+
+
+def reset(home: Path, *, clock: Clock) -> None:
+    """Forget everything, from another process whose clock may be wrong."""
+    encoder = default_encoder()
+    with closing(open_store(Config.read(home=home), space=SPACE)) as store:
+        ReplayBuffer(store, model=encoder.id, dimensions=encoder.dimensions).clear(clock=clock)
+
+
+@pytest.mark.parametrize("jump", [0.0, 86_400.0, -86_400.0])
+async def test_a_reset_forgets_open_turns_and_no_later_ones_whatever_its_clock_says(
+    tmp_path: Path, jump: float
+):
+    async with open_office(tmp_path) as box:
+        await box.wait_until_ready()
+        assert box.learner is not None
+        await use(box, MEANT, session="s", principal="ann")
+        learn(box)
+        await use(box, MEANT, session="open", principal="bob")
+        box.learner.flush()
+        reset(tmp_path, clock=lambda: time.time() + jump)
+        learn(box)
+        assert box.learner.status.observations == 0
+        await use(box, MEANT, session="later", principal="cyd")
+        learn(box)
+        assert box.learner.status.observations == 1
+    async with open_office(tmp_path) as box:
+        await box.wait_until_ready()
+        learn(box)
+        await use(box, MEANT, session="restarted", principal="dan")
+        learn(box)
+        assert box.learner is not None
+        assert box.learner.status.observations == 2
+
+
+async def test_what_was_observed_by_a_clock_ahead_ages_like_the_rest(tmp_path: Path):
+    now = time.time()
+    clock = now + 1e9
+    async with open_office(tmp_path, clock=lambda: clock) as box:
+        await box.wait_until_ready()
+        await use(box, MEANT, session="s", principal="ann")
+        learn(box)
+        clock = now
+        await use(box, MEANT, session="t", principal="bob")
+        learn(box)
+        assert box.learner is not None
+        box.learner.flush()
+        assert _lift(box) > 0
+    encoder = default_encoder()
+    with closing(open_store(Config.read(home=tmp_path), space=SPACE)) as store:
+        rows = ReplayBuffer(store, model=encoder.id, dimensions=encoder.dimensions).read()
+    assert [row.time for row in rows] == pytest.approx([now, now], abs=0.01)
+
+
+async def test_a_turn_that_is_over_is_learned_without_other_traffic(tmp_path: Path):
+    now = time.time()
+    async with open_office(tmp_path, clock=lambda: now) as box:
+        await box.wait_until_ready()
+        assert box.learner is not None
+        await use(box, MEANT, session="s", principal="ann")
+        box.learner.flush()
+        assert box.learner.status.observations == 0  # the turn is still open
+        now += WINDOW_SECONDS + 1
+        await asyncio.to_thread(wait_for_observation, box)
+        box.learner.flush()
+        assert _lift(box) > 0
+
+
+def wait_for_observation(box: Toolbox) -> None:
+    assert box.learner is not None
+    deadline = time.monotonic() + 30
+    while not box.learner.status.observations:
+        assert time.monotonic() < deadline, "the turn was not learned"
+        time.sleep(0.02)
 
 
 async def test_two_toolboxes_over_one_store_share_what_they_learn(tmp_path: Path):

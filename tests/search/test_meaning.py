@@ -162,6 +162,7 @@ def test_the_encoder_reads_nothing_of_a_script_that_it_does_not_know() -> None:
         "Apa cuaca di Jakarta hari ini?",  # Indonesian
         "Zapni svetlo v kuchyni",  # Czech without accents
         "Stäng av lampan i köket",  # Swedish with letters of German
+        "Pošli zprávu Jiřímu Dvořákovi",  # Czech with names
         "फ़ाइल हटाएँ",  # Hindi
     ],
 )
@@ -182,6 +183,8 @@ def test_a_request_in_a_language_that_the_encoder_does_not_know_gets_a_note(
         "Quel temps fera-t-il demain à Besançon ?",
         "¿Qué tiempo hará mañana en Málaga?",
         "weather in Tromsø",
+        "send Nguyễn Văn Đức the report please",
+        "Schick Jiří Dvořák und Ondřej Kovář bitte den Bericht",
         "Tokyo Osaka Kyoto Nara trip",
         "kubectl get pods -n kube-system | grep nginx",
         "npm install lodash && git rebase -i main",
@@ -195,3 +198,20 @@ def test_a_request_in_a_language_that_the_encoder_does_not_know_gets_a_note(
 )
 def test_a_request_in_a_known_language_gets_no_note(engine: Engine, query: str) -> None:
     assert LANGUAGE_NOTE not in engine.search(query).notes
+
+
+MEASURED = "地区γ射线水平为0.05 Grays，α粒子水平为0.03 Grays，温度为20摄氏度；"
+INVITED = "参与者D（ID：P004，角色：评论者），参与者E（ID：P005，角色：审阅者）；"
+SEQUENCES = "ATGCGTAC, GCTAGCTA, CGTAGCAT, TAGCGATC, ATCGTACG"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"请分析当前宇宙辐射对大气的影响：{3 * MEASURED}",
+        f"请邀请以下人员参与审阅文档：{4 * INVITED}",
+        f"请对这五个基因序列进行分析，预测他们的功能区，核苷酸分别是：{SEQUENCES}。请启用突变检测。",
+    ],
+)
+def test_values_in_latin_or_greek_letters_do_not_make_a_request_foreign(query: str) -> None:
+    assert use().knows_language(query)

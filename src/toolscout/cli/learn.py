@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _MAX_TOOLS_SHOWN = 20
 _MAX_PROBLEMS_SHOWN = 10
 _PAGE_ROWS = 1_000
+_UNUSABLE = "Nothing of what was learned before can be used; the warnings say why."
 _NOTHING = "Nothing was learned yet. Calls after searches are learned unless learning is off."
 
 
@@ -103,7 +104,7 @@ def show_status(*, path: Path | None, is_json: bool) -> None:
         most = tools.most_common(_MAX_TOOLS_SHOWN)
         print_table(("tool", "observations"), [(name, str(n)) for name, n in most])
     else:
-        print_note(_NOTHING)
+        print_note(_UNUSABLE if problems else _NOTHING)
     if shadow["calls"]:
         columns = ("shadow mode", "recall@1", "recall@5")
         print_table(columns, [_shadow_row(shadow, "base"), _shadow_row(shadow, "learned")])
@@ -228,7 +229,7 @@ def import_state(
     ):
         seeds = _read_seeds(file, config, engine, any_model=any_model)
         known = {row.id for row in buffer.read()}
-        new = [row for row in seeds.rows if row.id not in known]
+        new = [row for id_, row in {r.id: r for r in seeds.rows}.items() if id_ not in known]
         buffer.append(new)
     for problem in seeds.problems[:_MAX_PROBLEMS_SHOWN]:
         warn(problem)

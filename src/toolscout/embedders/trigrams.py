@@ -24,6 +24,7 @@ _UNSEEN = 2e-4
 # docs/decisions/ranking.md has the shares of wrong and of missing notes.
 _MIN_TRIGRAMS = 8
 _MIN_EVIDENCE = 8.0
+_MIN_FAMILIAR_EVIDENCE = 2.0
 # Against English, by the other words of a text. A typo makes trigrams rarer: a
 # word whose trigrams are not clearly rarer than those of its correction is none.
 _MIN_OTHER_EVIDENCE = 8.0
@@ -60,13 +61,22 @@ def _cut(text: str) -> list[str]:
 
 def is_foreign(text: str) -> bool:
     """Whether a text in Latin or Cyrillic letters is clearly in none of the known languages."""
+    return _foreign_evidence(text) > _MIN_EVIDENCE
+
+
+def is_familiar(text: str) -> bool:
+    """Whether a text in Latin or Cyrillic letters is rather in one of the known languages."""
+    return _foreign_evidence(text) < -_MIN_FAMILIAR_EVIDENCE
+
+
+def _foreign_evidence(text: str) -> float:
+    """How much better the best other language fits than the best known one; 0 if too short."""
     rows, log_probabilities = _profiles()
     found = [rows[gram] for gram in _cut(text) if gram in rows]
     if len(found) < _MIN_TRIGRAMS:
-        return False
+        return 0.0
     scores = log_probabilities[found].sum(axis=0)
-    evidence = scores[_KNOWN_LANGUAGES:].max() - scores[:_KNOWN_LANGUAGES].max()
-    return bool(evidence > _MIN_EVIDENCE)
+    return float(scores[_KNOWN_LANGUAGES:].max() - scores[:_KNOWN_LANGUAGES].max())
 
 
 def fits_language(word: str, text: str, *, rather_than: str) -> bool:

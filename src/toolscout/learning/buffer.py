@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from ..errors import StoreError
+from ..events import new_id
 from ..store.contract import Clock, Store
-from .observation import Observation, parse_observation
+from .observation import Observation, by_age, parse_observation
 from .training import MIN_WEIGHT, age_weights, select_calls
 
 FORMAT = 1
@@ -31,6 +32,8 @@ _MAX_NUMBER = 2**53
 _HEAD = "head"
 _SEGMENT_KEY = re.compile("rows:([0-9]{1,15})")
 _RETRIES = 50
+# Computers that share a store have slightly different clocks.
+_MAX_AHEAD_SECONDS = 3_600.0
 _DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 """What reading a record raises that somebody else wrote or cut off."""
 
@@ -39,8 +42,8 @@ _DAMAGE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 class Head:
     """The record that every write changes: which segments there are, and what was counted.
 
-    `epoch` counts removals, after which all segments have to be read again. `cleared` is the time
-    of the last reset: turns that began before it are not learned.
+    `epoch` counts removals, after which all segments have to be read again. `reset` is an id of the
+    last reset and `cleared` its time by the clock of its process, which may be wrong.
     """
 
     first: int = 0
@@ -49,23 +52,29 @@ class Head:
     rows: int = 0
     counts: Mapping[str, int] = field(default_factory=dict[str, int])
     cleared: float = 0.0
+    reset: str = ""
 
     def to_text(self) -> str:
         """The head as it is stored."""
         parts = {
-            name: getattr(self, name) for name in ("first", "last", "epoch", "rows", "cleared")
+            name: getattr(self, name)
+            for name in ("first", "last", "epoch", "rows", "cleared", "reset")
         }
         return json.dumps({"format": FORMAT, **parts, "counts": dict(self.counts)})
 
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """Up to 64 observations of one model; `version` is that of its record."""
+    """Up to 64 observations of one model; `version` is that of its record.
+
+    `ignored` counts observations that cannot be read; `is_damaged` says that none can.
+    """
 
     version: int = 0
     model: str = ""
     dimensions: int = 0
     rows: tuple[Observation, ...] = ()
+    ignored: int = 0
     is_damaged: bool = False
 
 
@@ -100,6 +109,8 @@ class ReplayBuffer:
         if (version, head.epoch) != self._seen:
             is_same = self._seen[1] == head.epoch
             known = self._segments if is_same else {}
+            if not is_same:  # what was damaged may be gone
+                self.problems = {k: v for k, v in self.problems.items() if k == _HEAD}
             # Before the last segment nothing changes without a new epoch.
             settled = max(known, default=head.first)
             self._segments = {
@@ -109,8 +120,18 @@ class ReplayBuffer:
                 for number in range(head.first, head.last + 1)
             }
             self._seen = version, head.epoch
+            self._check_missing(head, version)
         mine = (self._segments[n] for n in sorted(self._segments))
         return tuple(row for segment in mine if self._is_mine(segment) for row in segment.rows)
+
+    def _check_missing(self, head: Head, version: int) -> None:
+        """Report segments that the head names and that are not there."""
+        # A head without rows names the segment that the next observation begins.
+        missing = [n for n, segment in self._segments.items() if head.rows and not segment.version]
+        # A process that changes the head may have removed them since.
+        if missing and self._read_head()[1] == version:
+            for number in missing:
+                self._ignore(number, "it is missing")
 
     def has_changed(self) -> bool:
         """Whether another process has written since the last reading."""
@@ -140,15 +161,24 @@ class ReplayBuffer:
 
     def _append_some(self, rows: tuple[Observation, ...]) -> tuple[Observation, ...]:
         """Write what fits into the last segment, or begin the next one; the rest."""
-        number = self._read_head()[0].last
-        segment = self._read_segment(number)
-        room = _SEGMENT_ROWS - len(segment.rows)
-        if room <= 0 or not self._is_mine(segment):
-            self._update_head(lambda head: replace(head, last=max(head.last, number + 1)))
-            return rows
-        mine = replace(segment, model=self.model, dimensions=self._dimensions)
-        is_written = self._put_segment(number, replace(mine, rows=(*segment.rows, *rows[:room])))
-        return rows[room:] if is_written else rows
+        last = self._read_head()[0].last
+        number, segment = last, self._read_segment(last)
+        if not self._has_room(segment):
+            number, segment = last + 1, self._read_segment(last + 1)
+        if self._has_room(segment):
+            room = _SEGMENT_ROWS - len(segment.rows)
+            mine = replace(segment, model=self.model, dimensions=self._dimensions)
+            if not self._put_segment(number, replace(mine, rows=(*segment.rows, *rows[:room]))):
+                return rows
+            rows = rows[room:]
+        if number > last:  # after the segment: one that the head names is there
+            self._update_head(lambda head: replace(head, last=max(head.last, number)))
+        return rows
+
+    def _has_room(self, segment: _Segment) -> bool:
+        # Observations that cannot be read stay as they are, and stay reported.
+        is_whole = self._is_mine(segment) and not segment.ignored
+        return is_whole and len(segment.rows) < _SEGMENT_ROWS
 
     def _is_mine(self, segment: _Segment) -> bool:
         is_new = segment.version == 0
@@ -160,25 +190,42 @@ class ReplayBuffer:
 
         State that cannot be read is removed as a whole, since it may contain what has to go.
         """
+        return self._change(change, keeps_damaged=False)
+
+    def _change(
+        self, change: Callable[[Observation], Observation | None], *, keeps_damaged: bool
+    ) -> int:
         head, _ = self._read_head()
-        affected = sum(self._filter(n, change) for n in range(head.first, head.last + 1))
+        numbers = range(head.first, head.last + 1)
+        affected = sum(self._filter(n, change, keeps_damaged=keeps_damaged) for n in numbers)
         self._update_head(lambda h: replace(h, epoch=h.epoch + 1))
         return affected
 
-    def cleared(self) -> float:
-        """When everything was last removed; 0 for never."""
-        return self._read_head()[0].cleared
+    def bound_times(self, now: float) -> int:
+        """Give observations of a clock that was ahead the present time; how many there were.
+
+        They would stay the newest, and so count in full, until the clock has caught up.
+        """
+        if not any(_is_ahead(row, now) for row in self.read()):
+            return 0
+        return self._change(
+            lambda row: replace(row, time=now) if _is_ahead(row, now) else row, keeps_damaged=True
+        )
+
+    def last_reset(self) -> tuple[str, float]:
+        """The id of the last reset, empty for none, and its time by the clock of its process."""
+        head, _ = self._read_head()
+        return head.reset, head.cleared
 
     def clear(self, *, clock: Clock = time.time) -> int:
         """Remove everything, also what open turns would add; how many observations there were."""
         count = len(self.read())
-        head, _ = self._read_head()
-        for number in range(head.first, head.last + 1):
-            self._store.delete(_segment_key(number))
-        now = clock()
-        self._update_head(
-            lambda h: Head(first=h.last + 1, last=h.last + 1, epoch=h.epoch + 1, cleared=now)
+        before, now = self._read_head()[0], clock()
+        after = self._update_head(
+            lambda h: Head(h.last + 1, h.last + 1, h.epoch + 1, cleared=now, reset=new_id())
         )
+        for number in range(before.first, after.first):
+            self._store.delete(_segment_key(number))
         return count
 
     def compact(self) -> None:
@@ -188,24 +235,30 @@ class ReplayBuffer:
         self.remove(lambda row: row if row.id in kept else None)
         head, _ = self._read_head()
         first = max(head.first, head.last - _MAX_SEGMENTS // 2)
-        numbers = range(head.first, head.last)
-        gone = [n for n in numbers if n < first or not self._read_segment(n).rows]
-        for number in gone:
-            self._store.delete(_segment_key(number))
-        start = next((n for n in numbers if n not in gone), head.last)
+        numbers = range(first, head.last)
+        start = next((n for n in numbers if self._read_segment(n).rows), head.last)
         self._update_head(lambda h: replace(h, first=max(h.first, start), rows=len(kept)))
+        for number in range(head.first, start):
+            self._store.delete(_segment_key(number))
 
-    def _filter(self, number: int, change: Callable[[Observation], Observation | None]) -> int:
+    def _filter(
+        self,
+        number: int,
+        change: Callable[[Observation], Observation | None],
+        *,
+        keeps_damaged: bool,
+    ) -> int:
         for _ in range(_RETRIES):
             segment = self._read_segment(number)
-            if segment.is_damaged:
-                return int(self._store.delete(_segment_key(number)))
             changed = [change(row) for row in segment.rows]
             after = tuple(row for row in changed if row is not None)
-            if after == segment.rows:
+            is_clean = keeps_damaged or not (segment.is_damaged or segment.ignored)
+            if after == segment.rows and is_clean:
                 return 0
             if self._put_segment(number, replace(segment, rows=after)):
-                return sum(row is not old for row, old in zip(changed, segment.rows, strict=True))
+                pairs = zip(changed, segment.rows, strict=True)
+                lost = segment.ignored + segment.is_damaged
+                return sum(row is not old for row, old in pairs) + lost
         raise _busy()
 
     # Records
@@ -217,13 +270,22 @@ class ReplayBuffer:
         try:
             values = _read_object(record.text)
             model, dimensions = str(values["model"]), int(values["dimensions"])
-            rows = [parse_observation(row, dimensions=dimensions) for row in values["rows"]]
+            rows, errors = _parse_rows(values["rows"], dimensions)
         except _DAMAGE as error:
-            self.problems[_segment_key(number)] = f"Learned state was ignored: {error}."
-            return _Segment(record.version, is_damaged=True)
+            self._ignore(number, str(error))
+            return _Segment(record.version, self.model, self._dimensions, is_damaged=True)
+        if errors:
+            of_all = f"{len(errors)} of {len(rows) + len(errors)} observations"
+            self._ignore(number, f"{of_all} cannot be read; the first: {errors[0]}")
+        else:
+            self.problems.pop(_segment_key(number), None)
         if model != self.model:
             self.problems["model"] = f"What was learned with {model} is not used."
-        return _Segment(record.version, model, dimensions, tuple(rows))
+        return _Segment(record.version, model, dimensions, rows, ignored=len(errors))
+
+    def _ignore(self, number: int, reason: str) -> None:
+        key = _segment_key(number)
+        self.problems[key] = f"Learned state was ignored ({key}): {reason}."
 
     def _put_segment(self, number: int, segment: _Segment) -> bool:
         values = {"format": FORMAT, "model": segment.model, "dimensions": segment.dimensions}
@@ -261,7 +323,7 @@ class ReplayBuffer:
 
 def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]:
     """The observations to keep: those that count, and of the rest of them the fairest choice."""
-    ordered = sorted(rows, key=lambda row: row.id)
+    ordered = sorted(rows, key=by_age)
     weights = dict(zip((row.id for row in ordered), age_weights(ordered), strict=True))
     counting = [row for row, _ in select_calls(ordered) if weights[row.id] >= MIN_WEIGHT]
     while len(counting) > at_most:
@@ -272,6 +334,24 @@ def retained_ids(rows: Iterable[Observation], *, at_most: int) -> frozenset[str]
         oldest = {row.id for row in [r for r in counting if r.principal == most][:surplus]}
         counting = [row for row in counting if row.id not in oldest]
     return frozenset(row.id for row in counting)
+
+
+def _parse_rows(rows: object, dimensions: int) -> tuple[tuple[Observation, ...], list[ValueError]]:
+    """The observations of a segment, and why others cannot be read."""
+    if not isinstance(rows, list):
+        raise ValueError("its observations are not a list")  # noqa: TRY004 - as for all bad state
+    good: list[Observation] = []
+    errors: list[ValueError] = []
+    for row in cast("list[object]", rows):
+        try:
+            good.append(parse_observation(row, dimensions=dimensions))
+        except ValueError as error:
+            errors.append(error)
+    return tuple(good), errors
+
+
+def _is_ahead(row: Observation, now: float) -> bool:
+    return row.time > now + _MAX_AHEAD_SECONDS
 
 
 def _segment_key(number: int) -> str:
@@ -285,7 +365,10 @@ def _parse_head(text: str) -> Head:
     is_possible = all(0 <= n <= _MAX_NUMBER for n in (first, last, epoch, rows, *counts.values()))
     if not is_possible or not first <= last <= first + _MAX_RANGE:
         raise ValueError("it has numbers that are not possible")
-    return Head(first, last, epoch, rows, counts, cleared=float(values.get("cleared", 0.0)))
+    cleared = float(values.get("cleared", 0.0))
+    # Before resets had an id, their time was the only one.
+    reset = str(values.get("reset", cleared or ""))
+    return Head(first, last, epoch, rows, counts, cleared, reset)
 
 
 def _read_object(text: str) -> dict[str, Any]:

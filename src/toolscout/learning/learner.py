@@ -19,6 +19,7 @@ from ..events import Event, LearningFailureEvent, ShadowRankEvent, Sink, guard_s
 from ..store.contract import Clock, Store
 from .buffer import ReplayBuffer
 from .observation import Observation, hash_principal, tool_keys
+from .resets import ResetWatch
 from .training import SAME_REQUEST, LearnedModel, train
 from .turns import SearchTurn, Turns, TurnSearch
 from .usage import UsageLift, UsageMode, UsageWeights, after_calls
@@ -26,6 +27,8 @@ from .usage import UsageLift, UsageMode, UsageWeights, after_calls
 _log = logging.getLogger(__name__)
 # Another process may have learned something: the store is asked this often, if there are searches.
 _POLL_SECONDS = 5.0
+# While open turns have calls, their age is checked this often, without other traffic.
+_TIMER_SECONDS = 2.0
 # The worker rests this many times as long as it worked, so it takes a small share of one core.
 _REST_FACTOR = 20.0
 _MAX_REST_SECONDS = 10.0
@@ -48,9 +51,9 @@ class LearningStatus:
 class Learner:
     """Learns which tools are called after which requests; a sink for the events of a toolbox.
 
-    Everything slow happens in one background thread, which starts with the first thing to learn or
-    with state that is stored already. If the store fails, the failure is reported, and searches
-    continue with what was learned before.
+    Everything slow happens in one background thread, which starts with the first call after a
+    search or with state that is stored already. It also ends turns that nothing follows. If the
+    store fails, the failure is reported, and searches continue with what was learned before.
     """
 
     def __init__(
@@ -75,7 +78,7 @@ class Learner:
             dimensions=lambda: usage.embedder.dimensions, find_trace=usage.find_trace
         )
         self._work = Condition()
-        # With the time at which the turn began: a reset forgets open turns too.
+        # With the monotonic time at which the turn began: a reset forgets open turns too.
         self._pending: list[tuple[float, Observation]] = []
         self._counts: Counter[str] = Counter()
         self._tools: Mapping[str, Tool] = {}
@@ -86,10 +89,12 @@ class Learner:
         self._thread: Thread | None = None
         self._is_closed = self._is_flushing = False
         self._next_poll = 0.0
+        self._is_poll_due = self._has_open_calls = False
         self._store: Store | None = None
         self._buffer: ReplayBuffer | None = None
         self._model: LearnedModel | None = None
         self._rows: tuple[Observation, ...] = ()
+        self._resets = ResetWatch(clock)
         self._problem = ""
         self._reported: set[str] = set()
 
@@ -99,8 +104,12 @@ class Learner:
         """Read one event."""
         with self._lock:
             ended = self._turns.read(event)
+            starts_timer = not self._has_open_calls and self._turns.has_calls
+            self._has_open_calls |= starts_timer
         self._take(ended)
         if self._thread is not None and time.monotonic() >= self._next_poll:
+            self._is_poll_due = True
+        if starts_timer or self._is_poll_due:
             self._wake()
 
     def update_tools(self, tools: Iterable[Tool]) -> None:
@@ -208,8 +217,9 @@ class Learner:
             self._work.notify_all()
 
     def _run(self) -> None:
-        rest = 0.0
         while not self._is_closed:
+            if not self._wait_for_work():
+                continue
             started = time.monotonic()
             is_flushing = self._is_flushing
             try:
@@ -225,21 +235,35 @@ class Learner:
                 self._work.notify_all()
                 rest = min(_REST_FACTOR * (time.monotonic() - started), _MAX_REST_SECONDS)
                 self._work.wait_for(self._is_urgent, timeout=rest)
-                self._work.wait_for(self._has_work)
+
+    def _wait_for_work(self) -> bool:
+        """End old turns, then wait; False if it is time to look for old turns again."""
+        with self._lock:
+            ended = self._turns.expire(self._clock())
+            has_open_calls = self._has_open_calls = self._turns.has_calls
+        self._take(ended)
+        with self._work:
+            self._work.wait_for(
+                lambda: self._has_work() or self._has_open_calls != has_open_calls,
+                timeout=_TIMER_SECONDS if has_open_calls else None,
+            )
+            return self._has_work()
 
     def _is_urgent(self) -> bool:
         return self._is_closed or self._is_flushing
 
     def _has_work(self) -> bool:
         is_due = bool(self._pending or self._counts) or self._has_new_tools
-        return is_due or self._is_urgent() or time.monotonic() >= self._next_poll
+        return is_due or self._is_urgent() or self._is_poll_due
 
     def _learn(self) -> None:
         buffer = self._get_buffer()
-        self._next_poll = time.monotonic() + _POLL_SECONDS
+        self._next_poll, self._is_poll_due = time.monotonic() + _POLL_SECONDS, False
         is_changed = self._model is None
-        if buffer.has_changed():
+        has_changed = buffer.has_changed()
+        if buffer.bound_times(self._clock()) or has_changed:
             self._rows, is_changed = buffer.read(), True
+        self._resets.observe(*buffer.last_reset())
         has_new_tools = self._take_tools()
         if self._save(buffer):
             self._rows, is_changed = buffer.read(), True
@@ -275,8 +299,7 @@ class Learner:
         with self._work:
             pending, counts = self._pending, self._counts
             self._pending, self._counts = [], Counter()
-        cleared = buffer.cleared() if pending else 0.0
-        resolved = [o.resolve(self._keys) for began, o in pending if began > cleared]
+        resolved = [o.resolve(self._keys) for began, o in pending if began > self._resets.ticks]
         rows = [row for row in resolved if row is not None]
         known = defaultdict[tuple[str, str], list[Floats]](list)
         for row in self._rows[-_RECENT_ROWS:]:

@@ -7,6 +7,7 @@ from base64 import b64decode, b64encode
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from typing import Any, cast
 
 import numpy as np
@@ -15,6 +16,8 @@ from ..catalog.tool import Tool
 from ..embedders.arrays import Floats
 
 _KEY_BYTES = 8
+# Scores of search are below 20. A much higher one would teach far too much.
+_MAX_SCORE = 100.0
 
 
 def tool_keys(tools: Iterable[Tool]) -> dict[str, str]:
@@ -38,6 +41,11 @@ def hash_principal(name: str) -> str:
     return _hash("principal", name)
 
 
+def content_id(vector: bytes, *parts: str) -> str:
+    """An id for an observation that has none of its own: a hash of its content."""
+    return _hash("content", vector.hex(), *parts)
+
+
 def _hash(*parts: str) -> str:
     text = "\0".join(parts).encode(errors="surrogatepass")
     return hashlib.blake2b(text, digest_size=_KEY_BYTES).hexdigest()
@@ -47,7 +55,7 @@ def _hash(*parts: str) -> str:
 class Observation:
     """One request that led to successful calls.
 
-    `id` sorts by time, and `turn` is shared by the searches that led to the same calls. `called`
+    `id` is unique, and `turn` is shared by the searches that led to the same calls. `called`
     has the names of the called tools by key, `shown` the scores of the tools that the request found
     by key, without what was learned. `vector` is the request in half precision; its text is
     not kept.
@@ -92,6 +100,11 @@ class Observation:
         }
 
 
+def by_age(row: Observation) -> tuple[float, str]:
+    """The order of observations, the oldest first."""
+    return row.time, row.id
+
+
 def parse_observation(row: object, *, dimensions: int) -> Observation:
     """The observation that `to_json` wrote; raises ValueError for anything else."""
     if not isinstance(row, dict):
@@ -115,6 +128,6 @@ def parse_observation(row: object, *, dimensions: int) -> Observation:
 
 def _check_numbers(row: Observation, dimensions: int) -> None:
     vector = row.unit_vector if len(row.vector) == 2 * dimensions else np.zeros(0)
-    numbers = [row.time, *row.shown.values()]
-    if not row.called or not np.isfinite(numbers).all() or not 0.9 < np.linalg.norm(vector) < 1.1:
+    is_finite = isfinite(row.time) and all(abs(s) <= _MAX_SCORE for s in row.shown.values())
+    if not row.called or not is_finite or not 0.9 < np.linalg.norm(vector) < 1.1:
         raise ValueError("it has no called tool, or numbers that are not possible")

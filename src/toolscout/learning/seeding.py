@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
-from ..events import DiscoveryResultEvent, Event, ToolCallEvent, new_id
+from ..events import DiscoveryResultEvent, Event, ToolCallEvent
 from ..search.engine import Engine
 from ..store.log_contract import LogRow
-from .observation import Observation, hash_principal, parse_observation, tool_keys
+from .observation import (
+    Observation,
+    content_id,
+    hash_principal,
+    parse_observation,
+    tool_keys,
+)
 from .turns import BEST_SHOWN, SearchTurn, Turns
 from .usage import UsageLift, attach_usage
 
@@ -127,7 +133,9 @@ def _read_line(
     principal = str(row.get("principal") or SEED_PRINCIPAL)
     found = _observe_request(engine, usage, request, names, principal).resolve(keys)
     assert found is not None
-    return found
+    # The same for the same line and definitions of tools, so that a file can be read twice.
+    content = content_id(found.vector, found.principal, *sorted(found.called))
+    return replace(found, id=content, turn=content)
 
 
 def _resolve_name(name: str, engine: Engine) -> str:
@@ -150,8 +158,8 @@ def _observe_request(
         raise ValueError("it names no tool" if not names else "it has no words to compare")
     scores = [*trace.base_scores.items()][:BEST_SHOWN]
     return Observation(
-        id=new_id(),
-        turn=new_id(),
+        id="",
+        turn="",
         time=time.time(),
         principal=hash_principal(principal),
         vector=vector,

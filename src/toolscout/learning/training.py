@@ -15,7 +15,7 @@ from itertools import chain, permutations, zip_longest
 import numpy as np
 
 from ..embedders.arrays import Doubles, Floats, Ints
-from .observation import Observation
+from .observation import Observation, by_age
 
 RATE = 0.6
 PASSES = 2
@@ -55,7 +55,7 @@ class LearnedModel:
 
 def train(observations: Iterable[Observation]) -> LearnedModel:
     """Learn from observations; the same ones in any order give the same result."""
-    ordered = sorted(observations, key=lambda row: row.id)
+    ordered = sorted(observations, key=by_age)
     kept = select_calls(ordered)
     users = _principals_by_tool(kept)
     if not users:
@@ -73,7 +73,7 @@ def train(observations: Iterable[Observation]) -> LearnedModel:
 def age_weights(ordered: Sequence[Observation]) -> list[float]:
     """What each observation still counts, by the later ones and the days since."""
     # By the pauses between observations and not by the clock: a clock that was set wrong for a
-    # while then adds at most one pause, and one that was set back adds nothing.
+    # while then adds at most two pauses.
     weights: list[float] = []
     days = 0.0
     later = [*ordered[1:], *ordered[-1:]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ..events import DiscoveryResultEvent, Event, ToolCallEvent
+from ..store.contract import Clock
 from .observation import Observation, hash_principal
 from .usage import SearchTrace
 
@@ -32,7 +34,7 @@ class TurnSearch:
 
 @dataclass(slots=True)
 class SearchTurn:
-    """Searches, and the tools that were called for them."""
+    """Searches, and the tools that were called for them; `began` is of a clock that never jumps."""
 
     id: str
     session: str
@@ -84,9 +86,11 @@ class Turns:
         *,
         dimensions: Callable[[], int],
         find_trace: Callable[[bytes], SearchTrace | None] = lambda _: None,
+        ticks: Clock = time.monotonic,
     ) -> None:
         self._dimensions = dimensions
         self._find_trace = find_trace
+        self._ticks = ticks
         self._open: OrderedDict[str, SearchTurn] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
 
@@ -94,19 +98,35 @@ class Turns:
         """Take over an event; the turns that it ends."""
         match event:
             case DiscoveryResultEvent() if not event.is_error:
-                return [*self._expire(event.time), *self._add_search(event)]
+                return [*self.expire(event.time), *self._add_search(event)]
             case ToolCallEvent() if not event.is_error:
-                expired = self._expire(event.time)
+                expired = self.expire(event.time)
                 self._add_call(event)
                 return expired
             case _:
                 return []
+
+    def expire(self, now: float) -> list[SearchTurn]:
+        """The turns that are over because of their age; a clock that was set back ends them too."""
+        ended: list[SearchTurn] = []
+        for key, turn in list(self._open.items()):
+            if abs(now - turn.last) <= WINDOW_SECONDS:
+                break  # the others are younger
+            del self._open[key]
+            if turn.called:
+                ended.append(turn)
+        return ended
 
     def finish(self) -> list[SearchTurn]:
         """End all turns."""
         ended = [turn for turn in self._open.values() if turn.called]
         self._open.clear()
         return ended
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether an open turn has calls to learn from."""
+        return any(turn.called for turn in self._open.values())
 
     def recent_calls(self, session: str, principal: str, client: str, now: float) -> list[str]:
         """The tools that a conversation has called lately."""
@@ -132,7 +152,7 @@ class Turns:
                 yield other
         if turn is None:
             turn = SearchTurn(event.id, event.session, event.principal, event.client, event.time)
-            turn.began = event.time
+            turn.began = self._ticks()
             self._open[key] = turn
         turn.last = event.time
         turn.listed.update(listed)
@@ -185,17 +205,6 @@ class Turns:
         self._recent[key] = event.time, tuple(names)[-_MAX_RECENT_CALLS:]
         if len(self._recent) > _MAX_TURNS:
             self._recent.popitem(last=False)
-
-    def _expire(self, now: float) -> list[SearchTurn]:
-        """The turns that are over because of their age; a clock that was set back ends them too."""
-        ended: list[SearchTurn] = []
-        for key, turn in list(self._open.items()):
-            if abs(now - turn.last) <= WINDOW_SECONDS:
-                break  # the others are younger
-            del self._open[key]
-            if turn.called:
-                ended.append(turn)
-        return ended
 
 
 def _reply_scores(event: DiscoveryResultEvent) -> dict[str, float]:
