@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -11,9 +10,7 @@ import mcp_types as types
 from ...catalog.tool import qualify_name
 from .mcp_source import MCPSource
 from .resource_uris import denotes, has_parent_segment, is_same_uri
-
-# An expression of an RFC 6570 URI template, after re.escape().
-_EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
+from .uri_templates import matches_template
 
 
 class ContentAccess(Protocol):
@@ -106,7 +103,7 @@ def may_read(source: MCPSource, uri: str, access: ContentAccess) -> bool:
         return True
     if access.denies_uri(uri) or (access.is_limited and has_parent_segment(uri)):
         return False
-    return any(_matches_template(t.uri_template, uri) for t in visible_templates(source, access))
+    return any(matches_template(t.uri_template, uri) for t in visible_templates(source, access))
 
 
 def content_name(source: MCPSource, uri: str, access: ContentAccess) -> str:
@@ -117,15 +114,5 @@ def content_name(source: MCPSource, uri: str, access: ContentAccess) -> str:
     if any(is_same_uri(resource.uri, uri) for resource in visible_resources(source, access)):
         return uri
     templates = visible_templates(source, access)
-    found = next((t for t in templates if _matches_template(t.uri_template, uri)), None)
+    found = next((t for t in templates if matches_template(t.uri_template, uri)), None)
     return public_name(source, found.name) if found is not None else uri
-
-
-def _matches_template(template: str, uri: str) -> bool:
-    if template == uri:
-        return True
-    # `{+name}` and `{#name}` may expand to several path segments, all others to one.
-    pattern = _EXPRESSION.sub(
-        lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
-    )
-    return re.fullmatch(pattern, uri) is not None
