@@ -498,6 +498,28 @@ async def test_a_subscriber_hears_only_of_resources_that_its_policy_admits_now(
     assert heard == [uri("alpha", "r", 0)]
 
 
+async def test_a_stream_hears_only_of_resources_that_its_policy_admits_now(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers, tables = configuration(tmp_path)
+    servers = {name: servers[name] for name in ("alpha", "beta")}
+    first, hidden = uri("alpha", "r", 0), uri("beta", "r", 1)
+    addresses = [first, uri("beta", "r", 0), hidden, f"{hidden}#a", "urnowhere://x"]
+    async with serve(servers, quiet_seconds=0, **tables) as running, asyncio.timeout(60):
+        await wait_for_servers(running)
+        await use_policy(running, AccessPolicy(deny=(hidden,)))
+        async with (
+            connect(running, ALICE, MODES[1]) as alice,
+            connect(running, BOB, MODES[1]) as bob,
+            bob.listen(resource_subscriptions=addresses) as events,
+        ):
+            assert events.honored.resource_subscriptions == addresses[:2]
+            await use_policy(running, AccessPolicy(deny=("beta__*",)))
+            for name in ("beta", "alpha"):
+                await alice.call_tool(f"{name}__nm{code(name, 't', 1)}", {})
+            assert (await anext(events)).uri == first  # type: ignore[union-attr]
+
+
 async def test_only_the_principals_whose_tools_change_are_notified(
     serve: Serve, tmp_path: Path
 ) -> None:
