@@ -21,6 +21,7 @@ HELLO: dict[str, Any] = {
 TOOLS = {
     "both": "Asks two things at once, and says what it heard.",
     "one": "Asks two things at once, and takes the second back.",
+    "sample": "Asks for a text of the model, and says what it heard.",
     "none": "Asks two things at once, and ends before it hears anything.",
     "heard": "Says what it heard, once there are two answers.",
 }
@@ -40,14 +41,19 @@ def ask(*questions: str) -> None:
 
 
 def call(call_id: Any, tool: str) -> None:
-    if tool != "heard":
+    if tool == "sample":
+        heard.clear()
+        message = {"role": "user", "content": {"type": "text", "text": FIRST}}
+        params = {"messages": [message], "maxTokens": 10}
+        send(id=FIRST, method="sampling/createMessage", params=params)
+    elif tool != "heard":
         heard.clear()
         ask(FIRST, SECOND)
     if tool == "one":
         send(method="notifications/cancelled", params={"requestId": SECOND})
     if tool in ("one", "none"):  # whoever answers this has heard of all that came before
         send(id=f"ping {tool}", method="ping")
-    waiting[call_id] = 1 if tool == "one" else 2
+    waiting[call_id] = 1 if tool in ("one", "sample") else 2
 
 
 def hear(message: dict[str, Any]) -> None:

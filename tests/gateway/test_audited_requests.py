@@ -92,6 +92,21 @@ async def test_a_subscription_leaves_a_line(serve: Serve) -> None:
     ]
 
 
+async def test_a_stateless_subscription_leaves_a_line_too(serve: Serve) -> None:
+    async with serve({"all": {**ALL, "protocol": "handshake"}}, auth={"tokens": TOKEN}) as running:
+        wanted = ["test://watched-resource", "test://nowhere"]
+        async with (
+            logged_in(running.url, "ann", "2026-07-28") as ann,
+            ann.listen(resource_subscriptions=wanted),
+        ):
+            lines = audit(running)
+    facts = ("principal", "method", "tool", "server", "outcome")
+    assert {tuple(line[fact] for fact in facts) for line in lines} == {
+        ("ann", "subscriptions/listen", "test://watched-resource", "all", "ok"),
+        ("ann", "subscriptions/listen", "test://nowhere", "", "unknown_content"),
+    }
+
+
 SLOW_READER = """
 import pathlib, sys
 from fastmcp import FastMCP

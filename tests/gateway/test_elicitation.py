@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp_types import ElicitResult, InputRequiredResult
 from tests.gateway.conftest import Serve, text
@@ -80,3 +81,32 @@ async def test_a_server_that_ended_its_call_hears_that_nobody_answers_its_questi
         await asyncio.to_thread((tmp_path / "gate").read_text)
         said = json.loads(text(await call(client, "heard")))
         assert said == {FIRST: "The call is over.", SECOND: "The call is over."}
+
+
+@pytest.mark.parametrize("tool", ["both", "sample"])
+async def test_a_handshake_client_without_the_capability_is_not_asked(
+    serve: Serve, asker: dict[str, Any], tool: str
+) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    headers = {"accept": "application/json, text/event-stream"}
+    called = {"name": "call_tool", "arguments": {"name": f"asker__{tool}", "arguments": {}}}
+    async with (
+        asyncio.timeout(30),
+        serve({"asker": asker}) as running,
+        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+    ):
+
+        async def post(message: dict[str, Any], **more: str) -> httpx2.Response:
+            return await http.post(
+                running.url, json={"jsonrpc": "2.0", **message}, headers={**headers, **more}
+            )
+
+        opened = await post({"id": 1, "method": "initialize", "params": hello})
+        session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        await post({"method": "notifications/initialized"}, **session)
+        answer = await post({"id": 2, "method": "tools/call", "params": called}, **session)
+    messages = [json.loads(line[6:]) for line in answer.text.splitlines() if line[:7] == "data: {"]
+    (message,) = [each for each in messages if "method" in each or "result" in each]
+    heard = json.loads(message["result"]["content"][0]["text"])
+    assert set(heard.values()) == {"The client cannot be asked that."}

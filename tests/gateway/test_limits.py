@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 from tests.gateway.conftest import SMALL, Serve, small, text
@@ -253,6 +254,78 @@ async def test_sessions_of_one_principal_have_a_limit(serve: Serve) -> None:
                 (await http.post(running.url, json=initialize(), headers=login)).status_code
             )
         assert opened == [200, 429, 200]
+
+
+def listen(key: int) -> dict[str, Any]:
+    meta = {
+        types.PROTOCOL_VERSION_META_KEY: "2026-07-28",
+        types.CLIENT_INFO_META_KEY: {"name": "test", "version": "1"},
+        types.CLIENT_CAPABILITIES_META_KEY: {},
+    }
+    wanted = {"notifications": {"toolsListChanged": True}, "_meta": meta}
+    return rpc("subscriptions/listen", wanted, key)
+
+
+@pytest.mark.parametrize(
+    ("limits", "statuses"),
+    [
+        ({"streams_per_principal": 2}, {"ann": [200, 200, 429], "bob": [200]}),
+        ({"streams": 3}, {"ann": [200, 200, 200, 503], "bob": [503]}),
+        ({"calls": 1, "calls_per_principal": 1}, {"ann": [200, 200], "bob": [200]}),
+    ],
+)
+async def test_streams_that_listen_have_a_limit(
+    serve: Serve, limits: dict[str, int], statuses: dict[str, list[int]]
+) -> None:
+    version = {"mcp-protocol-version": "2026-07-28", "mcp-method": "subscriptions/listen"}
+    async with (
+        serve({"one": SMALL}, limits=limits, auth={"tokens": TOKEN}) as running,
+        httpx2.AsyncClient(headers={**HEADERS, **version}, timeout=30) as http,
+    ):
+
+        async def open_stream(stack: AsyncExitStack, name: str) -> httpx2.Response:
+            login = {"authorization": f"Bearer {TOKEN[name]}"}
+            asked = http.stream("POST", running.url, json=listen(1), headers=login)
+            response = await stack.enter_async_context(asked)
+            if response.status_code == 200:
+                lines = response.aiter_lines()
+                stack.push_async_callback(lines.aclose)  # type: ignore[attr-defined]
+                while "acknowledged" not in await anext(lines):
+                    pass
+            else:
+                assert response.headers["retry-after"] == "1"
+                assert json.loads(await response.aread())["error"]["code"] == -32029
+            return response
+
+        async with AsyncExitStack() as stack:
+            for name, expected in statuses.items():
+                opened = [await open_stream(stack, name) for _ in expected]
+                assert [each.status_code for each in opened] == expected
+            async with logged_in(running.url, "ann", "legacy") as ann:  # streams are not calls
+                assert await ann.call_tool("one__echo", {"text": "x"})
+        async with asyncio.timeout(30), AsyncExitStack() as stack:
+            # Streams that were closed no longer count.
+            while (await open_stream(stack, "ann")).status_code != 200:
+                pass
+
+
+async def test_opening_streams_counts_in_the_calls_of_a_minute(serve: Serve) -> None:
+    limits = {"calls_per_minute": 12}  # two at once, then one in five seconds
+    async with (
+        serve({"one": SMALL}, limits=limits, auth={"tokens": TOKEN}) as running,
+        logged_in(running.url, "ann", "2026-07-28") as ann,
+    ):
+
+        async def open_and_close() -> None:
+            async with ann.listen(tools_list_changed=True):
+                pass
+
+        opened = await asyncio.gather(
+            *(open_and_close() for _ in range(10)), return_exceptions=True
+        )
+    refused = [each for each in opened if isinstance(each, MCPError)]
+    assert len(refused) >= 8
+    assert all("Too many calls in a minute" in str(each) for each in refused)
 
 
 async def test_an_idle_session_ends(serve: Serve) -> None:

@@ -99,24 +99,34 @@ def test_an_unknown_state_outlives_any_offer_until_it_is_approved_by_name(tmp_pa
     assert not again.approve("echo").pins_on_hold
 
 
-@pytest.mark.parametrize("other", ["READ", "re\u200bad", "read\u2060", "\uff52ead"])
+LOOK_ALIKES = [
+    *(("read", other) for other in ("READ", "re\u200bad", "read\u2060", "\uff52ead")),
+    *(("read", other) for other in ("read ", " read", "read\t", "re\u2800ad", "read\u00a0")),
+    *(("read", other) for other in ("re\u3164ad", "re\U0001d159ad", "rea\u3000d")),
+    *(("xy", other) for other in ("x y", "x  y", "x\u00a0y")),
+    *(("id", other) for other in ("\u0130d", "\u0130D", "\u0131d")),
+]
+
+
+@pytest.mark.parametrize(("name", "other"), LOOK_ALIKES)
 async def test_names_of_one_server_that_look_the_same_are_held(
-    serve: Serve, tmp_path: Path, other: str
+    serve: Serve, tmp_path: Path, name: str, other: str
 ) -> None:
     tools = [
-        {"name": name, "description": f"Does {number}.", "inputSchema": {"type": "object"}}
-        for number, name in enumerate(("read", other, "write"))
+        {"name": each, "description": f"Does {number}.", "inputSchema": {"type": "object"}}
+        for number, each in enumerate((name, other, "write", "wr ite-2", "\u017c", "z"))
     ]
     folder = tmp_path / "server"
     folder.mkdir()
     (folder / "tool.json").write_text(json.dumps(tools))
     async with serve({"one": small("told", str(folder))}) as running, running.client() as client:
         assert not (await client.call_tool("one__write", {})).is_error
-        assert "held for approval" in text(await client.call_tool("one__read", {}))
+        assert "held for approval" in text(await client.call_tool(f"one__{name}", {}))
         pins = running.gateway.upstreams.sources["one"].ledger.pins
-        assert {name for name, pin in pins.items() if not pin.is_open} == {"read", other}
-        assert "Only case or hidden characters" in pins["read"].note
-        assert "\u200b" not in pins["read"].note
+        assert {name for name, pin in pins.items() if not pin.is_open} == {name, other}
+        note = pins[name].note
+        assert "Only case, white space or hidden characters" in note
+        assert all(c.isalnum() or (c.isascii() and c.isprintable()) for c in note)
 
 
 @contextmanager

@@ -209,6 +209,63 @@ async def test_subscriptions_of_a_disconnected_client_end(
             pass
 
 
+async def test_a_stateless_client_that_listens_hears_of_its_resources(
+    serve: Serve, watched: dict[str, Any]
+) -> None:
+    async with (
+        asyncio.timeout(60),
+        serve({"one": watched}, **OPTIONS) as running,
+        running.client("2026-07-28") as client,
+    ):
+        wanted = [WATCHED, "test://nowhere"]
+        async with client.listen(resource_subscriptions=wanted) as events:
+            assert events.honored.resource_subscriptions == [WATCHED]
+            assert text(await client.call_tool("asked", {})) == "subscribe"
+            await client.call_tool("touch", {})
+            assert (await anext(events)).uri == WATCHED  # type: ignore[union-attr]
+        while text(await client.call_tool("asked", {})) != "subscribe unsubscribe":
+            pass
+
+
+async def test_two_streams_of_one_principal_hear_of_their_own_resources_once(
+    serve: Serve,
+) -> None:
+    server = {**EVERYTHING, "protocol": "handshake"}
+    async with (
+        asyncio.timeout(60),
+        serve({"all": server}, **OPTIONS) as running,
+        running.client("2026-07-28") as client,
+        client.listen(resource_subscriptions=["test://watched-resource"]) as first,
+        client.listen(resource_subscriptions=["test://static-text"]) as other,
+        client.listen(resource_subscriptions=["test://watched-resource"]) as second,
+    ):
+        heard: list[list[str]] = [[], [], []]
+
+        async def hear(number: int, events: Any) -> None:
+            async for event in events:
+                heard[number].append(event.uri)
+
+        tasks = [asyncio.create_task(hear(*each)) for each in enumerate((first, other, second))]
+        for _ in range(2):
+            await client.call_tool("touch_watched_resource", {})
+        while min(len(heard[0]), len(heard[2])) < 2:
+            await client.list_resources(cache_mode="bypass")
+        for task in tasks:
+            task.cancel()
+    assert heard == [["test://watched-resource"] * 2, [], ["test://watched-resource"] * 2]
+
+
+async def test_a_stream_may_not_have_very_many_resources(serve: Serve) -> None:
+    wanted = [f"test://{number}" for number in range(1_000)]
+    async with (
+        serve({"one": small()}, **OPTIONS) as running,
+        running.client("2026-07-28") as client,
+    ):
+        with pytest.raises(MCPError, match="at most 256 resources"):
+            async with client.listen(resource_subscriptions=wanted):
+                pass
+
+
 async def test_a_subscribed_resource_stays_subscribed_when_its_server_restarts(
     serve: Serve, watched: dict[str, Any]
 ) -> None:

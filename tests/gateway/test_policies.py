@@ -498,6 +498,28 @@ async def test_a_subscriber_hears_only_of_resources_that_its_policy_admits_now(
     assert heard == [uri("alpha", "r", 0)]
 
 
+async def test_a_stream_hears_only_of_resources_that_its_policy_admits_now(
+    serve: Serve, tmp_path: Path
+) -> None:
+    servers, tables = configuration(tmp_path)
+    servers = {name: servers[name] for name in ("alpha", "beta")}
+    first, hidden = uri("alpha", "r", 0), uri("beta", "r", 1)
+    addresses = [first, uri("beta", "r", 0), hidden, f"{hidden}#a", "urnowhere://x"]
+    async with serve(servers, quiet_seconds=0, **tables) as running, asyncio.timeout(60):
+        await wait_for_servers(running)
+        await use_policy(running, AccessPolicy(deny=(hidden,)))
+        async with (
+            connect(running, ALICE, MODES[1]) as alice,
+            connect(running, BOB, MODES[1]) as bob,
+            bob.listen(resource_subscriptions=addresses) as events,
+        ):
+            assert events.honored.resource_subscriptions == addresses[:2]
+            await use_policy(running, AccessPolicy(deny=("beta__*",)))
+            for name in ("beta", "alpha"):
+                await alice.call_tool(f"{name}__nm{code(name, 't', 1)}", {})
+            assert (await anext(events)).uri == first  # type: ignore[union-attr]
+
+
 async def test_only_the_principals_whose_tools_change_are_notified(
     serve: Serve, tmp_path: Path
 ) -> None:
@@ -546,24 +568,83 @@ async def test_only_the_principals_whose_tools_change_are_notified(
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_template_does_not_open_a_resource_that_is_denied(serve: Serve) -> None:
+WAYS_TO_WRITE = (
+    "{}",
+    "{}#a",
+    "{}?a",
+    "{} ",
+    "\t{}",
+    "{}%20",
+    "{}%23a",
+    "{}%2523a",
+    "{}%00",
+    "{}/",
+    "{}/.",
+    "{}/../listed",
+)
+
+
+@asynccontextmanager
+async def serve_covered(serve: Serve, policy: AccessPolicy) -> AsyncIterator[Running]:
+    """A server with a template that covers a resource that it lists, and a policy for bob."""
     server = guarded("alpha", 3)
     server["args"].append("covered")
-    template = uri("alpha", "m", 0)
-    listed, other = (template.replace("{id}", each) for each in ("listed", "other"))
     async with serve({"alpha": server}, quiet_seconds=0, **TOKENS) as running:
         await wait_for_servers(running)
-        await use_policy(running, AccessPolicy(deny=("alpha__covered",)))
-        async with connect(running, BOB, "legacy") as bob:
-            assert (await bob.read_resource(other)).contents
-            for address in (listed, listed.replace("listed", "l%69sted")):
-                with pytest.raises(MCPError, match="not found"):
-                    await bob.read_resource(address)
-                wanted = {"server": "alpha", "uri": address}
-                called = await bob.call_tool(
-                    "call_tool", {"name": "get_resource", "arguments": wanted}
-                )
-                assert "has no resource" in text(called)
+        await use_policy(running, policy)
+        yield running
+
+
+async def check_refused(client: Client, mode: str, address: str) -> None:
+    """Neither a read, nor a call, nor a subscription reaches a URI."""
+    with pytest.raises(MCPError, match="not found"):
+        await client.read_resource(address)
+    wanted = {"server": "alpha", "uri": address}
+    called = await client.call_tool("call_tool", {"name": "get_resource", "arguments": wanted})
+    assert "has no resource" in text(called)
+    if mode == "legacy":
+        with pytest.raises(MCPError, match="not found"):
+            await subscribe(client, address)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_template_does_not_open_a_resource_that_is_denied(serve: Serve, mode: str) -> None:
+    template = uri("alpha", "m", 0)
+    listed, other = (template.replace("{id}", each) for each in ("listed", "other"))
+    async with (
+        serve_covered(serve, AccessPolicy(deny=("alpha__covered",))) as running,
+        connect(running, BOB, mode) as bob,
+        connect(running, ALICE, mode) as alice,
+    ):
+        assert (await bob.read_resource(other)).contents
+        assert (await bob.read_resource(f"{other}?a#b")).contents
+        assert (await alice.read_resource(f"{listed}#a")).contents
+        encoded = listed.replace("listed", "l%69sted")
+        ways = [way.format(listed) for way in WAYS_TO_WRITE]
+        for address in (*ways, encoded, f"{encoded}#a", listed.replace("ur", "UR", 1)):
+            await check_refused(bob, mode, address)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_denied_uri_is_refused_though_a_template_covers_it(serve: Serve, mode: str) -> None:
+    start = uri("alpha", "m", 0).replace("{id}", "")
+    policy = AccessPolicy(deny=(f"{start}private*",))
+    async with (
+        serve_covered(serve, policy) as running,
+        connect(running, BOB, mode) as bob,
+        connect(running, ALICE, mode) as alice,
+    ):
+        assert (await bob.read_resource(f"{start}public")).contents
+        assert (await alice.read_resource(f"{start}private-1")).contents
+        for name in (
+            "private-1",
+            "Private-1",
+            "%70rivate-1",
+            "/private-1",
+            "./private-1",
+            " private",
+        ):
+            await check_refused(bob, mode, f"{start}{name}")
 
 
 async def test_over_stdio_the_policy_of_an_anonymous_caller_holds(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ class Below:
     """Admits the tools with numbers below a limit."""
 
     limit: int
+    denied_patterns: Sequence[str] = ()
 
     def __call__(self, tool: Tool) -> bool:
         return int(tool.name.removeprefix("tool_")) < self.limit

@@ -61,6 +61,11 @@ class AccessRule:
         )
 
     @property
+    def denied_patterns(self) -> tuple[str, ...]:
+        """The patterns that some policy denies."""
+        return tuple(pattern for policy in self.policies for pattern in policy.deny)
+
+    @property
     def is_unlimited(self) -> bool:
         """Whether the rule hides nothing."""
         return not any(p.servers or p.tools or p.deny or p.read_only for p in self.policies)

@@ -47,6 +47,7 @@ from .limits.refusals import Refusal
 from .limits.refused_requests import describe_refusal
 from .limits.request_limits import PermitMiddleware, RequestLimits
 from .limits.session_limits import SessionLimits
+from .limits.stream_limits import StreamLimits
 from .limits.tls_connections import TLSProtocol
 from .operations.health import add_routes
 from .operations.index_page import BrowserPage
@@ -126,8 +127,9 @@ def build_server(
     add_routes(app, gateway, callers)
     add_login_routes(app, login, build_openid_login(read_auth, issuer))
     add_connect_pages(app, gateway.upstream.logins, public_url=lambda: gateway.setup.public_url)
-    gateway.clients.notifier.register(app)
-    Passthrough(gateway, app).register()
+    passthrough = Passthrough(gateway, app)
+    passthrough.register()
+    gateway.clients.notifier.register(app, passthrough.watch_resources)
     return app
 
 
@@ -260,6 +262,7 @@ def _build_request_limits(
         settings=read_limits,
         calls=calls,
         sessions=SessionLimits(read_limits, is_open=is_open),
+        streams=StreamLimits(read_limits),
         needs_login=lambda: gateway.setup.settings.auth.is_set,
         principal=lambda: current_identity(gateway.setup.settings.auth).name,
         on_refusal=partial(record_refusal, gateway),

@@ -70,6 +70,11 @@ class CallerRule(Protocol):
         """Whether a server may be known whose tools are not known yet."""
         ...
 
+    @property
+    def denied_patterns(self) -> Sequence[str]:
+        """The patterns of names and URIs that the rule denies."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class RuleAccess:
@@ -106,6 +111,12 @@ class RuleAccess:
             return False
         allow = self.allow
         return not isinstance(allow, CallerRule) or allow.admits_content(source.name, names)
+
+    def denies_uri(self, uri: str) -> bool:
+        """Whether the rule denies a URI, in any way to write it."""
+        from ..sources.mcp.resource_uris import matches_uri
+
+        return isinstance(self.allow, CallerRule) and matches_uri(uri, self.allow.denied_patterns)
 
 
 def _content_names(source: MCPSource) -> Iterable[Sequence[str]]:

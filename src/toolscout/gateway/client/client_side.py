@@ -83,7 +83,9 @@ class ClientSide:
         self._suspended = ClientSuspensions()
         self._memory = MemoryNotes()
         self.notifier = ToolListNotifier(
-            lambda context: self._identify(context).caller.identity, self._list_new_tools
+            lambda context: self._identify(context).caller.identity,
+            self._list_new_tools,
+            max_streams=lambda: read_setup().settings.limits.streams,
         )
         self._sessions: LRUCache[tuple[str, str], Session] = LRUCache(_MAX_SESSIONS)
         self._views = ViewCache(

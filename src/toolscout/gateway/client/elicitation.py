@@ -34,6 +34,8 @@ _CONNECTION_META_KEYS = frozenset(
     }
 )
 
+_CANNOT_ANSWER = "The client cannot be asked that."
+
 # From the least severe to the most severe.
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 
@@ -89,6 +91,9 @@ class DownstreamClient:
 
     async def answer(self, request: types.InputRequest) -> InputAnswer:
         """Ask the client; a client that cannot be asked gives an error."""
+        # Such a client may not answer at all, and the call would wait until its timeout.
+        if not self.can_answer(request):
+            return _invalid_request(_CANNOT_ANSWER)
         result_type: Any = {
             "elicitation/create": types.ElicitResult,
             "sampling/createMessage": types.CreateMessageResult,
@@ -149,7 +154,7 @@ class StatelessClient(DownstreamClient):
     async def answer(self, request: types.InputRequest) -> InputAnswer:
         """Ask, and wait for the request that brings the answer."""
         if not self.can_answer(request):
-            return _invalid_request("The client cannot be asked that.")
+            return _invalid_request(_CANNOT_ANSWER)
         return await self.questions.ask(ClientQuestion(self, request))
 
     def rebind(self, client: DownstreamClient) -> None:

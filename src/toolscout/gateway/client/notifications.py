@@ -1,10 +1,11 @@
-"""Notify clients that their list of tools has changed."""
+"""Notify clients that their list of tools has changed, and serve streams of `listen`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import ReferenceType, ref
@@ -16,7 +17,13 @@ from fastmcp.server.dependencies import bind_request_context
 from fastmcp.server.server import FastMCP
 from mcp.server.connection import Connection
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourceUpdated,
+    ServerEvent,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 
 from ..fastmcp_compat import RequestContext, add_request_handler, get_connection
@@ -24,7 +31,6 @@ from ..identity.roles import Identity
 from .sessions import LRUCache, Principal
 
 _MAX_CLIENTS = 1_000
-_MAX_STREAMS = 1_000
 # A client that has disconnected cannot be notified, and need not be.
 _DISCONNECTED = (
     MCPError,
@@ -37,6 +43,38 @@ _DISCONNECTED = (
 
 ToolLister = Callable[[Identity], Awaitable[Sequence[types.Tool]]]
 """Returns the tools that a principal sees in a new session."""
+
+
+class ListenStream:
+    """The events for one open stream: those of its principal, and of the resources it watches."""
+
+    def __init__(self, shared: InMemorySubscriptionBus) -> None:
+        self._shared = shared
+        self._own = InMemorySubscriptionBus()
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Send an event to this stream alone."""
+        await self._own.publish(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Let a listener have all events of the stream, until the function returned is called."""
+        ends = (self._shared.subscribe(listener), self._own.subscribe(listener))
+
+        def unsubscribe() -> None:
+            for end in ends:
+                end()
+
+        return unsubscribe
+
+    async def send_resource_updated(self, uri: str) -> None:
+        """Announce that a resource has changed."""
+        await self.publish(ResourceUpdated(uri))
+
+
+ResourceWatch = Callable[
+    [ListenStream, RequestContext, Sequence[str]], AbstractAsyncContextManager[Sequence[str]]
+]
+"""Lets a stream hear of resources while a block runs; yields the URIs that this is possible for."""
 
 
 @dataclass(slots=True)
@@ -55,16 +93,23 @@ class ToolListNotifier:
     its own.
     """
 
-    def __init__(self, identify: Callable[[Context], Identity], list_tools: ToolLister) -> None:
+    def __init__(
+        self,
+        identify: Callable[[Context], Identity],
+        list_tools: ToolLister,
+        *,
+        max_streams: Callable[[], int],
+    ) -> None:
         self._identify = identify
         self._list_tools = list_tools
+        self._max_streams = max_streams
         self._audiences: dict[Identity, _Audience] = {}
         # Weak, so that the notifier does not keep closed connections alive.
         self._clients: LRUCache[str, tuple[Principal, ReferenceType[Connection]]] = LRUCache(
             _MAX_CLIENTS
         )
 
-    def register(self, app: FastMCP[Any]) -> None:
+    def register(self, app: FastMCP[Any], watch: ResourceWatch) -> None:
         """Let stateless clients listen for changes."""
 
         # FastMCP sets up its context only for requests that it handles itself.
@@ -72,20 +117,24 @@ class ToolListNotifier:
             with bind_request_context(request):
                 async with Context(fastmcp=app, session=request.session) as context:
                     principal = self._identify(context)
-            return await self._listen(principal, request, params)
+            with self._open_stream(principal, await self._list_tools(principal)) as stream:
+                return await _serve_stream(stream, request, params, watch)
 
         add_request_handler(
             app, "subscriptions/listen", types.SubscriptionsListenRequestParams, listen
         )
 
-    async def _listen(self, principal: Identity, request: RequestContext, params: Any) -> Any:
-        if sum(audience.streams for audience in self._audiences.values()) >= _MAX_STREAMS:
+    @contextlib.contextmanager
+    def _open_stream(
+        self, principal: Identity, tools: Sequence[types.Tool]
+    ) -> Generator[ListenStream]:
+        # Over HTTP, the request was counted before it came here. Over stdio it was not.
+        if sum(each.streams for each in self._audiences.values()) >= self._max_streams():
             raise MCPError(types.INTERNAL_ERROR, "Too many clients listen. Try again later.")
-        tools = await self._list_tools(principal)
         audience = self._audiences.setdefault(principal, _Audience(tools))
         audience.streams += 1
         try:
-            return await ListenHandler(audience.bus)(request, params)
+            yield ListenStream(audience.bus)
         finally:
             audience.streams -= 1
             if not audience.streams:
@@ -122,3 +171,18 @@ class ToolListNotifier:
     def reachable_clients(self) -> tuple[Principal, ...]:
         """The clients that are still connected."""
         return tuple(caller for caller, connection in self._clients.values() if connection())
+
+
+async def _serve_stream(
+    stream: ListenStream,
+    request: RequestContext,
+    params: types.SubscriptionsListenRequestParams,
+    watch: ResourceWatch,
+) -> types.SubscriptionsListenResult:
+    """Send the events of a stream to its client, for as long as the client listens."""
+    asked = params.notifications
+    async with watch(stream, request, asked.resource_subscriptions or ()) as uris:
+        # The acknowledgement names what the client will hear of: nothing that it may not read.
+        heard = asked.model_copy(update={"resource_subscriptions": list(uris) or None})
+        own = params.model_copy(update={"notifications": heard})
+        return await ListenHandler(stream)(request, own)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 import mcp_types as types
@@ -37,8 +37,20 @@ from ..limits.delayed_response import refuse_request
 from .client_call import ClientRequest
 from .content_reads import ContentRead, ContentReads
 
-_Watchers = dict[Connection, Identity]
-"""Clients that are subscribed to a resource, each with its principal."""
+# Each has to be asked for at its server before the stream begins.
+_MAX_RESOURCES_PER_STREAM = 256
+
+
+class _Watcher(Protocol):
+    """A client that is subscribed to a resource: its connection, or one of its streams."""
+
+    async def send_resource_updated(self, uri: str) -> None:
+        """Announce that the resource has changed."""
+        ...
+
+
+_Watchers = dict[_Watcher, Identity]
+"""Those that are subscribed to a resource, each with its principal."""
 
 
 class _Watched(NamedTuple):
@@ -85,13 +97,18 @@ class Passthrough:
     ) -> RequestHandler:
         # FastMCP sets up its context only for requests that it handles itself.
         async def handle_request(request: RequestContext, params: Any) -> Any:
-            with bind_request_context(request):
-                async with Context(fastmcp=self._app, session=request.session) as context:
-                    await self._gateway.wait_until_ready()
-                    with self._gateway.clients.bind_client(context) as caller:
-                        return await handler(params, caller)
+            async with self._bind_caller(request) as caller:
+                return await handler(params, caller)
 
         return handle_request
+
+    @asynccontextmanager
+    async def _bind_caller(self, request: RequestContext) -> AsyncGenerator[ClientRequest]:
+        with bind_request_context(request):
+            async with Context(fastmcp=self._app, session=request.session) as context:
+                await self._gateway.wait_until_ready()
+                with self._gateway.clients.bind_client(context) as caller:
+                    yield caller
 
     async def list_prompts(self, _: Any, caller: ClientRequest) -> types.ListPromptsResult:
         """All prompts, with names that begin with their server."""
@@ -140,20 +157,57 @@ class Passthrough:
         self, params: types.SubscribeRequestParams, caller: ClientRequest
     ) -> types.EmptyResult:
         """Notify a client of changes of a resource for as long as it is connected."""
-        client, uri = _current_connection(), params.uri
+        client = _current_connection()
+        await self._watch(client, params.uri, caller, method="resources/subscribe")
+        if client not in self._clients_with_cleanup:
+            self._clients_with_cleanup.add(client)
+            client.exit_stack.push_async_callback(self._drop_watcher, client)
+        return types.EmptyResult()
+
+    @asynccontextmanager
+    async def watch_resources(
+        self, stream: _Watcher, request: RequestContext, uris: Sequence[str]
+    ) -> AsyncGenerator[Sequence[str]]:
+        """Notify a stream of changes of resources while the block runs; yields those it can be.
+
+        As the protocol has it, the others are not errors: the acknowledgement leaves them out.
+        """
+        wanted = list(dict.fromkeys(uris))
+        if len(wanted) > _MAX_RESOURCES_PER_STREAM:
+            text = f"A stream may have at most {_MAX_RESOURCES_PER_STREAM} resources."
+            raise MCPError(types.INVALID_PARAMS, text)
+        if not wanted:
+            yield ()
+            return
+        try:
+            async with self._bind_caller(request) as caller:
+                found = await asyncio.gather(
+                    *(self._try_watch(stream, uri, caller) for uri in wanted)
+                )
+            yield [uri for uri, is_watched in zip(wanted, found, strict=True) if is_watched]
+        finally:
+            # In a task: a client that disconnects cancels this one.
+            self._start(self._drop_watcher(stream))
+
+    async def _try_watch(self, stream: _Watcher, uri: str, caller: ClientRequest) -> bool:
+        try:
+            await self._watch(stream, uri, caller, method="subscriptions/listen")
+        except MCPError:
+            return False
+        return True
+
+    async def _watch(
+        self, watcher: _Watcher, uri: str, caller: ClientRequest, *, method: str
+    ) -> None:
         async with self._subscription_lock(uri):
-            with self._record_uri(caller, "resources/subscribe", uri) as read:
+            with self._record_uri(caller, method, uri) as read:
                 source = self._resolve_resource(uri, caller)
                 read.start(source.name, name=content_name(source, uri, caller.access))
                 name = caller.caller.name
                 watched = _Watched(source, uri, name if source.has_own_logins else "")
                 notify = partial(self._notify_watchers, watched)
                 await _translate_source_errors(source.subscribe(uri, notify))
-            self._watchers.setdefault(watched, {})[client] = caller.caller.identity
-            if client not in self._clients_with_cleanup:
-                self._clients_with_cleanup.add(client)
-                client.exit_stack.push_async_callback(self._drop_client, client)
-        return types.EmptyResult()
+            self._watchers.setdefault(watched, {})[watcher] = caller.caller.identity
 
     async def unsubscribe(
         self, params: types.UnsubscribeRequestParams, caller: ClientRequest
@@ -169,7 +223,7 @@ class Passthrough:
                     await _translate_source_errors(watched.source.unsubscribe(uri))
         return types.EmptyResult()
 
-    async def _drop_client(self, client: Connection) -> None:
+    async def _drop_watcher(self, client: _Watcher) -> None:
         """End the subscriptions of a client that has disconnected."""
         for watched in self._watched_by(client):
             if not self._remove_watcher(client, watched):
@@ -180,10 +234,10 @@ class Passthrough:
                     with suppress(SourceError, MCPError), bind_principal(watched.owner):
                         await watched.source.unsubscribe(watched.uri)
 
-    def _watched_by(self, client: Connection) -> list[_Watched]:
+    def _watched_by(self, client: _Watcher) -> list[_Watched]:
         return [key for key, watchers in self._watchers.items() if client in watchers]
 
-    def _remove_watcher(self, client: Connection, watched: _Watched) -> bool:
+    def _remove_watcher(self, client: _Watcher, watched: _Watched) -> bool:
         """Remove a client from a resource; whether no other client is left."""
         watchers = self._watchers.get(watched, {})
         watchers.pop(client, None)
@@ -239,9 +293,12 @@ class Passthrough:
             # Judged again for every change: a policy may have been edited since the subscription.
             access = RuleAccess(self._gateway.setup.rule_for(principal))
             if may_read(watched.source, uri, access):
-                task = asyncio.create_task(client.send_resource_updated(uri))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._start(client.send_resource_updated(uri))
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _current_connection() -> Connection:

@@ -61,12 +61,17 @@ class CallLimits:
         if principal:
             if self._per_principal[principal] >= limits.calls_per_principal:
                 raise OverLimitError(_TOO_MANY_FROM_PRINCIPAL)
-            key = f"principal {principal}"
-            if wait_seconds := self._rates.take(key, per_minute=limits.calls_per_minute):
-                raise OverLimitError(_TOO_MANY_A_MINUTE, retry_seconds=wait_seconds)
+            self.count(principal)
         self._running += 1
         self._per_principal[principal] += 1
         return CallPermit(lambda: self._release(principal))
+
+    def count(self, principal: str) -> None:
+        """Count a request of a principal in its minute; raises if there are too many."""
+        if principal:
+            per_minute = self._read_limits().calls_per_minute
+            if wait_seconds := self._rates.take(f"principal {principal}", per_minute=per_minute):
+                raise OverLimitError(_TOO_MANY_A_MINUTE, retry_seconds=wait_seconds)
 
     def _release(self, principal: str) -> None:
         self._running -= 1

@@ -43,6 +43,12 @@ class LimitSettings(BaseModel):
     session_idle_seconds: float = Field(default=1_800.0, gt=0)
     """How long a session without requests and without an open stream is kept."""
 
+    streams: int = Field(default=1_000, ge=1)
+    """Open streams of `subscriptions/listen` in all, for stateless clients."""
+
+    streams_per_principal: int = Field(default=200, ge=1)
+    """Open streams of one authenticated principal."""
+
     calls: int = Field(default=256, ge=1)
     """Calls and other requests that run at a time, in all."""
 

@@ -22,13 +22,15 @@ from .delayed_response import DELAYED_KEY, DelayedResponse
 from .limit_settings import LimitSettings
 from .refusals import OverLimitError, Refusal
 from .session_limits import SessionLimits
+from .stream_limits import StreamLimits
 
 _SESSION_HEADER = "mcp-session-id"
 _VERSION_HEADER = "mcp-protocol-version"
 _PERMIT_KEY = "toolscout.call_permit"
 _DRAIN_SECONDS = 1.0
-# These cost next to nothing, or last for as long as the client listens.
-_FREE_METHODS = frozenset({"ping", "initialize", "server/discover", "subscriptions/listen"})
+_LISTEN = "subscriptions/listen"
+# These cost next to nothing, or have a limit of their own.
+_FREE_METHODS = frozenset({"ping", "initialize", "server/discover", _LISTEN})
 _TOO_LARGE = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large.", closes=True)
 _TOO_SLOW = Refusal(
     HTTPStatus.REQUEST_TIMEOUT, "The body of the request took too long to arrive.", closes=True
@@ -60,6 +62,7 @@ class RequestLimits:
     settings: Callable[[], LimitSettings]
     calls: CallLimits
     sessions: SessionLimits
+    streams: StreamLimits
     needs_login: Callable[[], bool]
     principal: Callable[[], str]
     on_refusal: RefusalListener
@@ -110,6 +113,11 @@ class RequestGuard:
     async def _run(
         self, request: _JSONRequest, principal: str, scope: Scope, receive: Receive, send: Send
     ) -> None:
+        if request.id is not None and request.method == _LISTEN:
+            self._limits.calls.count(principal)
+            with self._limits.streams.admit(principal):
+                await self._app(scope, receive, send)
+            return
         if not request.is_counted:
             await self._app(scope, receive, send)
             return

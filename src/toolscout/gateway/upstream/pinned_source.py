@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...catalog.result import Result
-from ...catalog.sanitization import clean_line, escape_hidden
+from ...catalog.sanitization import strip_hidden
 from ...catalog.tool import Tool, normalise_name
 from ...errors import StoreError
 from ...events import Sink, ToolHeldEvent
@@ -30,6 +30,10 @@ _IDENTITY_CHANGED = (
     "Server %r differs from the one pinned under that name: its command, arguments, folder or"
     " address changed. It is treated as a new server; see: %s"
 )
+# What a reader sees of characters that are neither white space nor hidden. The empty Braille
+# pattern, the empty note head and the Khitan filler are blank. Lower case leaves a dot of its own
+# on the `i` of `İ`, which cannot be seen there, and `ı` is an `i` in upper case.
+_SEEN_AS = {**dict.fromkeys(map(ord, "\u2800\U0001d159\U00016fe4\u0307")), ord("\u0131"): "i"}
 # How long running calls may continue after their server is removed from the configuration.
 _DRAIN_SECONDS = 5.0
 
@@ -293,8 +297,9 @@ def _find_lookalikes(names: Iterable[str]) -> dict[str, str]:
     groups: dict[str, list[str]] = {}
     for name in names:
         groups.setdefault(_fold(name), []).append(name)
+    reason = "Only case, white space or hidden characters distinguish its name from"
     return {
-        name: f"Only case or hidden characters distinguish its name from {escape_hidden(other)!r}."
+        name: f"{reason} '{_escape_name(other)}'."
         for group in groups.values()
         if len(group) > 1
         for name, other in zip(group, (*group[1:], group[0]), strict=True)
@@ -302,5 +307,17 @@ def _find_lookalikes(names: Iterable[str]) -> dict[str, str]:
 
 
 def _fold(name: str) -> str:
-    text = name if name.isascii() and name.isprintable() else clean_line(name)
-    return unicodedata.normalize("NFKC", text).casefold()
+    """What a reader sees of a name, whatever its case."""
+    text = name
+    if not (name.isascii() and name.isprintable()):
+        # Twice: folding the case of some characters gives others that have a compatibility form.
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+        text = strip_hidden(text).translate(_SEEN_AS)
+    return "".join(text.casefold().split())
+
+
+def _escape_name(name: str) -> str:
+    """A name in which every space and every unusual character can be seen."""
+    return "".join(
+        c if c.isalnum() or (c.isascii() and c.isprintable()) else f"\\u{ord(c):04x}" for c in name
+    )

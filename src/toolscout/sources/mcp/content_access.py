@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Protocol
-from urllib.parse import unquote
 
 import mcp_types as types
 
 from ...catalog.tool import qualify_name
 from .mcp_source import MCPSource
-
-# An expression of an RFC 6570 URI template, after re.escape().
-_EXPRESSION = re.compile(r"\\\{([+#./;?&]?)[^}]*\\\}")
+from .resource_uris import denotes, has_parent_segment, is_same_uri
+from .uri_templates import matches_template
 
 
 class ContentAccess(Protocol):
@@ -32,6 +29,10 @@ class ContentAccess(Protocol):
         """Whether the caller may get a prompt or resource, which has these names."""
         ...
 
+    def denies_uri(self, uri: str, /) -> bool:
+        """Whether a URI is denied to the caller, listed or not."""
+        ...
+
 
 class FullAccess:
     """The access of a caller without limits."""
@@ -45,6 +46,10 @@ class FullAccess:
     def admits_item(self, _: MCPSource, __: Sequence[str], /) -> bool:
         """Everything may be got."""
         return True
+
+    def denies_uri(self, _: str, /) -> bool:
+        """No URI is denied."""
+        return False
 
 
 FULL_ACCESS = FullAccess()
@@ -88,13 +93,17 @@ def visible_templates(source: MCPSource, access: ContentAccess) -> list[types.Re
 
 def may_read(source: MCPSource, uri: str, access: ContentAccess) -> bool:
     """Whether a caller may read a URI: a resource that is listed, or one that a template covers."""
-    listed = [
-        r for r in (source.listing.resources if source.listing else ()) if _is_same(r.uri, uri)
-    ]
+    resources = source.listing.resources if source.listing else ()
+    # The server may list `x` and `x?all` as two resources. Each is judged by itself.
+    listed = [r for r in resources if r.uri == uri] or [r for r in resources if denotes(uri, r.uri)]
     # A template must not give access to a resource that is listed and forbidden.
-    if listed:
-        return all(access.admits_item(source, item_names(source, r)) for r in listed)
-    return any(_matches_template(t.uri_template, uri) for t in visible_templates(source, access))
+    if not all(access.admits_item(source, item_names(source, r)) for r in listed):
+        return False
+    if any(is_same_uri(r.uri, uri) for r in listed):
+        return True
+    if access.denies_uri(uri) or (access.is_limited and has_parent_segment(uri)):
+        return False
+    return any(matches_template(t.uri_template, uri) for t in visible_templates(source, access))
 
 
 def content_name(source: MCPSource, uri: str, access: ContentAccess) -> str:
@@ -102,23 +111,8 @@ def content_name(source: MCPSource, uri: str, access: ContentAccess) -> str:
 
     A URI that a template covers has values in it, which are arguments and not a name.
     """
-    if any(_is_same(resource.uri, uri) for resource in visible_resources(source, access)):
+    if any(is_same_uri(resource.uri, uri) for resource in visible_resources(source, access)):
         return uri
     templates = visible_templates(source, access)
-    found = next((t for t in templates if _matches_template(t.uri_template, uri)), None)
+    found = next((t for t in templates if matches_template(t.uri_template, uri)), None)
     return public_name(source, found.name) if found is not None else uri
-
-
-def _is_same(first: str, second: str) -> bool:
-    # The same characters may be written as %XX, and servers decode them.
-    return first == second or unquote(first).casefold() == unquote(second).casefold()
-
-
-def _matches_template(template: str, uri: str) -> bool:
-    if template == uri:
-        return True
-    # `{+name}` and `{#name}` may expand to several path segments, all others to one.
-    pattern = _EXPRESSION.sub(
-        lambda m: ".+" if m[1] in "+#" and m[1] else "[^/]+", re.escape(template)
-    )
-    return re.fullmatch(pattern, uri) is not None
