@@ -20,7 +20,8 @@ from mcp.client.streamable_http import streamable_http_client
 PROGRAM = [sys.executable, "-m", "toolscout.cli"]
 WORKERS = 2
 DEADLINE_SECONDS = 60.0
-HEADERS = {"accept": "application/json, text/event-stream"}
+TOKEN = "t0ken-of-alice-0123456789"
+ACCEPT = {"accept": "application/json, text/event-stream"}
 
 
 def children(pid: int) -> list[int]:
@@ -64,7 +65,8 @@ class Supervised:
         folder.mkdir()
         self._log = folder / "log"
         config = folder / "mcp.json"
-        config.write_text(json.dumps({"mcpServers": servers, **sections}))
+        auth = {"tokens": {"alice": TOKEN}}
+        config.write_text(json.dumps({"mcpServers": servers, "auth": auth, **sections}))
         self._command = [*PROGRAM, "serve", "--config", str(config), "--http", "127.0.0.1:0"]
         own = {"TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"}
         self._environment = {**os.environ, **own, "TOOLSCOUT_STORE": store}
@@ -128,14 +130,15 @@ class Supervised:
                 os.kill(pid, signal.SIGCONT)
 
     @asynccontextmanager
-    async def http_at(self, worker: int, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    async def http_at(self, worker: int, token: str = TOKEN) -> AsyncIterator[httpx2.AsyncClient]:
         """An HTTP client whose only connection was accepted by this worker."""
+        authorization = {"authorization": f"Bearer {token}"} if token else {}
         limits = httpx2.Limits(max_connections=1, keepalive_expiry=DEADLINE_SECONDS)
         async with httpx2.AsyncClient(
             base_url=self.base,
             limits=limits,
             trust_env=False,
-            headers={**HEADERS, **headers},
+            headers={**ACCEPT, **authorization},
             timeout=DEADLINE_SECONDS,
         ) as http:
             with self._stop_others(worker):

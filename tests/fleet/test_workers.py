@@ -40,7 +40,7 @@ INITIALIZE = {
 }
 
 
-def make_gateway(folder: Path, store: str) -> Supervised:
+def make_gateway(folder: Path, store: str, *names: str) -> Supervised:
     folder.mkdir(exist_ok=True)
     tools = [
         {"name": f"tool{n}", "description": f"Does thing{n}.", "inputSchema": {"type": "object"}}
@@ -55,13 +55,14 @@ def make_gateway(folder: Path, store: str) -> Supervised:
         # Ten at once, and then one a second.
         "slow": {**told, "calls_per_minute": 60},
     }
-    gateway = {"surface": "load", "start_wait_seconds": 30}
-    return Supervised(folder / "run", servers, store=store, gateway=gateway)
+    options = {"surface": "load", "start_wait_seconds": 30}
+    chosen = {name: servers[name] for name in names}
+    return Supervised(folder / "run", chosen, store=store, gateway=options)
 
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervised]:
-    made = make_gateway(tmp_path_factory.mktemp("workers"), "sqlite")
+    made = make_gateway(tmp_path_factory.mktemp("workers"), "sqlite", "older", "many", "slow")
     yield made
     made.end()
 
@@ -78,7 +79,7 @@ async def name_yourself(_: Any, __: Any) -> ElicitResult:
     return ElicitResult(action="accept", content={"name": "Ada"})
 
 
-async def count_sums(gateway: Supervised, calls: int) -> int:
+async def count_echoes(gateway: Supervised, calls: int) -> int:
     """Call a tool in one handshake session, with a request to each worker in turn."""
     first, second = gateway.workers
     good = 0
@@ -88,16 +89,16 @@ async def count_sums(gateway: Supervised, calls: int) -> int:
         ready = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         assert (await other.post("/mcp", json=ready, headers=session)).is_success
         for number, http in enumerate(islice(cycle((other, one)), calls)):
-            arguments = {"name": "older__add", "arguments": {"a": number, "b": 1}}
+            arguments = {"name": "many__tool0", "arguments": {"text": f"call {number} arrived"}}
             params = {"name": "call_tool", "arguments": arguments}
             message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}
             answer = await http.post("/mcp", json=message, headers=session)
-            good += f'"sum":{number + 1}}}' in answer.text.replace(" ", "")
+            good += f"call {number} arrived" in answer.text
     return good
 
 
 async def test_a_handshake_session_is_answered_at_every_worker(gateway: Supervised) -> None:
-    assert await count_sums(gateway, 60) == 60
+    assert await count_echoes(gateway, 60) == 60
 
 
 async def test_stateless_calls_are_answered_by_the_worker_that_they_reach(
@@ -169,13 +170,31 @@ async def test_pages_are_answered_by_one_worker(gateway: Supervised) -> None:
     assert len(totals) == 1
 
 
+async def test_a_login_with_a_browser_is_valid_at_every_worker(gateway: Supervised) -> None:
+    (key,) = re.findall(r"/login\?key=(\S+)", gateway.log)
+    first, second = gateway.workers
+    async with (
+        gateway.http_at(first, token="") as browser,
+        gateway.http_at(second, token="") as again,
+    ):
+        assert (await browser.get("/metrics")).status_code == 401
+        # The form goes to the worker that has not printed the link, whichever it is.
+        opened = await again.post("/login", data={"key": key})
+        assert opened.status_code == 303
+        for http in (browser, again):
+            http.cookies = again.cookies
+            assert (await http.get("/metrics")).status_code == 200
+        used = await browser.post("/login", data={"key": key})
+        assert used.status_code == 403
+
+
 async def test_a_worker_that_is_killed_is_replaced(gateway: Supervised) -> None:
     lost, kept = gateway.workers
     async with gateway.http_at(lost) as http:
         opened = await http.post("/mcp", json=INITIALIZE)
     session = {"mcp-session-id": opened.headers["mcp-session-id"]}
     os.kill(lost, signal.SIGKILL)
-    wait_until(lambda: len(gateway.workers) == 2 and lost not in gateway.workers)
+    wait_until(lambda: len({*gateway.workers} - {lost}) == 2)
     assert f"(process {lost}) was ended by SIGKILL. It starts again in 0.5 s." in gateway.log
     async with gateway.http_at(kept) as http:
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
@@ -201,10 +220,10 @@ def test_sigterm_ends_all_processes(gateway: Supervised) -> None:
 async def test_workers_share_a_postgres_store_and_do_not_outlive_their_supervisor(
     tmp_path: Path,
 ) -> None:
-    gateway = make_gateway(tmp_path, shared_server().new_database())
+    gateway = make_gateway(tmp_path, shared_server().new_database(), "many")
     gateway.start()
     try:
-        assert await count_sums(gateway, 6) == 6
+        assert await count_echoes(gateway, 6) == 6
         await check_loaded_tools(gateway)
         everybody = family(gateway.pid)
     finally:
