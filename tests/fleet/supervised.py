@@ -66,6 +66,7 @@ class Supervised:
         self._log = folder / "log"
         config = folder / "mcp.json"
         auth = {"tokens": {"alice": TOKEN}}
+        self._config = config
         config.write_text(json.dumps({"mcpServers": servers, "auth": auth, **sections}))
         self._command = [*PROGRAM, "serve", "--config", str(config), "--http", "127.0.0.1:0"]
         own = {"TOOLSCOUT_HOME": str(folder / "home"), "TOOLSCOUT_EMBEDDER": "none"}
@@ -111,6 +112,13 @@ class Supervised:
                 return False
 
         wait_until(answers)
+
+    def run(self, *command: str) -> None:
+        """Run a command of the operator."""
+        subprocess.run(
+            [*PROGRAM, *command, "--config", str(self._config)],
+            env=self._environment, capture_output=True, check=True,
+        )  # fmt: skip
 
     def end(self) -> None:
         if self.process is not None and self.process.poll() is None:

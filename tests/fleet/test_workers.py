@@ -159,6 +159,18 @@ async def test_workers_enforce_one_limit_per_minute(gateway: Supervised) -> None
     assert 10 <= answered <= 15
 
 
+async def test_pins_hold_a_tool_at_every_worker(gateway: Supervised) -> None:
+    first, second = gateway.workers
+    async with gateway.client_at(first) as one, gateway.client_at(second) as other:
+        for client in (one, other):
+            assert not (await call(client, "many__tool7", text="runs")).is_error
+        gateway.run("pins", "revoke", "many", "tool7")
+        for client in (one, other):
+            held = await call(client, "many__tool7", text="runs")
+            assert held.is_error
+            assert "approve" in text(held)
+
+
 async def test_pages_are_answered_by_one_worker(gateway: Supervised) -> None:
     first, second = gateway.workers
     async with (
@@ -170,8 +182,8 @@ async def test_pages_are_answered_by_one_worker(gateway: Supervised) -> None:
         # before it or after it.
         for _ in range(2):
             pages = [(await http.get("/metrics")).text for http in (one, other)]
-            counts = {*re.findall(r"toolscout_call_seconds_count (\d+)", "\n".join(pages))}
-            assert len(counts) <= 1
+            counts = [re.findall(r"toolscout_call_seconds_count (\d+)", page) for page in pages]
+            assert counts[0] == counts[1]
             await call(client, "many__tool1")
 
 

@@ -55,8 +55,9 @@ class Gateway:
         shares_store = worker is not None or is_store_shared(setup.config)
         self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
-        # What other gateways change in the store; None if this is the only one.
-        self._feed = open_feed(setup.config) if shares_store else None
+        # What gateways of other machines change in the store. Workers with SQLite need no news:
+        # their pins are files, which are looked at before each call.
+        self._feed = open_feed(setup.config) if is_store_shared(setup.config) else None
         replica = worker.replica if worker is not None else ""
         self.fleet = Fleet(setup.config, replica=replica) if shares_store else None
         self.buckets = open_buckets(setup.config, is_shared=shares_store)
