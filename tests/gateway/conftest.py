@@ -20,8 +20,9 @@ from tests.upstreams.processes import listening
 from toolscout.config import Config
 from toolscout.events import Event
 from toolscout.gateway.gateway import Gateway
-from toolscout.gateway.server import bind_socket, serve_http
+from toolscout.gateway.server import serve_http
 from toolscout.gateway.setup import Setup
+from toolscout.gateway.sockets import bind_socket
 from toolscout.gateway.startup import QUIET_SECONDS
 
 UPSTREAMS = Path(__file__).parent.parent / "upstreams"

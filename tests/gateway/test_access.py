@@ -21,9 +21,9 @@ from tests.gateway.conftest import Running, Serve, small, text
 from toolscout.errors import ConfigError, SourceError
 from toolscout.gateway.client.auth import build_auth_provider, check_exposure
 from toolscout.gateway.client.sessions import Principal, scope_to_rule
-from toolscout.gateway.server import bind_socket
 from toolscout.gateway.settings import JWT, AccessPolicy, Auth
 from toolscout.gateway.setup import AccessRule
+from toolscout.gateway.sockets import bind_socket
 from toolscout.sources.mcp.mcp_source import MCPSource
 from toolscout.sources.mcp.server_config import read_server_config
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from tests.store.postgres_server import shared_server
 
 from toolscout.store.postgres_buckets import PostgresBuckets
 from toolscout.store.rate_limits import BucketStore, MemoryBuckets, RateLimit
+from toolscout.store.sqlite_buckets import SqliteBuckets
 
 STEPS = st.lists(st.floats(0, 30, allow_nan=False), max_size=60)
 
@@ -26,10 +28,14 @@ class Clock:
         return self.now
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def buckets(request: pytest.FixtureRequest) -> Iterator[BucketStore]:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def buckets(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BucketStore]:
     if request.param == "memory":
         yield MemoryBuckets()
+        return
+    if request.param == "sqlite":
+        with closing(SqliteBuckets(tmp_path / "limits.db")) as local:
+            yield local
         return
     with closing(PostgresBuckets(shared_server().clean_database())) as shared:
         yield shared
@@ -89,16 +95,24 @@ def test_the_wait_is_exactly_long_enough_in_postgres(
     check_wait(shared, uuid4().hex, per_minute, calls)
 
 
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteBuckets]:
+    with closing(SqliteBuckets(tmp_path_factory.mktemp("limits") / "limits.db")) as local:
+        yield local
+
+
 @given(STEPS, st.integers(1, 600))
 @settings(max_examples=25)
-def test_both_kinds_of_buckets_agree(steps: list[float], per_minute: int) -> None:
-    clock = Clock()
-    with closing(PostgresBuckets(shared_server().database)) as shared:
-        memory, other = RateLimit(MemoryBuckets(), clock=clock), RateLimit(shared, clock=clock)
-        key = uuid4().hex
-        for step in steps:
-            clock.now += step
-            expected = memory.take(key, per_minute=per_minute)
+def test_all_kinds_of_buckets_agree(
+    shared: PostgresBuckets, local: SqliteBuckets, steps: list[float], per_minute: int
+) -> None:
+    clock, key = Clock(), uuid4().hex
+    memory = RateLimit(MemoryBuckets(), clock=clock)
+    others = [RateLimit(store, clock=clock) for store in (shared, local)]
+    for step in steps:
+        clock.now += step
+        expected = memory.take(key, per_minute=per_minute)
+        for other in others:
             assert other.take(key, per_minute=per_minute) == pytest.approx(expected)
 
 
@@ -109,9 +123,11 @@ def test_one_key_does_not_use_up_another(buckets: BucketStore) -> None:
     assert rate.take("bob", per_minute=60) == 0
 
 
-def test_several_gateways_enforce_one_limit() -> None:
-    url = shared_server().clean_database()
-    gateways = [PostgresBuckets(url) for _ in range(4)]
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_several_gateways_enforce_one_limit(kind: str, tmp_path: Path) -> None:
+    url = shared_server().clean_database() if kind == "postgres" else ""
+    path = tmp_path / "limits.db"
+    gateways = [PostgresBuckets(url) if url else SqliteBuckets(path) for _ in range(4)]
     rates = [RateLimit(each, clock=lambda: 0.0) for each in gateways]
     with ThreadPoolExecutor(8) as pool:
         waits = list(pool.map(lambda n: rates[n % 4].take("ann", per_minute=60), range(100)))
@@ -132,6 +148,11 @@ def test_many_keys_take_a_fixed_amount_of_memory() -> None:
 def test_many_keys_take_a_fixed_amount_of_rows() -> None:
     with closing(PostgresBuckets(shared_server().clean_database(), capacity=10)) as shared:
         check_many_keys(shared)
+
+
+def test_many_keys_take_a_fixed_amount_of_a_file(tmp_path: Path) -> None:
+    with closing(SqliteBuckets(tmp_path / "limits.db", capacity=10)) as local:
+        check_many_keys(local)
 
 
 def check_many_keys(buckets: BucketStore) -> None:

@@ -33,8 +33,13 @@ def note_state_file(
     path: Path | None,
 ) -> Path | None:
     """Let printed commands name a configuration if it decides where the state is."""
-    set_state_file(path if path is not None and _sets_home(path) else None)
+    note_config_file(path)
     return path
+
+
+def note_config_file(path: Path | None) -> None:
+    """The same for a configuration that was not given as an option."""
+    set_state_file(path if path is not None and _sets_home(path) else None)
 
 
 def _sets_home(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import StoreError
 from ..events import CatalogChangeEvent, ConfigAppliedEvent, Event, Sink, ignore, stamp
 from ..store.change_feed import MISSED, Change
-from ..store.factory import open_buckets, open_shared_feed, open_store
+from ..store.factory import is_store_shared, open_buckets, open_feed, open_store
 from ..toolbox.learning_settings import open_learner
 from ..toolbox.live_catalog import close_engine
 from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless_safe, never_ask
@@ -19,6 +19,7 @@ from .client.client_side import ClientSide
 from .client.connect_pages import request_base_url
 from .client.sessions import RoutingStore
 from .fleet.fleet import Fleet
+from .fleet.worker import Worker
 from .limits.refused_requests import RefusalLog
 from .operations.operations import Operations
 from .setup import Setup
@@ -35,7 +36,10 @@ _APPROVAL_POLICIES: dict[str, ApprovalPolicy] = {
 
 
 class Gateway:
-    """Serves every client from one toolbox, each in its own session."""
+    """Serves every client from one toolbox, each in its own session.
+
+    As a `worker` it is one of several processes that behave as one gateway.
+    """
 
     def __init__(
         self,
@@ -44,14 +48,19 @@ class Gateway:
         sink: Sink = ignore,
         session: str = "",
         quiet_seconds: float = QUIET_SECONDS,
+        worker: Worker | None = None,
     ) -> None:
         self.setup = setup
+        self.worker = worker
+        shares_store = worker is not None or is_store_shared(setup.config)
         self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
-        # What other gateways change in the store; None if the store is only for this machine.
-        self._feed = open_shared_feed(setup.config)
-        self.fleet = Fleet(setup.config) if self._feed is not None else None
-        self.buckets = open_buckets(setup.config)
+        # What gateways of other machines change in the store. Workers with SQLite need no news:
+        # their pins are files, which are looked at before each call.
+        self._feed = open_feed(setup.config) if is_store_shared(setup.config) else None
+        replica = worker.replica if worker is not None else ""
+        self.fleet = Fleet(setup.config, replica=replica) if shares_store else None
+        self.buckets = open_buckets(setup.config, is_shared=shares_store)
         self.upstream = UpstreamSide(
             setup,
             self._engine,
@@ -60,6 +69,7 @@ class Gateway:
             feed=self._feed,
             find_base_url=lambda: request_base_url(self.setup.public_url),
             buckets=self.buckets,
+            replica=self.fleet.replica if self.fleet else "",
         )
         self._learner = open_learner(setup.config, self._engine, sink=self._on_event)
         self.box = self._build_toolbox(setup)
@@ -70,6 +80,7 @@ class Gateway:
             operations=self.operations,
             wait_until_ready=self.wait_until_ready,
             fixed_session=session,
+            shares_store=shares_store,
         )
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()

@@ -18,11 +18,11 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from ..errors import ConfigError
+from ..store.factory import is_store_shared
 from ..store.rate_limits import RateLimit
 from ..telemetry.otel import OpenTelemetry
 from .client.auth import build_auth_provider, build_issuer, check_exposure, is_loopback
-from .client.connect_pages import add_connect_pages
+from .client.connect_pages import TICKET_COOKIE, TICKET_FIELD, add_connect_pages
 from .client.event_store import RETRY_MS, MemoryEventStore
 from .client.passthrough import Passthrough
 from .client.provider import InstructionsMiddleware, ViewProvider
@@ -33,6 +33,7 @@ from .client.tracing import TracingMiddleware
 from .fastmcp_compat import GatewayServer, has_open_session, shorten_process_stop
 from .fleet.internal_route import InternalRoute
 from .fleet.internal_server import FleetGuard, serve_internally
+from .fleet.page_routing import PageRouter, PageRules
 from .fleet.replicas import ReplicaRegistry
 from .fleet.routing import ReplicaRouter, split_session_id
 from .gateway import Gateway
@@ -49,19 +50,18 @@ from .limits.request_limits import PermitMiddleware, RequestLimits
 from .limits.session_limits import SessionLimits
 from .limits.stream_limits import StreamLimits
 from .limits.tls_connections import TLSProtocol
-from .operations.health import add_routes
+from .operations.health import LIVENESS_PATH, add_routes
 from .operations.index_page import BrowserPage
 from .operations.reload import watch_config
+from .public_server import PublicServer, accept_batch
 from .settings import Auth
 from .setup import Setup
+from .sockets import bind_internal_socket
 from .tls import load_certificate
+from .upstream.principal_logins import LOGIN_PATH as CONNECT_PATH
 
 PATH = "/mcp"
 HTTP_NOT_FOUND = 404
-_BACKLOG = 2_048
-# How many of the waiting connections are accepted at once. Accepting takes a file for each before
-# any of them is counted, so this has to be less than the files that are left free.
-_ACCEPT_BATCH = 64
 # Clients keep streams open that never end by themselves. They are closed after this time.
 _GRACEFUL_SHUTDOWN_SECONDS = 2
 
@@ -198,14 +198,14 @@ async def serve_http(
             return has_open_session(app, PATH, split_session_id(session_id)[0])
 
         limits = _build_request_limits(gateway, calls, is_open)
-        internal = _bind_internal(host, options.internal_address) if gateway.fleet else None
+        internal = _bind_internal(gateway, host) if gateway.fleet else None
         registry = gateway.fleet.listen_at(internal) if gateway.fleet and internal else None
         app: Starlette = server.http_app(
             path=PATH,
             middleware=[
                 Middleware(BrowserPage, needs_token=lambda: server.auth is not None),
                 Middleware(FleetGuard, limits),
-                *([_build_router(gateway, registry)] if registry else []),
+                *(_build_routers(gateway, registry) if registry else ()),
             ],
             session_idle_timeout=gateway.setup.settings.limits.session_idle_seconds,
             event_store=MemoryEventStore(),
@@ -225,7 +225,7 @@ async def serve_http(
             ExplainedChallenges(ExplainedRefusals(app)),
             # uvicorn calls it as it would call the class.
             http=cast("type[asyncio.Protocol]", protocol),
-            backlog=_ACCEPT_BATCH,
+            backlog=accept_batch(is_shared=gateway.worker is not None),
             lifespan="on",
             ws="none",
             # No handlers of its own: the program decides how records are printed.
@@ -239,16 +239,11 @@ async def serve_http(
                     app, replica=gateway.fleet.replica, codec=gateway.fleet.internal
                 )
                 await stack.enter_async_context(serve_internally(route, internal))
-            await _run_until_stopped(_Server(config), listener)
-
-
-class _Server(uvicorn.Server):
-    """A server whose queue of waiting connections is longer than what it accepts at once."""
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in sockets or ():
-            listener.listen(_BACKLOG)
+            worker = gateway.worker
+            public = PublicServer(config, on_ready=worker.report_ready if worker else None)
+            await public.run_until_stopped(
+                listener, left=worker.wait_until_left() if worker else None
+            )
 
 
 def _build_request_limits(
@@ -269,64 +264,45 @@ def _build_request_limits(
     )
 
 
-def _bind_internal(host: str, address: str) -> socket.socket:
-    """A socket for other gateways; by default any free port of the public address."""
-    if not address:
-        return bind_socket(host, 0)
-    name, _, port = address.rpartition(":")
-    return bind_socket(name, int(port))
+def _bind_internal(gateway: Gateway, host: str) -> socket.socket:
+    """A socket for the gateways that share the store with this one."""
+    return bind_internal_socket(
+        host,
+        gateway.setup.options.internal_address,
+        worker=gateway.worker.number if gateway.worker else 0,
+        is_local=not is_store_shared(gateway.setup.config),
+    )
 
 
-def _build_router(gateway: Gateway, registry: ReplicaRegistry) -> Middleware:
-    assert gateway.fleet is not None
+def _build_routers(gateway: Gateway, registry: ReplicaRegistry) -> tuple[Middleware, ...]:
+    """Pass requests on to the gateways that they belong to: those of clients, and of browsers."""
+    fleet = gateway.fleet
+    assert fleet is not None
 
     def is_refused() -> bool:
         auth = gateway.setup.settings.auth
         return auth.is_set and not current_identity(auth).name
 
-    return Middleware(
-        ReplicaRouter,
-        path=PATH,
-        registry=registry,
-        client=gateway.fleet.client,
-        states=gateway.fleet.states,
-        is_refused=is_refused,
+    rules = PageRules(
+        lead=gateway.worker.lead if gateway.worker else "",
+        local_paths=frozenset({PATH, LIVENESS_PATH}),
+        tickets_path=CONNECT_PATH,
+        ticket_field=TICKET_FIELD,
+        ticket_cookie=TICKET_COOKIE,
+    )
+    return (
+        Middleware(
+            ReplicaRouter,
+            path=PATH,
+            registry=registry,
+            client=fleet.client,
+            states=fleet.states,
+            is_refused=is_refused,
+        ),
+        Middleware(PageRouter, rules=rules, registry=registry, client=fleet.client),
     )
 
 
 def _answer_unknown_path(_: Request, __: Exception) -> Response:
     text = f"There is nothing at this path. MCP clients connect to {PATH}; / says more.\n"
     return PlainTextResponse(text, status_code=HTTP_NOT_FOUND)
-
-
-async def _run_until_stopped(server: uvicorn.Server, listener: socket.socket) -> None:
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    try:
-        # Shielded, so that a cancelled server can still close its connections and the gateway.
-        await asyncio.shield(serving)
-    except asyncio.CancelledError:
-        server.should_exit = True
-        await serving
-        raise
-
-
-def bind_socket(host: str, port: int) -> socket.socket:
-    """A socket that listens on an address; raises an error with the reason if it cannot."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio sets TCP_NODELAY on every connection. Without it, small
-    # messages wait for one another (Nagle's algorithm).
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    # A restarted gateway gets its port back at once, while old connections are still closing.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host.strip("[]"), port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            f"Cannot serve on {host}:{port}: {error.strerror}.",
-            hint="Write the address as HOST:PORT, as in --http 127.0.0.1:8765."
-            if isinstance(error, socket.gaierror)
-            else "Stop the program that uses the port, or choose another with --http HOST:PORT.",
-        ) from error
-    return listener

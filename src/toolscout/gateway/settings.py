@@ -29,6 +29,8 @@ from .limits.limit_settings import LimitSettings
 
 # Shorter tokens can be guessed.
 MIN_TOKEN_LENGTH = 16
+# More processes than this are more than any machine has use for.
+MAX_WORKERS = 64
 # No setting needs this depth. The limit turns a broken file into an error before Python's recursion
 # limit does.
 _MAX_DEPTH = 64
@@ -108,6 +110,9 @@ class GatewayOptions(_SettingsTable):
     internal_address: str = Field(default="", pattern=r"^(|.+:\d{1,5})$")
     """HOST:PORT for other gateways with the same store; empty means any free port of the public
     address."""
+
+    workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
+    """How many processes serve HTTP together, as one gateway."""
 
     allowed_hosts: tuple[str, ...] = ()
     """Host headers that are accepted besides the address served on."""

@@ -21,12 +21,14 @@ from .postgres_url import is_postgres_url
 from .rate_limits import BucketStore, MemoryBuckets
 from .shared_buckets import SharedBuckets
 from .sqlite import SqliteOptions, SqliteStore
+from .sqlite_buckets import SqliteBuckets
 from .sqlite_feed import open_sqlite_feed
 from .sqlite_log import SqliteLog
 
 FILE_NAME = "toolscout.db"
 LOG_FILE_NAME = "journal.db"
 FEED_SUFFIX = ".changes.db"
+BUCKETS_SUFFIX = ".limits.db"
 
 
 def open_store(
@@ -68,21 +70,19 @@ def open_feed(config: Config) -> ChangeFeed:
     return MemoryFeed() if path is None else open_sqlite_feed(path.with_suffix(FEED_SUFFIX))
 
 
-def open_shared_feed(config: Config) -> ChangeFeed | None:
-    """Open the feed if the store is made for several gateways; None if it is not."""
-    return open_postgres_feed(config.store) if is_store_shared(config) else None
-
-
 def is_store_shared(config: Config) -> bool:
     """Whether several gateways on several machines may use the store."""
     return is_postgres_url(config.store)
 
 
-def open_buckets(config: Config) -> BucketStore:
-    """Open the token buckets; only PostgreSQL shares them between processes."""
+def open_buckets(config: Config, *, is_shared: bool = False) -> BucketStore:
+    """Open the token buckets; `is_shared` if other processes of this machine count in them too."""
     if is_postgres_url(config.store):
         return SharedBuckets(PostgresBuckets(config.store))
-    return MemoryBuckets()
+    path = store_path(config) if is_shared else None
+    if path is None:
+        return MemoryBuckets()
+    return SharedBuckets(SqliteBuckets(path.with_suffix(BUCKETS_SUFFIX)))
 
 
 def store_path(config: Config) -> Path | None:

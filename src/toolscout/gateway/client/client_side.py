@@ -19,7 +19,6 @@ from ...disclosure.profile import Profile
 from ...disclosure.scope import is_small_catalog
 from ...errors import StoreError
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
-from ...store.factory import is_store_shared
 from ...telemetry import lines
 from ...toolbox.call_record import CallRecord
 from ...toolbox.session import Session
@@ -73,6 +72,7 @@ class ClientSide:
         operations: Operations,
         wait_until_ready: Callable[[], Any],
         fixed_session: str = "",
+        shares_store: bool = False,
     ) -> None:
         self._box = box
         self._read_setup = read_setup
@@ -80,6 +80,7 @@ class ClientSide:
         self._operations = operations
         self._wait_until_ready = wait_until_ready
         self._fixed_session = fixed_session
+        self._shares_store = shares_store
         self._suspended = ClientSuspensions()
         self._memory = MemoryNotes()
         self.notifier = ToolListNotifier(
@@ -302,7 +303,7 @@ class ClientSide:
         key = (caller.session, caller.client)
         known = self._sessions.get(key)
         if known is not None:
-            if reads_store and is_store_shared(self._read_setup().config):
+            if reads_store and self._shares_store:
                 # The last request may have been answered by another gateway. Without the store,
                 # the conversation continues as it is known here.
                 with suppress(StoreError):

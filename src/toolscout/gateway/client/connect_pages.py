@@ -14,7 +14,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from ...errors import SourceError
 from ..upstream.principal_logins import LOGIN_PATH, BrowserAnswer, PrincipalLogins
 
-_COOKIE = "toolscout_connect"
+TICKET_COOKIE = "toolscout_connect"
+TICKET_FIELD = "ticket"
 _COOKIE_SECONDS = 600
 _SEE_OTHER = 303
 _REFUSED = 403
@@ -58,7 +59,7 @@ def add_connect_pages(
 
     @app.custom_route(f"{LOGIN_PATH}/{{server}}", ["GET"])
     async def show_page(request: Request) -> Response:
-        server, token = request.path_params["server"], request.query_params.get("ticket", "")
+        server, token = request.path_params["server"], request.query_params.get(TICKET_FIELD, "")
         ticket = logins.find_ticket(server, token)
         if ticket is None:
             return _render("Link expired", escape(_EXPIRED), status=_REFUSED)
@@ -69,8 +70,8 @@ def add_connect_pages(
             f"<p>Toolscout will use your account at <b>{escape(server)}</b> for <b>{who}</b>.</p>"
             "<p>Continue only if that is you, and you asked for it. If somebody sent you this"
             " link, close the page.</p>"
-            f'<form method="post"><input type="hidden" name="ticket" value="{escape(token)}">'
-            "<button>Continue</button></form>"
+            f'<form method="post"><input type="hidden" name="{TICKET_FIELD}"'
+            f' value="{escape(token)}"><button>Continue</button></form>'
         )
         return _render(f"Log in to {server}", body)
 
@@ -86,7 +87,7 @@ def add_connect_pages(
             return _render("Login failed", escape(str(error)), status=_FAILED)
         response = RedirectResponse(url, status_code=_SEE_OTHER, headers=dict(_HEADERS))
         response.set_cookie(
-            _COOKIE,
+            TICKET_COOKIE,
             browser,
             max_age=_COOKIE_SECONDS,
             path=LOGIN_PATH,
@@ -101,7 +102,7 @@ def add_connect_pages(
         server, query = request.path_params["server"], request.query_params
         error = query.get("error_description") or query.get("error", "")
         answer = BrowserAnswer(query.get("code", ""), query.get("iss"), error)
-        browser = request.cookies.get(_COOKIE, "")
+        browser = request.cookies.get(TICKET_COOKIE, "")
         try:
             await logins.finish(server, query.get("state", ""), browser, answer)
         except (SourceError, TimeoutError) as failure:
@@ -119,7 +120,7 @@ async def _read_ticket(request: Request) -> str:
         if len(body) > _MAX_FORM_BYTES:
             return ""
     name, _, token = body.decode(errors="replace").partition("=")
-    return token if name == "ticket" else ""
+    return token if name == TICKET_FIELD else ""
 
 
 def _render(title: str, body: str, *, status: int = 200) -> Response:

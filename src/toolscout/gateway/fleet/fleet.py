@@ -24,9 +24,9 @@ _WILDCARDS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not bound to
 class Fleet:
     """The identity, the shared keys and the heartbeat of this gateway."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, *, replica: str = "") -> None:
         self._config = config
-        self.replica = new_replica_id()
+        self.replica = replica or new_replica_id()
         self._ring = open_key_ring(config)
         states = SharedCodec(self._ring, purpose="toolscout request state")
         self.states = ReplicaStateCodec(states, replica=self.replica)

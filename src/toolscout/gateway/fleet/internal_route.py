@@ -61,6 +61,8 @@ class _Pass(BaseModel):
     scheme: str
     client: tuple[str, int] | None
     expires: float
+    # The public address, which the name of a cookie contains. Older gateways do not send it.
+    server: tuple[str, int | None] | None = None
 
 
 def _digest(body: bytes) -> str:
@@ -136,6 +138,7 @@ class PassOnClient:
             scheme=scope["scheme"],
             client=tuple(scope["client"]) if scope.get("client") else None,
             expires=time.time() + _VALID_SECONDS,
+            server=tuple(scope["server"]) if scope.get("server") else None,
         )
         return self._codec.seal(signed.model_dump_json().encode())
 
@@ -176,6 +179,7 @@ class InternalRoute:
             "headers": headers,
             "scheme": signed.scheme,
             "client": signed.client,
+            "server": signed.server or scope.get("server"),
             PASSED_ON: True,
         }
         await self._app(inner, replay_body(body, receive), send)

@@ -17,6 +17,7 @@ from ...errors import StoreError
 from ...events import Event
 from ...journal.reading import RUNNING, UNKNOWN, current_outcome, row_data
 from ...journal.rows import RowReader
+from ...store.file_lock import hold_file_lock
 from ...store.log_contract import LogFilter, LogRow, LogStore
 from ...telemetry.forwarding import ForwardedLine
 from .rotation import RotationLimits, rotate_file
@@ -30,6 +31,7 @@ _MAX_RECOVERED_ROWS = 10_000
 _LONGEST_CALL_SECONDS = 3_600.0
 _OUT_OF_ORDER_SECONDS = 1.0
 _ROUNDING_SECONDS = 0.001
+_RECOVERY_LOCK_SECONDS = 10.0
 
 
 class AuditFile:
@@ -76,8 +78,11 @@ class AuditFile:
         """
         if self.path is None:
             return 0
+        lock = self.path.with_name(f".{self.path.name}.recovery.lock")
         try:
-            return self._recover(store)
+            # Workers start at the same time, and would add the same lines.
+            with hold_file_lock(lock, timeout_seconds=_RECOVERY_LOCK_SECONDS):
+                return self._recover(store)
         except (StoreError, OSError) as error:
             log.warning("The audit file %s may lack lines: %s", self.path, error)
             return 0

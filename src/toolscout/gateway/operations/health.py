@@ -25,6 +25,7 @@ from .visible_reports import (
     visible_metrics,
 )
 
+LIVENESS_PATH = "/health/live"
 _UNAVAILABLE = 503
 _UNAUTHORISED = 401
 _NOT_FOUND = 404
@@ -64,7 +65,7 @@ def add_routes(app: FastMCP[Any], gateway: Gateway, callers: PageCallers) -> Non
         is_limited = report_rule(gateway.setup, caller) is not None
         return extraction_response(await gateway.box.health(), has_facts=not is_limited)
 
-    @app.custom_route("/health/live", ["GET"])
+    @app.custom_route(LIVENESS_PATH, ["GET"])
     async def get_liveness(_: Request) -> Response:
         return PlainTextResponse("live")
 

@@ -30,6 +30,7 @@ _FIXED_SETTINGS: Mapping[str, Callable[[Setup], object]] = {
     "gateway.audit_forward": lambda s: s.options.audit_forward,
     "gateway.audit_queue": lambda s: s.options.audit_queue,
     "gateway.show_queries": lambda s: s.shows_queries,
+    "gateway.workers": lambda s: s.options.workers,
     "gateway.allowed_hosts": lambda s: s.options.allowed_hosts,
     "gateway.allowed_origins": lambda s: s.options.allowed_origins,
     "gateway.tls_cert": lambda s: (s.options.tls_cert, s.options.tls_key),

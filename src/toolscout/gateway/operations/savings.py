@@ -11,10 +11,13 @@ from pathlib import Path
 from time import monotonic
 
 from ...catalog.catalog import Catalog
+from ...errors import StoreError
+from ...store.file_lock import hold_file_lock
 from ...tokens import TokenCounter
 
 # The total is written when a session begins, on shutdown, and in between at most this often.
 _SAVE_SECONDS = 2.0
+_LOCK_SECONDS = 0.1
 
 
 class Savings:
@@ -70,8 +73,8 @@ class Savings:
             return
         self._next_save = monotonic() + _SAVE_SECONDS
         # A statistic is not worth an error: a total that cannot be written is tried again later.
-        with suppress(OSError):
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = self._path.with_suffix(".lock")
+        with suppress(OSError, StoreError), hold_file_lock(lock, timeout_seconds=_LOCK_SECONDS):
             before = _read_total(self._path) + _read_total(self._old)
             total = max(0, before + self._unwritten)
             self._path.write_text(json.dumps({"tokens_saved": total}), encoding="utf-8")

@@ -18,6 +18,7 @@ from ...errors import SourceError
 from ...sources.mcp.login import log_in_through
 from ...sources.mcp.oauth_tokens import Grant, OAuthTokenStore
 from ...sources.mcp.servers import Server
+from ..fleet.page_routing import mark_secret
 
 LOGIN_PATH = "/connect"
 TICKET_SECONDS = 600.0
@@ -72,8 +73,11 @@ class PrincipalLogins:
         *,
         find_server: Callable[[str], Server | None],
         clock: Callable[[], float] = time.monotonic,
+        replica: str = "",
     ) -> None:
         self._grants = grants
+        # Links and cookies name the gateway that knows them, so that any other can pass them on.
+        self._replica = replica
         self._find_server = find_server
         self._clock = clock
         self._tickets: dict[tuple[str, str], LoginTicket] = {}
@@ -86,7 +90,7 @@ class PrincipalLogins:
         ticket = self._tickets.pop(key, None)
         # A link that is about to expire is of little use.
         if ticket is None or ticket.expires < now + TICKET_SECONDS / 2:
-            token = secrets.token_urlsafe(24)
+            token = mark_secret(self._replica, secrets.token_urlsafe(24))
             ticket = LoginTicket(token, principal, server, now + TICKET_SECONDS)
         self._tickets[key] = ticket
         while len(self._tickets) > _MAX_TICKETS:
@@ -120,7 +124,8 @@ class PrincipalLogins:
         url = callback.consent_url.result()
         # The SDK made the state, and compares it again when the browser is back.
         (state,) = parse_qs(urlsplit(url).query)["state"]
-        login = _OpenLogin(ticket, callback, task, secrets.token_urlsafe(24))
+        browser = mark_secret(self._replica, secrets.token_urlsafe(24))
+        login = _OpenLogin(ticket, callback, task, browser)
         self._open[state] = login
         task.add_done_callback(lambda _: self._forget(state))
         return url, login.browser

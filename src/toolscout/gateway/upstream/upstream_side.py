@@ -43,10 +43,11 @@ class UpstreamSide:
         feed: ChangeFeed | None = None,
         find_base_url: Callable[[], str] = str,
         buckets: BucketStore | None = None,
+        replica: str = "",
     ) -> None:
         config, options = setup.config, setup.options
         grants = OAuthTokenStore.of(config)
-        self.logins = PrincipalLogins(grants, find_server=self._find_server)
+        self.logins = PrincipalLogins(grants, find_server=self._find_server, replica=replica)
         self._find_base_url = find_base_url
         self._pins = open_pins(config, feed=feed)
         warn_of_local_pins(config, self._pins)

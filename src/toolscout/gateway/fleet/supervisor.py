@@ -1,0 +1,186 @@
+"""Keep a number of workers running on one listening socket, until a signal ends all of them."""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import signal
+import socket
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+from .worker_process import WorkerProcess
+
+log = logging.getLogger(__name__)
+FIRST_DELAY_SECONDS = 0.5
+MAX_DELAY_SECONDS = 30.0
+# A worker that has run for this long was fine, and starts again as fast as the first time.
+_STABLE_SECONDS = 60.0
+# Longer than a worker takes to close its connections and servers.
+_STOP_SECONDS = 15.0
+_POLL_SECONDS = 0.5
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def next_delay(last_seconds: float, *, lived_seconds: float) -> float:
+    """How long to wait before a worker starts again; twice as long after each early end."""
+    if not last_seconds or lived_seconds >= _STABLE_SECONDS:
+        return FIRST_DELAY_SECONDS
+    return min(MAX_DELAY_SECONDS, 2 * last_seconds)
+
+
+@dataclass(slots=True)
+class _Place:
+    """One of the workers: its process while it runs, or when it starts again."""
+
+    number: int
+    process: WorkerProcess | None = None
+    started_at: float = 0.0
+    delay_seconds: float = 0.0
+    start_at: float = 0.0
+
+
+class Supervisor:
+    """Starts workers with `start_worker`, and starts each that ends again."""
+
+    def __init__(self, start_worker: Callable[[int], WorkerProcess], *, workers: int) -> None:
+        self._start_worker = start_worker
+        self._places = [_Place(number) for number in range(workers)]
+        self._selector = selectors.DefaultSelector()
+        self._signals = 0
+        self._was_ready = False
+        self._exit_code = 0
+
+    def run(self) -> int:
+        """Supervise until SIGTERM or SIGINT; the exit code.
+
+        If a worker fails before any of them has ever been ready, the others would fail alike: then
+        this ends with the exit code of the worker.
+        """
+        with self._selector, self._catch_signals():
+            try:
+                while not self._signals and not self._exit_code:
+                    self._start_due()
+                    self._wait()
+                    self._collect()
+            finally:
+                self._stop()
+        return self._exit_code
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for place in self._places:
+            if place.process is None and place.start_at <= now:
+                place.process = self._start_worker(place.number)
+                place.started_at = now
+                self._selector.register(place.process.control, selectors.EVENT_READ, place.process)
+
+    def _wait(self) -> None:
+        """Wait until a worker reports something or ends, a signal comes, or one has to start."""
+        due = [place.start_at for place in self._places if place.process is None]
+        seconds = min([_POLL_SECONDS, *(at - time.monotonic() for at in due)])
+        for key, _ in self._selector.select(max(0.0, seconds)):
+            process = key.data
+            if isinstance(process, WorkerProcess):
+                if not process.read_control():
+                    self._selector.unregister(process.control)
+                    process.wait(_POLL_SECONDS)
+                self._was_ready |= process.is_ready
+            else:
+                process()
+
+    def _collect(self) -> None:
+        for place in self._places:
+            process = place.process
+            code = process.poll() if process is not None else None
+            if process is None or code is None:
+                continue
+            self._forget(place)
+            if self._signals:
+                continue
+            if code > 0 and not self._was_ready:
+                self._exit_code = code
+                return
+            lived_seconds = time.monotonic() - place.started_at
+            place.delay_seconds = next_delay(place.delay_seconds, lived_seconds=lived_seconds)
+            place.start_at = time.monotonic() + place.delay_seconds
+            log.warning(
+                "Worker %d (process %d) %s. It starts again in %g s.",
+                place.number + 1,
+                process.pid,
+                _describe_end(code),
+                place.delay_seconds,
+            )
+
+    def _forget(self, place: _Place) -> None:
+        process, place.process = place.process, None
+        assert process is not None
+        if process.control in {key.fileobj for key in self._selector.get_map().values()}:
+            self._selector.unregister(process.control)
+        process.close()
+
+    def _stop(self) -> None:
+        """Ask all workers to end, and kill those that do not."""
+        running = self._running()
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        asked, deadline = self._signals, time.monotonic() + _STOP_SECONDS
+        # Who asks a second time does not want to wait.
+        while running and time.monotonic() < deadline and self._signals <= max(1, asked):
+            running[0].wait(_POLL_SECONDS / 5)
+            running = [process for process in running if process.poll() is None]
+        for process in running:
+            log.warning("The worker with process %d did not end and is killed.", process.pid)
+            process.send_signal(signal.SIGKILL)
+            process.wait(_STOP_SECONDS)
+        for place in self._places:
+            if place.process is not None:
+                self._forget(place)
+
+    def _running(self) -> list[WorkerProcess]:
+        return [
+            p.process for p in self._places if p.process is not None and p.process.poll() is None
+        ]
+
+    @contextmanager
+    def _catch_signals(self) -> Generator[None]:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            for end in (ours, theirs):
+                end.settimeout(0)
+
+            def note(_: int, __: FrameType | None) -> None:
+                self._signals += 1
+                # select() continues after a handler, unless there is something to read.
+                _send_quietly(theirs)
+
+            self._selector.register(ours, selectors.EVENT_READ, lambda: ours.recv(64))
+            before = {number: signal.signal(number, note) for number in _SIGNALS}
+            try:
+                yield
+            finally:
+                _restore(before.items())
+
+
+def _send_quietly(end: socket.socket) -> None:
+    try:
+        end.send(b"\0")
+    except BlockingIOError:  # it is full of earlier signals
+        return
+
+
+def _restore(handlers: Iterable[tuple[signal.Signals, object]]) -> None:
+    for number, handler in handlers:
+        signal.signal(number, handler)  # pyright: ignore[reportArgumentType] -- as signal() returned it
+
+
+def _describe_end(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        return f"was ended by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was ended by signal {-code}"
