@@ -1,0 +1,78 @@
+"""What `store copy` carries beside the rows: files of a machine to a database and back."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Shell
+from tests.store.postgres_server import shared_server
+
+from toolscout.config import Config
+from toolscout.offload.result_factory import open_results
+from toolscout.offload.result_files import NewResult
+from toolscout.store.factory import open_store
+
+
+class Machine:
+    """A state folder with an SQLite store, from which the commands are run."""
+
+    def __init__(self, folder: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._folder, self._shell, self._monkeypatch = folder, shell, monkeypatch
+        with closing(open_store(self.config("sqlite"))) as store:
+            store.put("session", "{}", expected=0)
+
+    def config(self, store: str = "sqlite") -> Config:
+        return Config.read(home=str(self._folder), store=store)
+
+    def copy(self, *arguments: str) -> str:
+        with self._monkeypatch.context() as patch:
+            patch.setenv("TOOLSCOUT_HOME", str(self._folder))
+            done = self._shell("store", "copy", *arguments)
+        assert done.code == 0, done.err
+        return done.err + done.out
+
+
+@pytest.fixture
+def machines(
+    tmp_path: Path, shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Machine, Machine]:
+    return (
+        Machine(tmp_path / "here", shell, monkeypatch),
+        Machine(tmp_path / "there", shell, monkeypatch),
+    )
+
+
+@pytest.fixture
+def databases() -> tuple[str, str]:
+    return shared_server().new_database(), shared_server().new_database()
+
+
+def write_result(config: Config, *pieces: bytes, now: float) -> str:
+    size = sum(map(len, pieces))
+    new = NewResult(session="Ann", tool="t", extension=".bin", size=size, now=now, pieces=pieces)
+    with closing(open_results(config)) as results:
+        return results.write(new).filename
+
+
+def test_results_are_copied_and_added_to_those_of_the_target(
+    machines: tuple[Machine, Machine], databases: tuple[str, str]
+):
+    here, there = machines
+    first, second = databases
+    data = os.urandom(3_000_000)
+    mine = write_result(here.config(), data, now=1e9)
+    theirs = write_result(there.config(), b"theirs", b"too", now=2e9)
+    assert "large results: 1" in here.copy("sqlite", first)
+    here.copy(first, second)
+    there.copy(second, "sqlite", "--force")
+    there.copy("sqlite", first, "--force")
+    for config in (here.config(first), here.config(second), there.config()):
+        with closing(open_results(config)) as results, results.open("Ann", mine) as stream:
+            assert stream.read() == data
+            written = {entry.name: entry.written for entry in results.entries()}
+            assert written[mine] == 1e9
+    with closing(open_results(here.config(first))) as results:
+        assert results.names("Ann") == (theirs, mine)
