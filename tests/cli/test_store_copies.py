@@ -11,6 +11,7 @@ from tests.cli.conftest import Shell
 from tests.store.postgres_server import shared_server
 
 from toolscout.config import Config
+from toolscout.gateway.operations.savings_total import SPACE, TotalFile, read_savings
 from toolscout.offload.result_factory import open_results
 from toolscout.offload.result_files import NewResult
 from toolscout.store.factory import open_store
@@ -76,3 +77,22 @@ def test_results_are_copied_and_added_to_those_of_the_target(
             assert written[mine] == 1e9
     with closing(open_results(here.config(first))) as results:
         assert results.names("Ann") == (theirs, mine)
+
+
+def test_savings_are_copied_to_a_database_and_back(
+    machines: tuple[Machine, Machine], databases: tuple[str, str]
+):
+    here, there = machines
+    first, second = databases
+    for number, name in enumerate(("one.json", "two.json")):
+        TotalFile.of(here.config().state_folder, Path(name)).add(1_000 * (number + 1))
+    assert "savings: 3,000 tokens" in here.copy("sqlite", first)
+    assert read_savings(here.config(first), Path("any.json")) == 3_000
+    here.copy(first, second)
+    TotalFile.of(there.config().state_folder, Path("one.json")).add(7)
+    there.copy(second, "sqlite", "--force")
+    assert read_savings(there.config(), Path("first.json")) == 3_000
+    with closing(open_store(there.config(), space=SPACE)) as store:
+        assert store.list() == ()
+    there.copy("sqlite", first, "--force")
+    assert read_savings(there.config(first), Path("any.json")) == 3_000

@@ -25,7 +25,7 @@ _ADVICE = {
     "newer": "A newer version wrote it: upgrade toolscout.",
 }
 _EXIT_UNUSABLE = 1
-_UNITS = {"pins": " servers"}
+_UNITS = {"pins": " servers", "savings": " tokens"}
 
 
 @click.group(name="store")
@@ -126,6 +126,7 @@ def copy_store(
     rows that it has are replaced only with --force. Large results are added to those of TARGET. The
     hash chain of a journal is not copied. Stop gateways that use either store first.
     """
+    from ..gateway.operations.savings_transfer import copy_savings
     from ..gateway.upstream.pin_transfer import check_pins_target, copy_pins
     from ..offload.result_transfer import copy_results
     from ..store.store_info import open_tables
@@ -150,6 +151,7 @@ def copy_store(
     others = {
         "pins": copy_pins(from_config, to_config),
         "large_results": copy_results(from_config, to_config),
+        "savings": copy_savings(from_config, to_config),
     }
     if is_json:
         print_json({"source": read.name, "target": write.name, "rows": copied.rows, **others})

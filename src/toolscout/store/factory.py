@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 from ..config import Config
@@ -27,6 +28,7 @@ from .sqlite_log import SqliteLog
 FILE_NAME = "toolscout.db"
 LOG_FILE_NAME = "journal.db"
 FEED_SUFFIX = ".changes.db"
+_ALL = 1_000_000
 
 
 def open_store(
@@ -83,6 +85,13 @@ def open_buckets(config: Config) -> BucketStore:
     if is_postgres_url(config.store):
         return SharedBuckets(PostgresBuckets(config.store))
     return MemoryBuckets()
+
+
+def delete_space(config: Config, space: str) -> None:
+    """Delete all records of a space, after a copy into a store that has them elsewhere."""
+    with closing(open_store(config, space=space, limits=StoreLimits(cap=None))) as store:
+        for record in store.list(limit=_ALL):
+            store.delete(record.key)
 
 
 def store_path(config: Config) -> Path | None:

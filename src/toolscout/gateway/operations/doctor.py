@@ -29,7 +29,8 @@ from ..upstream.pinned_source import build_offers, find_shadows
 from .check_outcomes import CheckOutcomes
 from .definition_problems import definition_problems, schema_problems
 from .reload import GatewayProcesses
-from .savings import Savings, catalog_tokens
+from .savings import catalog_tokens
+from .savings_total import read_savings
 
 EXIT_CODES: Mapping[OverallStatus, int] = {"ready": 0, "degraded": 10, "failing": 11}
 
@@ -231,7 +232,6 @@ def _build_report(
     counter = default_counter()
     catalog = Catalog(tools)
     folder = setup.config.state_folder
-    tokens_saved = Savings.of(folder, setup.path, counter).total
     return CheckReport(
         servers=tuple(servers),
         warnings=(
@@ -244,7 +244,7 @@ def _build_report(
         counter=counter.name,
         tokens_everything=catalog_tokens(catalog, counter),
         tokens_shown=view_tokens(catalog, setup, counter),
-        tokens_saved=tokens_saved,
+        tokens_saved=read_savings(setup.config, setup.path),
     )
 
 
