@@ -14,6 +14,7 @@ from toolscout.config import Config
 from toolscout.gateway.operations.savings_total import SPACE, TotalFile, read_savings
 from toolscout.offload.result_factory import open_results
 from toolscout.offload.result_files import NewResult
+from toolscout.sources.mcp.oauth_tokens import Grant, OAuthTokenStore, open_grant_texts
 from toolscout.store.factory import open_store
 
 
@@ -96,3 +97,34 @@ def test_savings_are_copied_to_a_database_and_back(
         assert store.list() == ()
     there.copy("sqlite", first, "--force")
     assert read_savings(there.config(first), Path("any.json")) == 3_000
+
+
+def test_logins_are_copied_encrypted_to_a_database_and_back(
+    machines: tuple[Machine, Machine],
+    databases: tuple[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    here, there = machines
+    monkeypatch.setenv("TOOLSCOUT_KEY", "k" * 32)
+    grant = Grant(url="https://x.example", token_endpoint="t", client_id="c", access_token="s3cret")
+    plain = grant.model_copy(update={"principal": "ann"})
+    with closing(OAuthTokenStore.of(here.config())) as grants:
+        grants.save(grant)
+        with closing(open_grant_texts(here.config())) as texts:
+            before = set(texts.names())
+        grants.save(plain)
+        # As version 0.1 wrote it.
+        with closing(open_grant_texts(here.config())) as texts:
+            (name,) = set(texts.names()) - before
+            texts.write(name, plain.model_dump_json().encode())
+    assert "logins: 2" in here.copy("sqlite", databases[0])
+    with closing(open_grant_texts(here.config(databases[0]))) as texts:
+        assert all(b"s3cret" not in (texts.read(name) or b"") for name in texts.names())
+    here.copy(*databases)
+    there.copy(databases[1], "sqlite", "--force")
+    for config in (here.config(databases[0]), here.config(databases[1]), there.config()):
+        with closing(OAuthTokenStore.of(config)) as grants:
+            assert grants.load("https://x.example") == grant
+            assert grants.load("https://x.example", "ann") == plain
+    with closing(open_store(there.config(), space="oauth_logins")) as store:
+        assert store.list() == ()

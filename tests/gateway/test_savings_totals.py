@@ -74,11 +74,11 @@ def test_gateways_that_add_at_once_lose_nothing(open_again: Open):
     assert open_again().read() == 80
 
 
-def test_processes_that_add_at_once_lose_nothing(config: Config, open_again: Open):
-    command = [sys.executable, "-c", ADDER, str(config.home), config.store, str(CONFIG)]
+def test_processes_that_add_at_once_lose_nothing(tmp_path: Path):
+    command = [sys.executable, "-c", ADDER, str(tmp_path), "sqlite", str(CONFIG)]
     processes = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
-    assert open_again().read() == 80
+    assert open_total(Config.read(home=str(tmp_path)), CONFIG).read() == 80
 
 
 async def test_a_gateway_shows_what_others_added(open_again: Open):

@@ -123,12 +123,14 @@ def copy_store(
     """Copy all sessions, learned weights, pins and the journal from SOURCE to TARGET.
 
     Without TARGET, the configured store is the target. It is complete afterwards or unchanged, and
-    rows that it has are replaced only with --force. Large results are added to those of TARGET. The
-    hash chain of a journal is not copied. Stop gateways that use either store first.
+    rows that it has are replaced only with --force. Large results are added to those of TARGET.
+    Logins stay encrypted and need the same key there. The hash chain of a journal is not copied.
+    Stop gateways that use either store first.
     """
     from ..gateway.operations.savings_transfer import copy_savings
     from ..gateway.upstream.pin_transfer import check_pins_target, copy_pins
     from ..offload.result_transfer import copy_results
+    from ..sources.mcp.grant_transfer import copy_grants
     from ..store.store_info import open_tables
     from ..store.transfer import copy_tables
 
@@ -152,6 +154,7 @@ def copy_store(
         "pins": copy_pins(from_config, to_config),
         "large_results": copy_results(from_config, to_config),
         "savings": copy_savings(from_config, to_config),
+        "logins": copy_grants(from_config, to_config),
     }
     if is_json:
         print_json({"source": read.name, "target": write.name, "rows": copied.rows, **others})

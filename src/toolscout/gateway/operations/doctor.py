@@ -121,6 +121,7 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
         ]
     finally:
         await asyncio.gather(*(s.close() for s in sources))
+        grants.close()
     api_checks = await api_task
     tools = [tool for _, offered in (*compared, *api_checks) for tool in offered]
     return _build_report([check for check, _ in (*compared, *api_checks)], tools, setup)
