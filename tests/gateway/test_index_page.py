@@ -14,6 +14,7 @@ from tests.gateway.conftest import Running, Serve, small
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.tool import Tool
 from toolscout.gateway.operations.savings import Savings
+from toolscout.gateway.operations.savings_total import TotalFile
 from toolscout.tokens import default_counter
 
 TOKEN = "0123456789abcdef-token"
@@ -86,23 +87,25 @@ async def test_a_gateway_without_a_working_server_is_not_ready(serve: Serve) -> 
     assert (code, report["status"], report["ready"]) == (503, "failing", False)
 
 
+def savings(folder: Path, config: str) -> Savings:
+    return Savings(TotalFile.of(folder, Path(config)), default_counter())
+
+
 def test_tokens_saved_are_counted_by_configuration(tmp_path: Path) -> None:
-    counter = default_counter()
     (tmp_path / "savings.json").write_text('{"tokens_saved": 100}')
-    one = Savings.of(tmp_path, Path("one.json"), counter)
+    one = savings(tmp_path, "one.json")
     assert one.total == 100, "the total of version 0.1 goes to the first configuration"
     one.record_answer("a word")
     one.save()
-    two = Savings.of(tmp_path, Path("two.json"), counter)
+    two = savings(tmp_path, "two.json")
     assert two.total == 0
-    assert Savings.of(tmp_path, Path("one.json"), counter).total == one.total < 100
+    assert savings(tmp_path, "one.json").total == one.total < 100
 
 
 async def test_the_total_is_on_disk_while_gateways_run_and_adds_up(tmp_path: Path) -> None:
-    counter = default_counter()
     catalog = Catalog([Tool(name=f"tool_{n}", description="Does it. " * 20) for n in range(9)])
-    one, two = (Savings.of(tmp_path, Path("one.json"), counter) for _ in range(2))
+    one, two = (savings(tmp_path, "one.json") for _ in range(2))
     saved = await one.record_listing(catalog, ["short"])
-    assert Savings.of(tmp_path, Path("one.json"), counter).total == saved > 0
+    assert TotalFile.of(tmp_path, Path("one.json")).read() == saved > 0
     await two.record_listing(catalog, ["short"])
-    assert Savings.of(tmp_path, Path("one.json"), counter).total == two.total == 2 * saved
+    assert TotalFile.of(tmp_path, Path("one.json")).read() == two.total == 2 * saved

@@ -25,6 +25,7 @@ _ADVICE = {
     "newer": "A newer version wrote it: upgrade toolscout.",
 }
 _EXIT_UNUSABLE = 1
+_UNITS = {"pins": " servers", "savings": " tokens"}
 
 
 @click.group(name="store")
@@ -122,10 +123,14 @@ def copy_store(
     """Copy all sessions, learned weights, pins and the journal from SOURCE to TARGET.
 
     Without TARGET, the configured store is the target. It is complete afterwards or unchanged, and
-    rows that it has are replaced only with --force. The hash chain of a journal is not copied. Stop
-    gateways that use either store first.
+    rows that it has are replaced only with --force. Large results are added to those of TARGET.
+    Logins stay encrypted and need the same key there. The hash chain of a journal is not copied.
+    Stop gateways that use either store first.
     """
+    from ..gateway.operations.savings_transfer import copy_savings
     from ..gateway.upstream.pin_transfer import check_pins_target, copy_pins
+    from ..offload.result_transfer import copy_results
+    from ..sources.mcp.grant_transfer import copy_grants
     from ..store.store_info import open_tables
     from ..store.transfer import copy_tables
 
@@ -145,16 +150,20 @@ def copy_store(
             is_forced=is_forced,
             progress=lambda done, total: step("rows", done, total),
         )
-    servers = copy_pins(from_config, to_config)
+    others = {
+        "pins": copy_pins(from_config, to_config),
+        "large_results": copy_results(from_config, to_config),
+        "savings": copy_savings(from_config, to_config),
+        "logins": copy_grants(from_config, to_config),
+    }
     if is_json:
-        print_json(
-            {"source": read.name, "target": write.name, "rows": copied.rows, "pins": servers}
-        )
+        print_json({"source": read.name, "target": write.name, "rows": copied.rows, **others})
         return
     for name, count in copied.rows.items():
         print_note(f"{name}: {count:,} rows")
-    if servers:
-        print_note(f"pins: {servers:,} servers")
+    for name, count in others.items():
+        if count:
+            print_note(f"{name.replace('_', ' ')}: {count:,}{_UNITS.get(name, '')}")
     print_line(f"Copied {copied.total:,} rows from {read.name} to {write.name}, and counted them.")
 
 

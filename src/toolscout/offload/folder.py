@@ -5,31 +5,28 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from ..catalog.tool import digest
+from ..store.postgres_files import FileEntry
 from .limits import OffloadLimits
+from .result_files import (
+    PREFIX,
+    FileReference,
+    NewResult,
+    NoSuchFileError,
+    check_filename,
+    check_size,
+    is_result,
+    result_name,
+    session_folder,
+)
 
-_PREFIX = "tool_"
-_UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
-_PLAIN_SESSION = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_MAX_TOOL_NAME = 50
 # Zero where the platform lacks the flag, as on Windows.
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
-
-
-class NoSuchFileError(ValueError):
-    """A name that is not a stored result of this session; the text says why."""
-
-
-class ResultTooLargeError(OSError):
-    """A result is larger than the storage limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +46,15 @@ class ResultFolder:
         self._limits = limits
         self._counter = itertools.count(1)
 
-    def write(
-        self, session: str, tool: str, pieces: Iterable[bytes], *, extension: str, now: float
-    ) -> Path:
+    def write(self, new: NewResult) -> FileReference:
         """Store a result under a new name; a failed write leaves no file behind."""
-        home = self._session_folder(session)
+        check_size(new.size, self._limits)
+        self._make_room(new.session, new.size)
+        home = self._session_folder(new.session)
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path, descriptor = self._create_file(home, tool, extension, now)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                for piece in pieces:
-                    stream.write(piece)
-            # Expiry goes by the clock that was passed in, not by the file system's.
-            os.utime(path, (now, now))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                path.unlink()
-            raise
-        return path
+        path, descriptor = self._create_file(home, new)
+        _fill(path, descriptor, new.pieces, written=new.now)
+        return FileReference(path.name, path.relative_to(self._root).as_posix())
 
     def open(self, session: str, filename: str) -> BinaryIO:
         """Open a stored result by its bare name, or by its path below the folder."""
@@ -84,23 +72,10 @@ class ResultFolder:
             raise NoSuchFileError(f"{filename!r} is not a file.")
         return stream
 
-    def relative_path(self, path: Path) -> str:
-        """The path relative to the folder, with forward slashes, as notices give it."""
-        return path.relative_to(self._root).as_posix()
-
     def names(self, session: str) -> tuple[str, ...]:
         """The names of a session's results, newest first."""
         files = sorted(self._files(self._session_folder(session)), key=_age_key, reverse=True)
         return tuple(file.path.name for file in files)
-
-    def make_room(self, session: str, size: int) -> None:
-        """Delete the oldest results until this size fits; ResultTooLargeError if it never will."""
-        limits = self._limits
-        if size > min(limits.max_session_bytes, limits.max_total_bytes):
-            raise ResultTooLargeError(f"{size:,} bytes are more than the storage limit")
-        own = list(self._files(self._session_folder(session)))
-        self._shrink(own, limits.max_session_bytes - size)
-        self._shrink(self._all_files(), limits.max_total_bytes - size)
 
     def sweep(self, now: float) -> int:
         """Delete files past their age, then the oldest above the size limit; return how many."""
@@ -126,41 +101,65 @@ class ResultFolder:
                 home.rmdir()
         return len(files)
 
-    def _session_folder(self, session: str) -> Path:
-        """The folder of a session; no two sessions share one, whatever their ids look like."""
-        if not session:
-            return self._root
-        if _PLAIN_SESSION.fullmatch(session):
-            return self._root / session
-        # Other ids get a digest. A plain id never begins with a tilde, so no id can be chosen to
-        # name the folder of another session.
-        stem = _UNSAFE.sub("_", session)[:32].lower()
-        return self._root / f"~{stem}_{digest(session, length=16)}"
+    def entries(self) -> Iterator[FileEntry]:
+        """The results of all sessions, for copies."""
+        for file in self._all_files():
+            folder = file.path.parent.relative_to(self._root).as_posix()
+            entry = FileEntry(
+                "" if folder == "." else folder, file.path.name, file.size, file.written
+            )
+            if is_result(entry):
+                yield entry
 
-    def _create_file(self, home: Path, tool: str, extension: str, now: float) -> tuple[Path, int]:
-        moment = datetime.fromtimestamp(now, UTC)
-        nanoseconds = int(now % 1 * 1_000_000_000)
-        safe = _UNSAFE.sub("_", tool)[:_MAX_TOOL_NAME] or "result"
+    def read(self, entry: FileEntry) -> BinaryIO | None:
+        """Open one of the entries; None if it was deleted meanwhile."""
+        with contextlib.suppress(FileNotFoundError):
+            return (self._root / entry.folder / entry.name).open("rb")
+        return None
+
+    def add(self, entry: FileEntry, pieces: Iterable[bytes]) -> bool:
+        """Store an entry of another place under its own name; False if it is here already."""
+        if not is_result(entry):
+            return False
+        path = self._root / entry.folder / entry.name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = _create(path)
+        except FileExistsError:
+            return False
+        _fill(path, descriptor, pieces, written=entry.written)
+        return True
+
+    def close(self) -> None:
+        """Nothing is open between two uses."""
+
+    def _make_room(self, session: str, size: int) -> None:
+        limits = self._limits
+        own = list(self._files(self._session_folder(session)))
+        self._shrink(own, limits.max_session_bytes - size)
+        self._shrink(self._all_files(), limits.max_total_bytes - size)
+
+    def _session_folder(self, session: str) -> Path:
+        return self._root / session_folder(session)
+
+    def _create_file(self, home: Path, new: NewResult) -> tuple[Path, int]:
         # The counter continues until a name is free: two processes may share the folder.
         for count in self._counter:
-            stamp = f"{moment:%Y%m%d_%H%M%S}_{nanoseconds:09d}_{count}"
-            path = home / f"{_PREFIX}{stamp}_{safe}{extension}"
+            path = home / result_name(new, count)
             with contextlib.suppress(FileExistsError):
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
-                return path, os.open(path, flags | _NOFOLLOW, 0o600)
+                return path, _create(path)
         raise AssertionError("the counter never ends")
 
     def _resolve(self, session: str, filename: str) -> Path:
-        if "\0" in filename:
-            raise NoSuchFileError("A filename cannot hold a NUL character.")
+        check_filename(filename)
         home = self._session_folder(session)
         requested = Path(filename)
         if len(requested.parts) > 1:
             path = requested if requested.is_absolute() else self._root / requested
         else:
             path = home / requested
-        if not path.name.startswith(_PREFIX):
-            raise NoSuchFileError(f"Stored results have names that begin with {_PREFIX!r}.")
+        if not path.name.startswith(PREFIX):
+            raise NoSuchFileError(f"Stored results have names that begin with {PREFIX!r}.")
         # The real path must be directly in the session's folder: neither `..` nor a symbolic link
         # may lead to another session's results or out of the folder.
         try:
@@ -190,7 +189,7 @@ class ResultFolder:
         """
         with contextlib.suppress(OSError), os.scandir(home) as entries:
             for entry in entries:
-                if entry.name.startswith(_PREFIX) and entry.is_file(follow_symlinks=False):
+                if entry.name.startswith(PREFIX) and entry.is_file(follow_symlinks=False):
                     info = entry.stat(follow_symlinks=False)
                     yield ResultFile(Path(entry.path), info.st_size, info.st_mtime)
 
@@ -213,3 +212,20 @@ def _age_key(file: ResultFile) -> tuple[float, str]:
 def _remove(path: Path) -> None:
     with contextlib.suppress(OSError):
         path.unlink()
+
+
+def _create(path: Path) -> int:
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags | _NOFOLLOW, 0o600)
+
+
+def _fill(path: Path, descriptor: int, pieces: Iterable[bytes], *, written: float) -> None:
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            for piece in pieces:
+                stream.write(piece)
+        # Expiry goes by the clock that was passed in, not by the file system's.
+        os.utime(path, (written, written))
+    except BaseException:
+        _remove(path)
+        raise

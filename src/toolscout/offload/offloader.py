@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..catalog.result import Content, Result
+from ..errors import StoreError
 from ..events import (
     Event,
     LargeOutputDetectedEvent,
@@ -15,24 +16,15 @@ from ..events import (
     LargeOutputKeptEvent,
 )
 from ..tokens import TokenCounter
-from .folder import ResultFolder
 from .json_cursor import Reader
 from .json_shape import Shape, infer_shape, render_shape
 from .limits import OffloadLimits, TokenEstimate, estimate_data_tokens, estimate_tokens
 from .media_types import JSON, TEXT, extension_of
 from .output_tools import LARGE_OUTPUT_TOOL
 from .passages import CHUNK, ERRORS
+from .result_files import UNAVAILABLE, FileReference, NewResult, ResultFiles
 
 _END_CHARACTERS = 1_500
-
-
-@dataclass(frozen=True, slots=True)
-class FileReference:
-    """A stored result: its bare name, and its path below the folder."""
-
-    # Not the absolute path: a model needs to know nothing about the machine's folders.
-    filename: str
-    relative_path: str
 
 
 def render_text_notice(
@@ -110,19 +102,24 @@ class OffloadJob:
         """Collect an event; the store emits it on the event loop when the work is done."""
         self.events.append(event)
 
+    def record_failure(self, reason: str, *, shown: str) -> None:
+        """Collect a failure to store; the model is shown less than operators are."""
+        self.failure = f"; it could not be saved ({shown})"
+        self.record_event(LargeOutputFailureEvent(tool=self.tool, error=reason))
+
 
 class Offloader:
     """Measures and stores results; it blocks, so it runs in a thread."""
 
     def __init__(
         self,
-        folder: ResultFolder | None,
+        files: ResultFiles | None,
         *,
         limits: OffloadLimits,
         counter: TokenCounter,
         clock: Callable[[], float],
     ) -> None:
-        self._folder = folder
+        self._files = files
         self._limits = limits
         self._counter = counter
         self._clock = clock
@@ -165,7 +162,7 @@ class Offloader:
         )
 
     def _store_text(self, text: str, estimate: TokenEstimate, job: OffloadJob) -> Content | None:
-        shape = infer_shape(_text_reader(text)) if self._folder else None
+        shape = infer_shape(_text_reader(text)) if self._files else None
         reference = self._store(lambda: _encode_chunks(text), JSON if shape else TEXT, job)
         if reference is None:
             return None
@@ -198,22 +195,30 @@ class Offloader:
 
     def _store(self, pieces: ChunkSource, extension: str, job: OffloadJob) -> FileReference | None:
         """Write a file; a failure is recorded in the job and gives None."""
-        folder = self._folder
-        if folder is None:
+        if self._files is None:
             return None
         try:
             # The chunks are made twice, so that the encoded text is never in memory as a whole.
             size = sum(map(len, pieces()))
-            folder.make_room(job.session, size)
-            now = self._clock()
-            path = folder.write(job.session, job.tool, pieces(), extension=extension, now=now)
+            reference = self._files.write(
+                NewResult(
+                    session=job.session,
+                    tool=job.tool,
+                    extension=extension,
+                    size=size,
+                    now=self._clock(),
+                    pieces=pieces(),
+                )
+            )
         except OSError as error:
             reason = error.strerror or str(error)
-            job.failure = f"; it could not be saved ({reason})"
-            job.record_event(LargeOutputFailureEvent(tool=job.tool, error=reason))
-            return None
-        job.record_event(LargeOutputKeptEvent(tool=job.tool, filename=path.name, bytes=size))
-        return FileReference(path.name, folder.relative_path(path))
+            return job.record_failure(reason, shown=reason)
+        except StoreError as error:
+            # The model gets no address of a database.
+            return job.record_failure(error.message, shown=UNAVAILABLE)
+        kept = LargeOutputKeptEvent(tool=job.tool, filename=reference.filename, bytes=size)
+        job.record_event(kept)
+        return reference
 
 
 def _replace_content(result: Result, content: tuple[Content, ...]) -> Result:

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from ..catalog.result import Content, Result
-from ..errors import MissingExtraError
+from ..errors import MissingExtraError, StoreError
 from ..tokens import TokenCounter, truncate_to_tokens
-from .folder import NoSuchFileError, ResultFolder
 from .grep import GrepResult, Line, PatternError, compile_pattern, grep
 from .jq_query import JqError, JqQuery, run_jq
 from .limits import MAX_CHARACTERS_PER_TOKEN, OffloadLimits
 from .media_types import media_content, mime_of
 from .output_tools import QueryOperation, ReadOperation, SearchOperation
 from .passages import OutOfRangeError, read_passage
+from .result_files import UNAVAILABLE, NoSuchFileError, ResultFiles
 
 _MAX_NAMES = 5
 _MAX_CONCURRENT = 2
@@ -26,8 +26,8 @@ _MAX_CONCURRENT = 2
 class ResultReader:
     """Reads, searches and queries stored results; failures become error results."""
 
-    def __init__(self, folder: ResultFolder, limits: OffloadLimits, counter: TokenCounter) -> None:
-        self._folder = folder
+    def __init__(self, files: ResultFiles, limits: OffloadLimits, counter: TokenCounter) -> None:
+        self._files = files
         self._limits = limits
         self._counter = counter
         # Searches and queries are costly. Few run at a time, so that they cannot occupy every
@@ -57,12 +57,14 @@ class ResultReader:
             return Result.error(f"{error} {await asyncio.to_thread(self._not_found_hint, session)}")
         except (OutOfRangeError, PatternError, JqError, MissingExtraError) as error:
             return Result.error(str(error))
+        except StoreError:
+            return Result.error(f"{request.filename} cannot be read: {UNAVAILABLE}. Try again.")
         except OSError as error:
             return Result.error(f"{request.filename} cannot be read: {error.strerror or error}.")
 
     def _not_found_hint(self, session: str) -> str:
         days = self._limits.max_age_seconds / 86_400
-        names = self._folder.names(session)[:_MAX_NAMES]
+        names = self._files.names(session)[:_MAX_NAMES]
         stored = f"Saved now: {', '.join(names)}." if names else "No result is saved now."
         return f"Results are deleted after {days:g} days, or when the folder is full. {stored}"
 
@@ -70,7 +72,7 @@ class ResultReader:
         # Longer text would be cut to the budget below, so there is no need to read it.
         room = self._limits.answer_tokens * MAX_CHARACTERS_PER_TOKEN
         end = min(request.end, request.start + room - 1) if request.start > 0 else request.end
-        with self._folder.open(session, request.filename) as stream:
+        with self._files.open(session, request.filename) as stream:
             found = read_passage(stream, start=request.start, end=end)
         text = truncate_to_tokens(
             found.text, budget_tokens=self._limits.answer_tokens, counter=self._counter
@@ -88,7 +90,7 @@ class ResultReader:
     def _read_media(self, session: str, request: ReadOperation) -> Result:
         mime = mime_of(request.filename) or ""
         max_bytes = self._limits.answer_media_bytes
-        with self._folder.open(session, request.filename) as stream:
+        with self._files.open(session, request.filename) as stream:
             size = os.fstat(stream.fileno()).st_size
             if size > max_bytes:
                 return Result.error(
@@ -99,7 +101,7 @@ class ResultReader:
 
     def _search(self, session: str, request: SearchOperation) -> Result:
         pattern = compile_pattern(request.pattern, case_sensitive=request.case_sensitive)
-        with self._folder.open(session, request.filename) as stream:
+        with self._files.open(session, request.filename) as stream:
             found = grep(
                 stream,
                 pattern,
@@ -115,7 +117,7 @@ class ResultReader:
     async def _query(self, session: str, request: QueryOperation) -> Result:
         query = JqQuery(request.query, is_compact=request.compact, is_raw=request.raw)
         async with self._slots:
-            stream = await asyncio.to_thread(self._folder.open, session, request.filename)
+            stream = await asyncio.to_thread(self._files.open, session, request.filename)
             with stream:
                 answer = await run_jq(stream, query, limits=self._limits)
         if not answer.outputs:

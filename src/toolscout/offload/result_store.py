@@ -1,4 +1,4 @@
-"""Result store: keeps large results on disk and serves them in parts."""
+"""Result store: keeps large results outside the context and serves them in parts."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from .output_tools import (
     output_tool_definitions,
     parse_operation,
 )
+from .result_files import ResultFiles
 from .result_reader import ResultReader
 
 
 class ResultStore(Feature):
-    """Stores large results outside the context; without a folder it only enforces the cap.
+    """Stores large results in a folder or a database; without one it only enforces the cap.
 
     Nothing here raises into a call: a result that cannot be stored stays unchanged or, above the
     cap, is cut to its beginning and end with a note.
@@ -37,7 +38,7 @@ class ResultStore(Feature):
 
     def __init__(
         self,
-        folder: Path | str | None,
+        folder: Path | str | ResultFiles | None,
         *,
         limits: OffloadLimits | None = None,
         counter: TokenCounter | None = None,
@@ -50,10 +51,13 @@ class ResultStore(Feature):
         self.show_aliases = show_aliases
         self._clock = clock
         self._sink = sink
-        self._folder = None if folder is None else ResultFolder(Path(folder), self._limits)
-        self._reader = self._folder and ResultReader(self._folder, self._limits, self._counter)
+        files = (
+            ResultFolder(Path(folder), self._limits) if isinstance(folder, str | Path) else folder
+        )
+        self._files = files
+        self._reader = None if files is None else ResultReader(files, self._limits, self._counter)
         self._offloader = Offloader(
-            self._folder, limits=self._limits, counter=self._counter, clock=clock
+            self._files, limits=self._limits, counter=self._counter, clock=clock
         )
         self._last_sweep = clock()
         self._failure = ""
@@ -61,7 +65,7 @@ class ResultStore(Feature):
     @property
     def is_enabled(self) -> bool:
         """Whether results are stored."""
-        return self._folder is not None
+        return self._files is not None
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools that read stored results, as a model sees them; none if it is disabled."""
@@ -125,14 +129,19 @@ class ResultStore(Feature):
         facts = {"is_enabled": self.is_enabled, "failure": self._failure}
         return "degraded" if self._failure else "ok", facts
 
+    async def close(self) -> None:
+        """Release the place of the results."""
+        if self._files:
+            await asyncio.to_thread(self._files.close)
+
     async def forget(self, session_id: str) -> int:
         """Delete the stored results of a session; return how many."""
-        return await asyncio.to_thread(self._folder.forget, session_id) if self._folder else 0
+        return await asyncio.to_thread(self._files.forget, session_id) if self._files else 0
 
     async def sweep(self) -> int:
         """Delete results that are too old or exceed the size limit; return how many."""
         self._last_sweep = self._clock()
-        return await asyncio.to_thread(self._folder.sweep, self._last_sweep) if self._folder else 0
+        return await asyncio.to_thread(self._files.sweep, self._last_sweep) if self._files else 0
 
     async def _offload(self, result: Result, job: OffloadJob) -> Result:
         threshold = self._limits.cap_tokens if job.threshold is None else job.threshold
@@ -152,6 +161,6 @@ class ResultStore(Feature):
             self._sink(stamp(event, session=job.session, parent=parent, clock=self._clock))
         # Here, since a library has no background task of its own, and only a large result adds
         # to the folder. Results that are small never reach this line.
-        if self._folder and self._clock() - self._last_sweep >= self._limits.sweep_seconds:
+        if self._files and self._clock() - self._last_sweep >= self._limits.sweep_seconds:
             await self.sweep()
         return fitting

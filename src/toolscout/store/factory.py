@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 from ..config import Config
@@ -29,6 +30,7 @@ FILE_NAME = "toolscout.db"
 LOG_FILE_NAME = "journal.db"
 FEED_SUFFIX = ".changes.db"
 BUCKETS_SUFFIX = ".limits.db"
+_ALL = 1_000_000
 
 
 def open_store(
@@ -83,6 +85,13 @@ def open_buckets(config: Config, *, is_shared: bool = False) -> BucketStore:
     if path is None:
         return MemoryBuckets()
     return SharedBuckets(SqliteBuckets(path.with_suffix(BUCKETS_SUFFIX)))
+
+
+def delete_space(config: Config, space: str) -> None:
+    """Delete all records of a space, after a copy into a store that has them elsewhere."""
+    with closing(open_store(config, space=space, limits=StoreLimits(cap=None))) as store:
+        for record in store.list(limit=_ALL):
+            store.delete(record.key)
 
 
 def store_path(config: Config) -> Path | None:

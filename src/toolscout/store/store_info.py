@@ -23,11 +23,14 @@ from .postgres_url import is_postgres_url
 from .sqlite import translate_errors
 from .sqlite_tables import SqliteTables
 from .state_files import SCHEMAS, STORE_NAME, read_schema
-from .transfer import LOG, RECORDS, StoreTables
+from .transfer import FILES, LOG, RECORDS, StoreTables
 
 _COUNTS = f"""
     SELECT '{RECORDS}/' || space, count(*) FROM toolscout_records GROUP BY space
     UNION ALL SELECT '{LOG}', count(*) FROM toolscout_log ORDER BY 1"""  # noqa: S608 - constants
+_COUNT_FILES = "SELECT count(*) FROM toolscout_files"
+# The schema that has this table; a check does not migrate an older one.
+_FILES_SCHEMA = 2
 _COUNT_TIMEOUT_SECONDS = 60.0
 
 
@@ -104,6 +107,8 @@ def _inspect_postgres(url: str) -> StoreInfo:
         if 0 < version <= len(POSTGRES_MIGRATIONS):
             with pool.use(timeout_seconds=_COUNT_TIMEOUT_SECONDS) as sql:
                 found = sql.execute(_COUNTS).fetchall()
+                if version >= _FILES_SCHEMA:
+                    found += [(FILES, *row) for row in sql.execute(_COUNT_FILES).fetchall()]
             rows = {name: int(count) for name, count in found if count}
     return StoreInfo(
         name=pool.name,

@@ -14,6 +14,9 @@ BATCH_ROWS = 500
 
 RECORDS = "records"
 LOG = "log"
+FILES = "files"
+"""Large results in reports; they are copied one by one, since each may have many megabytes."""
+
 COLUMNS = {
     RECORDS: ("sequence", "space", "key", "version", "text", "created", "updated"),
     LOG: (

@@ -11,11 +11,9 @@ from ..disclosure.profile import Profile
 from ..errors import ConfigError
 from ..events import Sink
 from ..folders import PREFIX
+from ..offload.result_factory import open_results
 from ..offload.result_store import ResultStore
 from .features import Features
-
-OUTPUT_FOLDER = "outputs"
-"""The folder of large results, below the state folder."""
 
 
 def build_features(config: Config, given: Features, *, profile: Profile, sink: Sink) -> Features:
@@ -55,9 +53,9 @@ def _result_store(config: Config, profile: Profile) -> ResultStore:
     is_stored = config.large_outputs
     if is_stored is None:
         is_stored = profile.output_tools != "as set"
-    # Without a folder it stores nothing, but it still caps the size of results.
-    folder = config.state_folder / OUTPUT_FOLDER if is_stored else None
-    return ResultStore(folder, show_aliases=profile.output_tools == "all")
+    # Without a place for them it stores nothing, but it still caps the size of results.
+    results = open_results(config) if is_stored else None
+    return ResultStore(results, show_aliases=profile.output_tools == "all")
 
 
 def follow_profile(features: Features, profile: Profile) -> Features:

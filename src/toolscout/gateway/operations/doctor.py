@@ -32,7 +32,8 @@ from ..upstream.pinned_source import build_offers, find_shadows
 from .check_outcomes import CheckOutcomes
 from .definition_problems import definition_problems, schema_problems
 from .reload import GatewayProcesses
-from .savings import Savings, catalog_tokens
+from .savings import catalog_tokens
+from .savings_total import read_savings
 
 EXIT_CODES: Mapping[OverallStatus, int] = {"ready": 0, "degraded": 10, "failing": 11}
 
@@ -129,6 +130,7 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
         ]
     finally:
         await asyncio.gather(*(s.close() for s in sources))
+        grants.close()
     api_checks = await api_task
     tools = [tool for _, offered in (*compared, *api_checks) for tool in offered]
     return _build_report([check for check, _ in (*compared, *api_checks)], tools, setup)
@@ -240,7 +242,6 @@ def _build_report(
     counter = default_counter()
     catalog = Catalog(tools)
     folder = setup.config.state_folder
-    tokens_saved = Savings.of(folder, setup.path, counter).total
     return CheckReport(
         servers=tuple(servers),
         warnings=(
@@ -253,7 +254,7 @@ def _build_report(
         counter=counter.name,
         tokens_everything=catalog_tokens(catalog, counter),
         tokens_shown=view_tokens(catalog, setup, counter),
-        tokens_saved=tokens_saved,
+        tokens_saved=read_savings(setup.config, setup.path),
     )
 
 

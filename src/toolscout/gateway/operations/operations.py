@@ -20,6 +20,7 @@ from .disk import DiskCheck
 from .reload import GatewayProcesses, hash_fixed_settings, settings_needing_restart
 from .rotation import RotationLimits
 from .savings import Savings
+from .savings_total import open_total
 
 log = logging.getLogger(__name__)
 _BYTES_PER_MB = 1_000_000
@@ -34,7 +35,7 @@ class Operations:
         self._fixed_hashes = hash_fixed_settings(setup)
         self._processes = GatewayProcesses(folder / RUNNING_FOLDER)
         self.metrics = PrometheusMetrics()
-        self.savings = Savings.of(folder, setup.path, default_counter())
+        self.savings = Savings(open_total(setup.config, setup.path), default_counter())
         self.forwarding = AuditForwarding(setup)
         path = audit_path(setup.options, folder)
         self._rotation = _rotation(setup)
@@ -60,12 +61,13 @@ class Operations:
     async def start(self, setup: Setup) -> None:
         """Record that this process serves the configuration, and complete the audit file."""
         self._processes.register(setup)
+        await asyncio.to_thread(self.savings.refresh)
         if self._config.record != "off":
             await asyncio.to_thread(self.audit.recover, self.journal.store)
 
     def close(self) -> None:
         """Write everything that is not on disk yet."""
-        self.savings.save()
+        self.savings.close()
         self._processes.unregister()
         self.journal.close()
         self.forwarding.close()

@@ -6,13 +6,10 @@ from contextlib import closing
 
 from ...config import Config
 from ...errors import StoreError
-from ...store.contract import StoreLimits
-from ...store.factory import open_store
+from ...store.factory import delete_space
 from ...store.postgres_url import is_postgres_url
 from .pin_factory import open_pins, pins_folder
 from .pin_records import SPACE
-
-_ALL = 1_000_000
 
 
 def check_pins_target(source: Config, target: Config, *, is_forced: bool) -> None:
@@ -42,16 +39,10 @@ def copy_pins(source: Config, target: Config) -> int:
         for label in set(write.texts.labels()) - set(labels):
             write.texts.delete(label)
     if not is_postgres_url(target.store):
-        _drop_rows(target)
+        # The files are the pins now, not the rows that came with the others.
+        delete_space(target, SPACE)
     return len(labels)
 
 
 def _needs_copy(source: Config, target: Config) -> bool:
     return is_postgres_url(source.store) != is_postgres_url(target.store)
-
-
-def _drop_rows(target: Config) -> None:
-    """Delete the rows that came with the others: the files are the pins now."""
-    with closing(open_store(target, space=SPACE, limits=StoreLimits(cap=None))) as store:
-        for record in store.list(limit=_ALL):
-            store.delete(record.key)

@@ -149,7 +149,7 @@ class PrincipalLogins:
             login.callback.result.set_result(result)
         async with asyncio.timeout(_EXCHANGE_SECONDS):
             grant = await login.task
-        self._grants.save(grant)
+        await asyncio.to_thread(self._grants.save, grant)
 
     async def close(self) -> None:
         """End the logins that are open."""

@@ -46,7 +46,7 @@ class UpstreamSide:
         replica: str = "",
     ) -> None:
         config, options = setup.config, setup.options
-        grants = OAuthTokenStore.of(config)
+        grants = self._grants = OAuthTokenStore.of(config)
         self.logins = PrincipalLogins(grants, find_server=self._find_server, replica=replica)
         self._find_base_url = find_base_url
         self._pins = open_pins(config, feed=feed)
@@ -91,6 +91,7 @@ class UpstreamSide:
         await self.logins.close()
         self.held_ranker.close()
         self._pins.close()
+        self._grants.close()
 
     def apply_rules(self, setup: Setup) -> None:
         """Use the waiting time and the trust of an edited configuration."""

@@ -1,11 +1,10 @@
-"""OAuth tokens of logins: stored encrypted, one file per login, and refreshed automatically."""
+"""OAuth tokens of logins: stored encrypted, one text per login, and refreshed automatically."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
-import os
-import tempfile
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
@@ -18,15 +17,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ...config import Config
 from ...errors import StoreError
-from ...store.encryption import Cipher, is_encrypted
-from ...store.file_lock import hold_file_lock, hold_file_lock_async
+from ...store.encryption import Cipher, UnreadableSecretError, is_encrypted
+from ...store.postgres_url import is_postgres_url
 from ...store.state_key import StateKeys
+from .grant_files import GrantFiles, GrantTexts
 
 # A token that expires while a request is on its way would be refused.
 _EXPIRY_MARGIN_SECONDS = 30.0
 # RFC 6749, 5.2: these statuses reject the refresh token or the client; others may be an outage.
 _REFUSAL_STATUSES = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED)
-_SUFFIX = ".json"
 # Longer than one renewal takes.
 _LOCK_SECONDS = 60.0
 
@@ -97,119 +96,127 @@ class _TokenResponse(BaseModel):
 
 
 class OAuthTokenStore:
-    """A folder of grants, one encrypted file per server URL and principal.
+    """Grants in a folder or a database, one encrypted text per server URL and principal.
 
     The principal of a login that everybody shares is empty.
     """
 
-    def __init__(self, folder: str | Path, *, keys: StateKeys | None = None) -> None:
-        self._folder = Path(folder)
-        self._cipher = Cipher(keys or StateKeys(self._folder.parent))
+    def __init__(self, place: str | Path | GrantTexts, *, keys: StateKeys | None = None) -> None:
+        if isinstance(place, str | Path):
+            keys = keys or StateKeys(Path(place).parent)
+            place = GrantFiles(Path(place))
+        assert keys is not None, "a database has no folder with a key"
+        self._texts = place
+        self._cipher = Cipher(keys)
 
     @classmethod
     def of(cls, config: Config) -> OAuthTokenStore:
-        """The store in the state folder of these settings."""
-        return cls(config.state_folder / "logins", keys=StateKeys.of(config))
+        """The logins in the state folder of these settings, or in their PostgreSQL store."""
+        return cls(open_grant_texts(config), keys=StateKeys.of(config))
 
     def load(self, url: str, principal: str = "") -> Grant | None:
         """The grant of a principal for a URL; None if it is missing or cannot be read."""
         try:
-            grant = self._read(self._path(url, principal))
+            grant = self._read(_name(url, principal))
         except (OSError, StoreError, ValidationError):
             return None
-        # The name of the file says so already; a grant must never serve anybody else.
-        return grant if (grant.url, grant.principal) == (url, principal) else None
+        # The name says so already; a grant must never serve anybody else.
+        is_own = grant is not None and (grant.url, grant.principal) == (url, principal)
+        return grant if is_own else None
 
     def explain_unreadable(self, url: str, principal: str = "") -> str:
         """Why there is a grant that cannot be read; empty if there is none or it can be."""
-        path = self._path(url, principal)
+        name = _name(url, principal)
         try:
-            self._read(path)
-        except FileNotFoundError:
-            return ""
+            self._read(name)
         except (OSError, StoreError, ValidationError) as error:
             reason = error.message if isinstance(error, StoreError) else "It is damaged."
-            return f"there is a login that cannot be read ({path.name}). {reason}"
+            return f"there is a login that cannot be read ({self._texts.describe(name)}). {reason}"
         return ""
 
     def load_all(self) -> list[Grant]:
         """All grants that can be read."""
         grants: list[Grant] = []
-        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
+        for name in self._texts.names():
             with suppress(OSError, StoreError, ValidationError):
-                grants.append(self._read(path))
+                if (grant := self._read(name)) is not None:
+                    grants.append(grant)
         return grants
 
     def save(self, grant: Grant) -> None:
-        """Replace a grant atomically; no reader sees half a file, and no unreadable one is lost."""
-        path = self._path(grant.url, grant.principal)
-        if self.explain_unreadable(grant.url, grant.principal):
-            path.replace(path.with_suffix(".unreadable"))
-        self._write(path, grant)
+        """Replace a grant; an unreadable one is not lost."""
+        name = _name(grant.url, grant.principal)
+        try:
+            self._read(name)
+        except (OSError, UnreadableSecretError, ValidationError):
+            self._texts.set_aside(name)
+        self._write(name, grant)
 
     def forget(self, url: str, principal: str = "") -> bool:
         """Delete the grant of a principal for a URL; whether there was one."""
-        try:
-            self._path(url, principal).unlink()
-        except FileNotFoundError:
-            return False
-        return True
+        return self._texts.delete(_name(url, principal))
 
     @asynccontextmanager
     async def lock(self, url: str, principal: str) -> AsyncGenerator[None]:
-        """Keep other tasks and processes from renewing a grant until the block ends."""
-        path = self._lock_path(self._path(url, principal))
-        async with hold_file_lock_async(path, timeout_seconds=_LOCK_SECONDS):
+        """Keep other tasks, processes and gateways from renewing a grant until the block ends."""
+        held = self._texts.hold_async(_name(url, principal), timeout_seconds=_LOCK_SECONDS)
+        async with held:
             yield
 
     def encrypt_again(self) -> tuple[int, list[str]]:
-        """Encrypt all grants with the first key; how many, and which files cannot be read."""
+        """Encrypt all grants with the first key; how many, and which cannot be read."""
         count, unreadable = 0, list[str]()
-        for path in sorted(self._folder.glob(f"*{_SUFFIX}")):
-            with hold_file_lock(self._lock_path(path), timeout_seconds=_LOCK_SECONDS):
+        for name in self._texts.names():
+            with self._texts.hold(name, timeout_seconds=_LOCK_SECONDS):
                 try:
-                    self._write(path, self._read(path, migrates=False))
-                    count += 1
-                except FileNotFoundError:
-                    continue
+                    grant = self._read(name, migrates=False)
+                    if grant is not None:
+                        self._write(name, grant)
+                        count += 1
                 except (OSError, StoreError, ValidationError):
-                    unreadable.append(path.name)
+                    unreadable.append(self._texts.describe(name))
         return count, unreadable
 
-    def _read(self, path: Path, *, migrates: bool = True) -> Grant:
-        stored = path.read_bytes()
+    def close(self) -> None:
+        """Release the place of the grants."""
+        self._texts.close()
+
+    def _read(self, name: str, *, migrates: bool = True) -> Grant | None:
+        stored = self._texts.read(name)
+        if stored is None:
+            return None
         if is_encrypted(stored):
-            return Grant.model_validate_json(self._cipher.decrypt(stored, context=path.stem))
+            return Grant.model_validate_json(self._cipher.decrypt(stored, context=name))
         grant = Grant.model_validate_json(stored)
         if migrates:
-            self._migrate(path, stored, grant)
+            self._migrate(name, stored, grant)
         return grant
 
-    def _migrate(self, path: Path, stored: bytes, grant: Grant) -> None:
-        """Encrypt a file that an older version wrote; what cannot be done now is done later."""
+    def _migrate(self, name: str, stored: bytes, grant: Grant) -> None:
+        """Encrypt what an older version wrote; what cannot be done now is done later."""
         # Without waiting: a process that holds the lock is about to write newer tokens.
-        lock = self._lock_path(path)
-        with suppress(OSError, StoreError), hold_file_lock(lock, timeout_seconds=0):
-            if path.read_bytes() == stored:
-                self._write(path, grant)
+        with suppress(OSError, StoreError), self._texts.hold(name, timeout_seconds=0):
+            if self._texts.read(name) == stored:
+                self._write(name, grant)
 
-    def _write(self, path: Path, grant: Grant) -> None:
+    def _write(self, name: str, grant: Grant) -> None:
         text = grant.model_dump_json(exclude_defaults=True).encode()
-        content = self._cipher.encrypt(text, context=path.stem)
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # mkstemp creates the file with mode 0600, and renaming keeps it.
-        handle, temporary = tempfile.mkstemp(dir=self._folder)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).replace(path)
+        self._texts.write(name, self._cipher.encrypt(text, context=name))
 
-    def _path(self, url: str, principal: str) -> Path:
-        owner = f"{url}\0{principal}" if principal else url
-        digest = hashlib.sha256(owner.encode(errors="replace")).hexdigest()[:24]
-        return self._folder / f"{digest}{_SUFFIX}"
 
-    def _lock_path(self, path: Path) -> Path:
-        return self._folder.with_name("locks") / f"login-{path.stem}.lock"
+def open_grant_texts(config: Config) -> GrantTexts:
+    """The place of the logins: the state folder, or the PostgreSQL store of all gateways."""
+    if not is_postgres_url(config.store):
+        return GrantFiles(config.state_folder / "logins")
+    # Imported on demand: most gateways have no database.
+    from .grant_records import GrantRecords
+
+    return GrantRecords(config.store)
+
+
+def _name(url: str, principal: str) -> str:
+    owner = f"{url}\0{principal}" if principal else url
+    return hashlib.sha256(owner.encode(errors="replace")).hexdigest()[:24]
 
 
 class OAuthTokenAuth(httpx2.Auth):
@@ -224,9 +231,9 @@ class OAuthTokenAuth(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token; if that is refused, refresh it and send again."""
-        # The file is read for every request, so that a new login is used at once, and a token that
+        # It is read for every request, so that a new login is used at once, and a token that
         # another process has refreshed is not refreshed again.
-        grant = self._load()
+        grant = await asyncio.to_thread(self._load)
         if grant is None or not grant.is_expired:
             response = yield _sign(request, grant)
             if grant is None or response.status_code != HTTPStatus.UNAUTHORIZED:
@@ -234,11 +241,13 @@ class OAuthTokenAuth(httpx2.Auth):
         # Shared by all processes: servers that rotate refresh tokens accept each only once.
         async with self._grants.lock(self._url, self._principal):
             # Load again: while this request waited, another one may have refreshed the token.
-            current = self._load()
+            current = await asyncio.to_thread(self._load)
             if current is not None and current == grant and current.refresh_token:
                 response = yield current.refresh_request()
                 body = await response.aread()
-                current = self._apply_response(current, response.status_code, body)
+                current = await asyncio.to_thread(
+                    self._apply_response, current, response.status_code, body
+                )
         yield _sign(request, current)
 
     def _load(self) -> Grant | None:
