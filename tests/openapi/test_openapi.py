@@ -276,10 +276,11 @@ async def test_a_refusal_hides_the_credentials_as_they_were_sent(tmp_path: Path)
     async with shop(tmp_path, document=document, auth={"key": login}) as (source, seen):
         sent = f"Basic {base64.b64encode(login.encode()).decode()}"
         wrong = f"{sent} {json.dumps(sent)[1:-3]} {quote(login, safe='')} {html.escape(login)}"
+        wrong += " p4ss/w0rd&1"
         seen.reply = f"HTTP/1.1 403 Forbidden\r\n\r\n{wrong}".encode()
         refused = await call(source, "orders/get", id="1")
         assert seen.header("authorization") == sent
-        assert refused.text == "HTTP 403 Forbidden: Basic ••• Basic ••• ••• •••"
+        assert refused.text == "HTTP 403 Forbidden: Basic ••• Basic ••• ••• ••• •••"
 
 
 @pytest.mark.parametrize(

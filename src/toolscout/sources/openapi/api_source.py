@@ -58,8 +58,9 @@ class API:
     def redact(self, text: str) -> str:
         """Remove credentials from a text."""
         secrets = (*self.headers.values(), *self.auth.values(), *self._url_secrets())
-        # "Bearer abc" may be quoted without its scheme.
-        return redact_secrets(text, (*secrets, *(s.partition(" ")[2] for s in secrets)))
+        # "Bearer abc" may be quoted without its scheme, and "user:password" without its user.
+        parts = (s.partition(mark)[2] for s in secrets for mark in " :")
+        return redact_secrets(text, (*secrets, *parts))
 
     def _url_secrets(self) -> Iterator[str]:
         """Secrets in the URLs: passwords and query strings."""
