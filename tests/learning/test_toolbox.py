@@ -351,7 +351,7 @@ async def test_a_reset_forgets_open_turns_and_no_later_ones_whatever_its_clock_s
         assert box.learner.status.observations == 2
 
 
-async def test_what_was_observed_by_a_clock_ahead_ages_like_the_rest(tmp_path: Path):
+async def test_an_observation_of_a_clock_ahead_ages_like_the_rest(tmp_path: Path):
     now = time.time()
     clock = now + 1e9
     async with open_office(tmp_path, clock=lambda: clock) as box:

@@ -176,7 +176,7 @@ class ReplayBuffer:
         return rows
 
     def _has_room(self, segment: _Segment) -> bool:
-        # Observations that cannot be read stay as they are, and stay reported.
+        # Observations that cannot be read stay unchanged, and stay reported.
         is_whole = self._is_mine(segment) and not segment.ignored
         return is_whole and len(segment.rows) < _SEGMENT_ROWS
 
