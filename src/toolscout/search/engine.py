@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -23,7 +22,6 @@ from ..embedders.worker import (
     ProgressCallback,
     ignore_fill,
 )
-from .analyzer import latin_share, terms
 from .glossary import Glossary, common_words
 from .hit import QueryHits, Results
 from .index import Index
@@ -40,10 +38,6 @@ __all__ = ["Allow", "Arms", "Engine", "IndexStatus"]
 # Usually a process has a handful of allow rules. A caller that creates a new one for every search
 # must not fill the memory: a full cache is emptied.
 _MAX_MASKS = 64
-_LATIN_WORD = re.compile(r"[^\W\d_]{3,}")
-_MAX_CHECKED_CHARS = 500
-_PIECE_CHARS = 3
-_LONG_WORD_CHARS = 8
 LANGUAGE_NOTE = (
     "Semantic search does not know this language, so results are less reliable: try English."
 )
@@ -249,24 +243,6 @@ class Engine:
             is_selection=found.is_selection,
             vectors=found.vectors,
         )
-
-    def knows_words(self, text: str) -> bool:
-        """Whether an embedder knows half of the words of a text; true where none can say."""
-        words = _LATIN_WORD.findall(text[:_MAX_CHECKED_CHARS].casefold())
-        # Other scripts have words of a letter or two, which say nothing.
-        is_latin = latin_share(text) == 1
-        if not (self._word_checks and words and is_latin):
-            return True
-        words = [word for word in words if terms(word)]
-        known = [word for word in words if self._is_known(word)]
-        # Many a piece of three letters is in a vocabulary, so half of the words is not enough.
-        is_half_enough = any(len(word) > _PIECE_CHARS for word in known)
-        return 2 * len(known) >= len(words) + (not is_half_enough)
-
-    def _is_known(self, word: str) -> bool:
-        # "freezing" is two pieces of a vocabulary. So few pieces of so many letters are not chance:
-        # of 2,000 strings of eight random letters none was wordlike.
-        return self._is_word(word) or (len(word) >= _LONG_WORD_CHARS and self._is_wordlike(word))
 
     def _is_word(self, text: str) -> bool:
         return any(is_word(text) for is_word in self._word_checks)
