@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -246,6 +247,44 @@ async def test_damaged_pins_hold_a_server_back_and_say_so(
         assert not (await run(client, "two__echo", text="x")).is_error
     with pytest.raises(StoreError, match="damaged"):
         PinStore.in_folder(folder).ledger("one")
+
+
+@pytest.mark.parametrize("caller", ["ops", "ann"])
+async def test_tools_whose_pins_are_damaged_while_the_gateway_runs_count_as_held(
+    serve: Serve, caller: str
+) -> None:
+    tokens = {"ann": "ann-has-a-long-secret", "ops": "ops-has-a-long-secret"}
+    policies = {
+        "all": {"principals": ["ops"]},
+        "some": {"principals": ["ann"], "deny": ["two__tool_3"]},
+    }
+    servers = {"one": small(), "two": small("several")}
+    login = {"authorization": f"Bearer {tokens[caller]}"}
+    async with (
+        serve(servers, auth={"tokens": tokens}, policies=policies) as running,
+        httpx2.AsyncClient(headers=login, timeout=30) as http,
+    ):
+
+        async def wait_for_health(is_expected: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+            async with asyncio.timeout(30):
+                while True:
+                    health = (await http.get(running.url.replace("/mcp", "/health"))).json()
+                    if is_expected(health):
+                        return health
+
+        def is_whole(health: dict[str, Any]) -> bool:
+            return health["status"] == "ready" and len(health["servers"]) == 2
+
+        before = await wait_for_health(is_whole)
+        (path,) = (running.home / "state" / "pins").glob("two*.json")
+        content = path.read_bytes()
+        path.write_bytes(b"{")
+        damaged = await wait_for_health(lambda health: health["status"] != "ready")
+        assert damaged["servers"]["two"]["held"] == before["servers"]["two"]["tools"]
+        assert damaged["servers"]["one"]["held"] == 0
+        assert damaged["tools"] == before["tools"] - before["servers"]["two"]["tools"]
+        path.write_bytes(content)
+        assert (await wait_for_health(is_whole))["tools"] == before["tools"]
 
 
 def log_of(folder: Path, name: str, *tools: dict[str, Any]) -> dict[str, Any]:

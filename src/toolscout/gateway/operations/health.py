@@ -150,7 +150,7 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
     servers = {
         source.name: server_report(
             source.inner.state,
-            len(source.comparison.names_on_hold),
+            len(source.uncallable_tools()),
             problems=[p for problems in known.find(source.inner).values() for p in problems],
         )
         for source in sources
@@ -158,7 +158,7 @@ def health_report(gateway: Gateway) -> dict[str, Any]:
     disabled = [s.name for s in gateway.setup.document.servers if s.is_disabled]
     servers |= {name: {"status": "disabled", "tools": 0, "held": 0} for name in disabled}
     problems = _find_problems(gateway, sources)
-    tools = usable_tools(gateway.box.catalog)
+    tools = usable_tools(gateway.box.catalog, sources)
     report: dict[str, Any] = {
         # `status` is for people; `live` and `ready` are for probes. A failing server degrades the
         # status but not readiness, because the others can still be used.

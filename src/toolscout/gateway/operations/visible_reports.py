@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -34,7 +34,8 @@ def visible_health(gateway: Gateway, rule: AccessRule) -> dict[str, Any]:
     servers = {
         source.name: _visible_server(source, rule) for source in _visible_sources(gateway, rule)
     }
-    tools = usable_tools(gateway.box.visible_catalog(rule))
+    sources = list(gateway.upstreams.sources.values())
+    tools = usable_tools(gateway.box.visible_catalog(rule), sources)
     status = overall_status(
         [row["status"] for row in servers.values()],
         tools=tools,
@@ -67,9 +68,12 @@ def visible_metrics(gateway: Gateway, rule: AccessRule) -> str:
     )
 
 
-def usable_tools(catalog: Catalog) -> int:
-    """How many tools of servers and APIs a catalog has, without those for prompts and the like."""
-    return sum(catalog.source_of(tool.name) != CONTENT for tool in catalog)
+def usable_tools(catalog: Catalog, sources: Iterable[PinnedSource]) -> int:
+    """How many tools of servers and APIs can be called, without those for prompts and the like."""
+    # Tools of a server whose pins were damaged meanwhile are still in the catalog.
+    damaged = {source.name for source in sources if source.problem}
+    usable = (tool for tool in catalog if tool.server not in damaged)
+    return sum(catalog.source_of(tool.name) != CONTENT for tool in usable)
 
 
 def server_report(state: ServerState, held: int, *, problems: Sequence[str] = ()) -> dict[str, Any]:
@@ -102,7 +106,7 @@ def _visible_server(source: PinnedSource, rule: AccessRule) -> dict[str, Any]:
         problems=(),
         in_flight=state.in_flight if is_whole else 0,
     )
-    return server_report(state, sum(map(rule, source.tools_on_hold())))
+    return server_report(state, sum(map(rule, source.uncallable_tools())))
 
 
 def _is_whole(source: MCPSource, rule: AccessRule) -> bool:

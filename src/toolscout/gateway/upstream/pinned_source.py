@@ -157,6 +157,12 @@ class PinnedSource:
         is_compared = self.inner.listing is not None and offered is self.inner.definitions
         return is_compared and not any(map(self._is_open, offered))
 
+    def uncallable_tools(self) -> tuple[Tool, ...]:
+        """The tools that nobody can call: those on hold, or all if the pins cannot be read."""
+        if self.problem:
+            return tuple(definition.tool for definition in self.inner.definitions.values())
+        return tuple(self.tools_on_hold())
+
     def tools_on_hold(self) -> Iterator[Tool]:
         """The tools that were compared and are held, by their approved definitions."""
         server, pins = self.inner.server, self.ledger.pins
