@@ -18,15 +18,18 @@ import psycopg
 import pytest
 from tests.store.postgres_server import Server, shared_server
 
+from toolscout.config import Config
 from toolscout.errors import ConfigError, StoreError
 from toolscout.store.contract import StoreLimits
 from toolscout.store.log_contract import LogFilter, LogRow
 from toolscout.store.migrations import Migrations
 from toolscout.store.postgres import PostgresStore
 from toolscout.store.postgres_connection import open_connection
+from toolscout.store.postgres_files import PostgresFiles
 from toolscout.store.postgres_log import INSERT, PostgresLog, row_values
 from toolscout.store.postgres_migrations import MIGRATIONS, migrate_postgres, read_version
 from toolscout.store.postgres_url import describe_url
+from toolscout.store.store_info import inspect_store
 
 SRC = str(Path(__file__).parents[2] / "src")
 MAX_SECONDS = 3.0
@@ -220,7 +223,7 @@ def test_eight_processes_that_start_on_an_empty_database_create_it_once(url: str
     assert kept.version == 24
     assert sorted(json.loads(kept.text)) == sorted(f"{w}-{n}" for w in "abcdefgh" for n in range(3))
     with closing(psycopg.connect(url)) as sql:
-        assert sql.execute("SELECT version FROM toolscout_schema").fetchall() == [(1,)]
+        assert sql.execute("SELECT version FROM toolscout_schema").fetchall() == [(NOW,)]
 
 
 NEXT: Migrations = (
@@ -228,6 +231,7 @@ NEXT: Migrations = (
     ("ALTER TABLE toolscout_records ADD COLUMN owner text NOT NULL DEFAULT 'nobody'",),
     ("CREATE TABLE owners AS SELECT DISTINCT owner FROM toolscout_records",),
 )
+NOW, LATER = len(MIGRATIONS), len(NEXT)
 BROKEN: Migrations = (*NEXT, ("CREATE TABLE half ()", "INSERT INTO nowhere VALUES (1)"))
 
 
@@ -241,10 +245,23 @@ def used(url: str) -> str:
 
 def test_an_older_database_takes_every_step_it_lacks_and_loses_nothing(used: str):
     with closing(open_connection(used)) as sql:
-        assert migrate_postgres(sql, NEXT) == (1, 3)
-        assert migrate_postgres(sql, NEXT) == (3, 3)
+        assert migrate_postgres(sql, NEXT) == (NOW, LATER)
+        assert migrate_postgres(sql, NEXT) == (LATER, LATER)
         assert sql.execute("SELECT * FROM owners").fetchall() == [("nobody",)]
         assert sql.execute("SELECT key, text FROM toolscout_records").fetchall() == [("s", "kept")]
+
+
+def test_a_database_of_the_first_version_is_checked_unchanged_and_then_migrated(url: str):
+    with closing(open_connection(url)) as sql:
+        assert migrate_postgres(sql, MIGRATIONS[:1]) == (0, 1)
+        sql.execute("INSERT INTO toolscout_records VALUES (1, 'sessions', 's', 1, 'kept', 1, 1)")
+    info = inspect_store(Config.read(store=url))
+    assert (info.status, info.schema, info.rows) == ("older", 1, {"records/sessions": 1})
+    with closing(PostgresFiles(url)) as files, closing(PostgresStore(url)) as store:
+        assert [*files.entries()] == []
+        kept = store.get("s")
+        assert kept is not None
+        assert kept.text == "kept"
 
 
 def test_many_that_open_an_older_database_at_once_migrate_it_once(used: str):
@@ -253,18 +270,18 @@ def test_many_that_open_an_older_database_at_once_migrate_it_once(used: str):
             return migrate_postgres(sql, NEXT)[1]
 
     with ThreadPoolExecutor(8) as pool:
-        assert [*pool.map(open_it, range(8))] == [3] * 8
+        assert [*pool.map(open_it, range(8))] == [LATER] * 8
 
 
 def test_a_step_that_fails_leaves_the_database_unchanged(used: str):
     with closing(open_connection(used)) as sql:
         with pytest.raises(psycopg.errors.UndefinedTable, match="nowhere"):
             migrate_postgres(sql, BROKEN)
-        assert read_version(sql) == 1
+        assert read_version(sql) == NOW
         assert sql.execute("SELECT to_regclass('half'), to_regclass('owners')").fetchall() == [
             (None, None)
         ]
-        assert migrate_postgres(sql, NEXT) == (1, 3)
+        assert migrate_postgres(sql, NEXT) == (NOW, LATER)
 
 
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(used: str):
@@ -272,11 +289,13 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(used: str):
         migrate_postgres(sql, NEXT)
     with (
         closing(PostgresStore(used)) as store,
-        pytest.raises(StoreError, match=r"newer version .schema 3; .* knows 1.* Upgrade toolscout"),
+        pytest.raises(
+            StoreError, match=rf"newer version .schema {LATER}; .* knows {NOW}.* Upgrade"
+        ),
     ):
         store.put("s", "mine", expected=1)
     with closing(open_connection(used)) as sql:
-        assert read_version(sql) == 3
+        assert read_version(sql) == LATER
         assert sql.execute("SELECT text FROM toolscout_records").fetchall() == [("kept",)]
 
 
