@@ -209,7 +209,7 @@ async def test_subscriptions_of_a_disconnected_client_end(
             pass
 
 
-async def test_a_stateless_client_that_listens_hears_of_its_resources(
+async def test_a_stateless_client_that_listens_is_notified_of_its_resources(
     serve: Serve, watched: dict[str, Any]
 ) -> None:
     async with (
@@ -227,7 +227,7 @@ async def test_a_stateless_client_that_listens_hears_of_its_resources(
             pass
 
 
-async def test_two_streams_of_one_principal_hear_of_their_own_resources_once(
+async def test_two_streams_of_one_principal_are_notified_of_their_own_resources_once(
     serve: Serve,
 ) -> None:
     server = {**EVERYTHING, "protocol": "handshake"}

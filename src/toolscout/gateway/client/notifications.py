@@ -74,7 +74,7 @@ class ListenStream:
 ResourceWatch = Callable[
     [ListenStream, RequestContext, Sequence[str]], AbstractAsyncContextManager[Sequence[str]]
 ]
-"""Lets a stream hear of resources while a block runs; yields the URIs that this is possible for."""
+"""Subscribes a stream to resources while a block runs; yields the URIs that it is subscribed to."""
 
 
 @dataclass(slots=True)
@@ -182,7 +182,7 @@ async def _serve_stream(
     """Send the events of a stream to its client, for as long as the client listens."""
     asked = params.notifications
     async with watch(stream, request, asked.resource_subscriptions or ()) as uris:
-        # The acknowledgement names what the client will hear of: nothing that it may not read.
+        # The acknowledgement names only what the client gets: nothing that it may not read.
         heard = asked.model_copy(update={"resource_subscriptions": list(uris) or None})
         own = params.model_copy(update={"notifications": heard})
         return await ListenHandler(stream)(request, own)

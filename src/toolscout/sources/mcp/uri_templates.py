@@ -124,7 +124,7 @@ def _parameters(query: str) -> set[str]:
 
 
 def _query_leads(lead: str, address: str, *, most: int) -> _Positions:
-    """Where a query may begin or go on: at the first `?`, or at one of the last `&`."""
+    """Where a query may begin or continue: at the first `?`, or at one of the last `&`."""
     if lead == "?":
         return {address.find(lead)}
     found: set[int] = set()
