@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..gateway.setup import Setup
 
 # Without -P, Python would import modules from the current folder, whatever is in it.
-_COMMAND: Sequence[str] = (sys.executable, "-P", "-m", "toolscout.cli.worker")
+_COMMAND: Sequence[str] = (sys.executable, "-P", "-m", "toolscout.cli.worker_entry")
 
 
 def run_workers(

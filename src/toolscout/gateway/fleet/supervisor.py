@@ -33,7 +33,7 @@ def next_delay(last_seconds: float, *, lived_seconds: float) -> float:
 
 
 @dataclass(slots=True)
-class _Place:
+class _WorkerSlot:
     """One of the workers: its process while it runs, or when it starts again."""
 
     number: int
@@ -48,7 +48,7 @@ class Supervisor:
 
     def __init__(self, start_worker: Callable[[int], WorkerProcess], *, workers: int) -> None:
         self._start_worker = start_worker
-        self._places = [_Place(number) for number in range(workers)]
+        self._slots = [_WorkerSlot(number) for number in range(workers)]
         self._selector = selectors.DefaultSelector()
         self._signals = 0
         self._was_ready = False
@@ -72,15 +72,19 @@ class Supervisor:
 
     def _start_due(self) -> None:
         now = time.monotonic()
-        for place in self._places:
-            if place.process is None and place.start_at <= now:
-                place.process = self._start_worker(place.number)
-                place.started_at = now
-                self._selector.register(place.process.control, selectors.EVENT_READ, place.process)
+        for slot in self._slots:
+            if slot.process is None and slot.start_at <= now:
+                slot.started_at = now
+                try:
+                    slot.process = self._start_worker(slot.number)
+                except OSError as error:  # the machine has no process or memory left
+                    self._delay(slot, f"cannot be started: {error}")
+                    continue
+                self._selector.register(slot.process.control, selectors.EVENT_READ, slot.process)
 
     def _wait(self) -> None:
         """Wait until a worker reports something or ends, a signal comes, or one has to start."""
-        due = [place.start_at for place in self._places if place.process is None]
+        due = [slot.start_at for slot in self._slots if slot.process is None]
         seconds = min([_POLL_SECONDS, *(at - time.monotonic() for at in due)])
         for key, _ in self._selector.select(max(0.0, seconds)):
             process = key.data
@@ -93,30 +97,30 @@ class Supervisor:
                 process()
 
     def _collect(self) -> None:
-        for place in self._places:
-            process = place.process
+        for slot in self._slots:
+            process = slot.process
             code = process.poll() if process is not None else None
             if process is None or code is None:
                 continue
-            self._forget(place)
+            self._forget(slot)
             if self._signals:
                 continue
             if code > 0 and not self._was_ready:
                 self._exit_code = code
                 return
-            lived_seconds = time.monotonic() - place.started_at
-            place.delay_seconds = next_delay(place.delay_seconds, lived_seconds=lived_seconds)
-            place.start_at = time.monotonic() + place.delay_seconds
-            log.warning(
-                "Worker %d (process %d) %s. It starts again in %g s.",
-                place.number + 1,
-                process.pid,
-                _describe_end(code),
-                place.delay_seconds,
-            )
+            self._delay(slot, f"(process {process.pid}) {_describe_end(code)}")
 
-    def _forget(self, place: _Place) -> None:
-        process, place.process = place.process, None
+    def _delay(self, slot: _WorkerSlot, reason: str) -> None:
+        """Let a worker start again later, and log why it has to."""
+        now = time.monotonic()
+        lived_seconds = now - slot.started_at
+        slot.delay_seconds = next_delay(slot.delay_seconds, lived_seconds=lived_seconds)
+        slot.start_at = now + slot.delay_seconds
+        seconds = slot.delay_seconds
+        log.warning("Worker %d %s. It starts again in %g s.", slot.number + 1, reason, seconds)
+
+    def _forget(self, slot: _WorkerSlot) -> None:
+        process, slot.process = slot.process, None
         assert process is not None
         if process.control in {key.fileobj for key in self._selector.get_map().values()}:
             self._selector.unregister(process.control)
@@ -136,13 +140,13 @@ class Supervisor:
             log.warning("The worker with process %d did not end and is killed.", process.pid)
             process.send_signal(signal.SIGKILL)
             process.wait(_STOP_SECONDS)
-        for place in self._places:
-            if place.process is not None:
-                self._forget(place)
+        for slot in self._slots:
+            if slot.process is not None:
+                self._forget(slot)
 
     def _running(self) -> list[WorkerProcess]:
         return [
-            p.process for p in self._places if p.process is not None and p.process.poll() is None
+            p.process for p in self._slots if p.process is not None and p.process.poll() is None
         ]
 
     @contextmanager
