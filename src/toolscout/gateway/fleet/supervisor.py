@@ -138,7 +138,7 @@ class Supervisor:
             running = [process for process in running if process.poll() is None]
         for process in running:
             log.warning("The worker with process %d did not end and is killed.", process.pid)
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait(_STOP_SECONDS)
         for slot in self._slots:
             if slot.process is not None:

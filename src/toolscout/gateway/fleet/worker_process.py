@@ -69,6 +69,10 @@ class WorkerProcess:
         """Send a signal, unless the process has ended."""
         self._process.send_signal(number)
 
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+
     def close(self) -> None:
         """Close the connection; a worker that still runs then stops."""
         self.control.close()
