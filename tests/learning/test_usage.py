@@ -117,3 +117,47 @@ def test_a_keyword_search_is_not_lifted(engine: Engine, usage: UsageLift):
     usage.weights = weights(engine, {"tool_7": 9.0})
     names = engine.search("handle case 12", arms="words").names
     assert names[0] == "tool_12"
+
+
+def test_a_lift_never_makes_a_search_less_sure(engine: Engine, usage: UsageLift):
+    request = "handle the case 12"
+    before = engine.search(request)
+    vector = before.vectors[0].values
+    usage.weights = UsageWeights.of([engine.catalog["tool_7"]], 50 * vector[None], {})
+    after = engine.search(request)
+    assert after.names[0] == "tool_7"
+    assert after.confidence >= before.confidence
+    assert after.evidence is not None
+    assert before.evidence is not None
+    assert after.evidence.similarity == before.evidence.similarity
+
+
+def test_a_tool_is_not_lifted_for_requests_of_the_same_domain_that_are_not_similar(
+    engine: Engine, usage: UsageLift
+):
+    vector = engine.search(QUERY).vectors[0].values
+    usage.weights = UsageWeights.of([engine.catalog["tool_7"]], 6 * vector[None], {})
+    near = engine.search("put what I think somewhere").vectors[0].values
+    far = engine.search("forecast of the weather").vectors[0].values
+    assert near @ vector > 0.7
+    assert 0.1 < far @ vector < 0.3
+    assert lift_of(engine, "put what I think somewhere") == pytest.approx(
+        6 * near @ vector, rel=1e-2
+    )
+    assert lift_of(engine, "forecast of the weather") == 0
+
+
+def lift_of(engine: Engine, request: str) -> float:
+    hits = engine.search(request, limit=len(TOOLS)).hits
+    found = next(hit for hit in hits if hit.name == "tool_7")
+    return sum(r.score for r in found.why if str(r) == "used for similar requests")
+
+
+def test_a_request_that_the_encoder_cannot_read_is_hardly_lifted(engine: Engine, usage: UsageLift):
+    # Greek: the encoder has no words for it.
+    request = "τι καιρό θα κάνει αύριο"
+    vector = engine.search(request).vectors
+    usage.weights = UsageWeights.of(
+        [engine.catalog["tool_7"]], 6 * np.stack([v.values for v in vector]), {}
+    )
+    assert lift_of(engine, request) < 3

@@ -17,7 +17,7 @@ import numpy as np
 from ..embedders.arrays import Doubles, Floats, Ints
 from .observation import Observation, by_age
 
-RATE = 0.6
+RATE = 1.0
 PASSES = 2
 MAX_NORM = 6.0
 # What only one of several principals has used may be lifted this far and no further.

@@ -25,9 +25,15 @@ UsageMode = Literal["on", "off", "shadow"]
 
 SIMILAR = "used for similar requests"
 FOLLOWING = "often used next"
+UNRELATED, SIMILAR_ENOUGH = 0.3, 0.7
+"""The cosines of a request with a learned vector below which it is not lifted, and from which in full.
+
+docs/decisions/learning.md has the figures.
+"""
 MAX_CANDIDATES = 50
 """How many tools past use may propose that no other ranker has found."""
 
+_TINY = 1e-9
 _MAX_TRACES = 512
 _MAX_INDEXES = 16
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
@@ -162,10 +168,12 @@ class UsageLift:
         self, request: RankingRequest, rankings: Sequence[Ranking], fusion: Fusion
     ) -> tuple[Sequence[Ranking], FusedRanking]:
         """Fuse rankings with past use, and record how that changes the order."""
-        vector = self._find_vector(rankings)
-        if self.mode == "off" or vector is None:
+        dense = self._find_dense(rankings)
+        if self.mode == "off" or dense is None:
             return rankings, fusion(request, rankings)
-        usage = self._rank(request, vector)
+        vector = dense.query_vector.values
+        # Of a request that the encoder can hardly read, past use says as little as the vector.
+        usage = self._rank(request, vector, trust=min(1.0, dense.trust))
         lifted = rankings if usage is None else (*rankings, usage)
         used = lifted if self.mode == "on" else rankings
         fused = learned = fusion(request, used)
@@ -178,11 +186,11 @@ class UsageLift:
         self._add_trace(vector, SearchTrace(tools, fused.slots, scores, learned.slots))
         return used, fused
 
-    def _find_vector(self, rankings: Sequence[Ranking]) -> Floats | None:
-        """The vector of the request, if a ranker of the same embedder took part."""
+    def _find_dense(self, rankings: Sequence[Ranking]) -> DenseRanking | None:
+        """The ranking with the vector of the request, if one of the same embedder took part."""
         for ranking in rankings:
             if isinstance(ranking, DenseRanking) and ranking.embedder == self.embedder.id:
-                return ranking.query_vector.values
+                return ranking
         return None
 
     def find_trace(self, vector: bytes) -> SearchTrace | None:
@@ -198,7 +206,9 @@ class UsageLift:
             if len(self._traces) > _MAX_TRACES:
                 self._traces.popitem(last=False)
 
-    def _rank(self, request: RankingRequest, vector: Floats) -> UsageRanking | None:
+    def _rank(
+        self, request: RankingRequest, vector: Floats, *, trust: float
+    ) -> UsageRanking | None:
         all_weights, allowed = self.weights, request.allowed
         if all_weights is None:
             return None
@@ -208,7 +218,7 @@ class UsageLift:
         weights, slots = known.weights, known.slots
         similar = np.zeros(request.index.size, np.float32)
         near = _nearest(weights, allowed[slots], vector)
-        similar[slots[near]] = np.maximum(weights.rows[near] @ vector, 0)
+        similar[slots[near]] = trust * compute_lifts(weights.rows[near], vector)
         following = self._following(weights, request)
         lifts = similar if following is None else similar + following * allowed
         best = float(lifts.max(initial=0.0))
@@ -243,6 +253,18 @@ class UsageLift:
                     lifts = np.zeros(request.index.size, np.float32) if lifts is None else lifts
                     lifts[slot] = max(lifts[slot], lift)
         return lifts
+
+
+def compute_lifts(rows: Floats, vector: Floats) -> Floats:
+    """How far learned vectors lift their tools for a request.
+
+    In full only where the request is as similar as those that a tool was used for; else every tool
+    of a domain that was ever used would be lifted above those that were not.
+    """
+    lifts = np.maximum(rows @ vector, 0)
+    similarity = lifts / np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), _TINY)
+    share = (similarity - UNRELATED) / (SIMILAR_ENOUGH - UNRELATED)
+    return lifts * share.clip(0, 1).astype(np.float32)
 
 
 def _nearest(weights: UsageWeights, visible: Mask, vector: Floats) -> Ints:
