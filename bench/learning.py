@@ -4,9 +4,9 @@
 
 Half of the requests of a set are observed: each is searched, and of the tools that it needs those
 among the first ten are called, by twenty principals in turn. The other half is searched before and
-after. For *never used*, half of the tools are called by nobody, and their requests count. *30 % wrong* calls
-a random tool of the first ten instead, three times out of ten. The *attacker* is one principal who
-makes 50 of the observed requests and calls one tool for each of them a hundred times.
+after. For *never used*, half of the tools are called by nobody, and their requests count. *30 %
+wrong* calls a random tool of the first ten instead, three times out of ten. The *attacker* is one
+principal who makes 50 of the observed requests and calls one tool for each of them a hundred times.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ UsageMode = Literal["on", "off", "shadow"]
 SIMILAR = "used for similar requests"
 FOLLOWING = "often used next"
 UNRELATED, SIMILAR_ENOUGH = 0.3, 0.7
-"""The cosines of a request with a learned vector below which it is not lifted, and from which in full.
+"""Below the first cosine with a learned vector nothing is lifted; from the second on, in full.
 
 docs/decisions/learning.md has the figures.
 """

@@ -12,7 +12,7 @@ import numpy as np
 from ..embedders.arrays import Mask
 from ..errors import EmbedderError
 from .clauses import split_clauses
-from .confidence import confidence, strongest_evidence, has_words, is_exact_name
+from .confidence import confidence, has_words, is_exact_name, strongest_evidence
 from .deprecation import demote_deprecated
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
