@@ -132,7 +132,7 @@ class Simulation:
             for first, others in model.following.items()
         }
         tools = [self.engine.catalog[names[key]] for key in model.keys]
-        self.usage.weights = UsageWeights.of(tools, model.rows, following)
+        self.usage.weights = UsageWeights.of(tools, model.rows, model.typical, following)
 
     def judge(self) -> Figures:
         """The figures of each tested request."""

@@ -25,9 +25,10 @@ UsageMode = Literal["on", "off", "shadow"]
 
 SIMILAR = "used for similar requests"
 FOLLOWING = "often used next"
-UNRELATED, SIMILAR_ENOUGH = 0.3, 0.7
-"""Below the first cosine with a learned vector nothing is lifted; from the second on, in full.
+UNRELATED, SIMILAR_ENOUGH = 0.5, 0.9
+"""How similar a request must be to lift a tool at all, and in full.
 
+In parts of the typical cosine between the tool's vector and the requests that it was used for;
 docs/decisions/learning.md has the figures.
 """
 MAX_CANDIDATES = 50
@@ -59,11 +60,13 @@ def after_calls(names: Sequence[str]) -> Generator[None]:
 class UsageWeights:
     """What was learned for the tools of a catalog: a vector for each of `tools`.
 
+    `typical` has the cosines of these vectors with the requests that the tools were used for.
     `following` has, for the name of a tool, the tools that are used after it and their lifts.
     """
 
     tools: tuple[Tool, ...]
     rows: Floats
+    typical: Floats
     following: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict[str, Mapping[str, float]]
     )
@@ -72,21 +75,26 @@ class UsageWeights:
 
     @classmethod
     def of(
-        cls, tools: Sequence[Tool], rows: Floats, following: Mapping[str, Mapping[str, float]]
+        cls,
+        tools: Sequence[Tool],
+        rows: Floats,
+        typical: Floats,
+        following: Mapping[str, Mapping[str, float]],
     ) -> UsageWeights:
         """The weights, with what a fast scan needs if they are many."""
         if len(rows) <= _EXACT_UP_TO:
-            return cls(tuple(tools), rows, following)
+            return cls(tuple(tools), rows, typical, following)
         _, _, directions = np.linalg.svd(rows, full_matrices=False)
         basis = np.ascontiguousarray(directions[:_DIRECTIONS].T)
-        return cls(tuple(tools), rows, following, basis, rows @ basis)
+        return cls(tuple(tools), rows, typical, following, basis, rows @ basis)
 
     def restrict(self, places: Ints) -> UsageWeights:
         """The weights of some tools, as if nothing were known of the others."""
         if len(places) == len(self.tools):
             return self
         chosen: list[int] = places.tolist()
-        return UsageWeights.of([self.tools[p] for p in chosen], self.rows[places], self.following)
+        tools = [self.tools[p] for p in chosen]
+        return UsageWeights.of(tools, self.rows[places], self.typical[places], self.following)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +176,10 @@ class UsageLift:
         self, request: RankingRequest, rankings: Sequence[Ranking], fusion: Fusion
     ) -> tuple[Sequence[Ranking], FusedRanking]:
         """Fuse rankings with past use, and record how that changes the order."""
-        dense = self._find_dense(rankings)
-        if self.mode == "off" or dense is None:
+        vector = self._find_vector(rankings)
+        if self.mode == "off" or vector is None:
             return rankings, fusion(request, rankings)
-        vector = dense.query_vector.values
-        # Of a request that the encoder can hardly read, past use says as little as the vector.
-        usage = self._rank(request, vector, trust=min(1.0, dense.trust))
+        usage = self._rank(request, vector)
         lifted = rankings if usage is None else (*rankings, usage)
         used = lifted if self.mode == "on" else rankings
         fused = learned = fusion(request, used)
@@ -186,11 +192,11 @@ class UsageLift:
         self._add_trace(vector, SearchTrace(tools, fused.slots, scores, learned.slots))
         return used, fused
 
-    def _find_dense(self, rankings: Sequence[Ranking]) -> DenseRanking | None:
-        """The ranking with the vector of the request, if one of the same embedder took part."""
+    def _find_vector(self, rankings: Sequence[Ranking]) -> Floats | None:
+        """The vector of the request, if a ranker of the same embedder took part."""
         for ranking in rankings:
             if isinstance(ranking, DenseRanking) and ranking.embedder == self.embedder.id:
-                return ranking
+                return ranking.query_vector.values
         return None
 
     def find_trace(self, vector: bytes) -> SearchTrace | None:
@@ -206,9 +212,7 @@ class UsageLift:
             if len(self._traces) > _MAX_TRACES:
                 self._traces.popitem(last=False)
 
-    def _rank(
-        self, request: RankingRequest, vector: Floats, *, trust: float
-    ) -> UsageRanking | None:
+    def _rank(self, request: RankingRequest, vector: Floats) -> UsageRanking | None:
         all_weights, allowed = self.weights, request.allowed
         if all_weights is None:
             return None
@@ -218,7 +222,7 @@ class UsageLift:
         weights, slots = known.weights, known.slots
         similar = np.zeros(request.index.size, np.float32)
         near = _nearest(weights, allowed[slots], vector)
-        similar[slots[near]] = trust * compute_lifts(weights.rows[near], vector)
+        similar[slots[near]] = compute_lifts(weights.rows[near], weights.typical[near], vector)
         following = self._following(weights, request)
         lifts = similar if following is None else similar + following * allowed
         best = float(lifts.max(initial=0.0))
@@ -255,16 +259,17 @@ class UsageLift:
         return lifts
 
 
-def compute_lifts(rows: Floats, vector: Floats) -> Floats:
+def compute_lifts(rows: Floats, typical: Floats, vector: Floats) -> Floats:
     """How far learned vectors lift their tools for a request.
 
     In full only where the request is as similar as those that a tool was used for; else every tool
     of a domain that was ever used would be lifted above those that were not.
     """
     lifts = np.maximum(rows @ vector, 0)
-    similarity = lifts / np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), _TINY)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * typical
+    similarity = lifts / np.maximum(lengths, _TINY)
     share = (similarity - UNRELATED) / (SIMILAR_ENOUGH - UNRELATED)
-    return lifts * share.clip(0, 1).astype(np.float32)
+    return lifts * share.clip(0, 1)
 
 
 def _nearest(weights: UsageWeights, visible: Mask, vector: Floats) -> Ints:
