@@ -97,7 +97,8 @@ def restrict(model: LearnedModel, visible: frozenset[str]) -> LearnedModel:
         for first, others in model.following.items()
         if first in visible
     }
-    return LearnedModel(tuple(model.keys[place] for place in kept), model.rows[kept], following)
+    keys = tuple(model.keys[place] for place in kept)
+    return LearnedModel(keys, model.rows[kept], model.typical[kept], following)
 
 
 def main() -> None:

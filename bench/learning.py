@@ -4,9 +4,9 @@
 
 Half of the requests of a set are observed: each is searched, and of the tools that it needs those
 among the first ten are called, by twenty principals in turn. The other half is searched before and
-after. *Never used* are the requests of that half none of whose tools was called. *30 % wrong* calls
-a random tool of the first ten instead, three times out of ten. The *attacker* is one principal who
-makes 50 of the observed requests and calls one tool for each of them a hundred times.
+after. For *never used*, half of the tools are called by nobody, and their requests count. *30 %
+wrong* calls a random tool of the first ten instead, three times out of ten. The *attacker* is one
+principal who makes 50 of the observed requests and calls one tool for each of them a hundred times.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Simulation:
             for first, others in model.following.items()
         }
         tools = [self.engine.catalog[names[key]] for key in model.keys]
-        self.usage.weights = UsageWeights.of(tools, model.rows, following)
+        self.usage.weights = UsageWeights.of(tools, model.rows, model.typical, following)
 
     def judge(self) -> Figures:
         """The figures of each tested request."""
@@ -186,8 +186,6 @@ def _measure_gains(chosen: LabelledSet, progress: Progress) -> list[dict[str, An
         simulation = Simulation.of(engine, chosen.queries)
         before = simulation.judge()
         observed = simulation.observe()
-        used = {name for row in observed for name in row.called.values()}
-        unused = [used.isdisjoint(q.relevant) for q in simulation.tested]
         kinds = {
             "half observed": observed,
             "one principal": [replace(row, principal="0") for row in observed],
@@ -196,10 +194,22 @@ def _measure_gains(chosen: LabelledSet, progress: Progress) -> list[dict[str, An
             simulation.learn(learned)
             after = simulation.judge()
             rows.append(head | {"kind": kind, "gain": gains(after, before)})
-            if kind == "half observed":
-                rows.append(head | {"kind": "never used", "gain": gains(after, before, unused)})
+        rows.append(head | _measure_never_used(simulation, observed, before))
         rows.append(head | _measure_tasks(simulation, observed))
     return rows
+
+
+def _measure_never_used(
+    simulation: Simulation, observed: Sequence[Observation], before: Figures
+) -> dict[str, Any]:
+    """What tools that nobody called lose to the others, if nobody calls half of them."""
+    # Split by tools and not by what happened to be observed: in a set with many requests for each
+    # tool, every tool would have been called.
+    labelled = sorted({name for query in simulation.tested for name in query.relevant})
+    unused = set(random.Random(simulation.seed).sample(labelled, len(labelled) // 2))
+    simulation.learn([row for row in observed if unused.isdisjoint(row.called.values())])
+    asked = [unused.issuperset(query.relevant) for query in simulation.tested]
+    return {"kind": "never used", "gain": gains(simulation.judge(), before, asked)}
 
 
 def _measure_wrong(chosen: LabelledSet, progress: Progress) -> dict[str, Any]:

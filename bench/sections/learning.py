@@ -16,9 +16,10 @@ _FIGURES = ("recall@1", "recall@5", "ndcg@10")
 _SAID = (
     "Half of the requests are observed, and tools among the first ten are called. Gains in points"
     " (recall@1 / recall@5 / nDCG@10) on the other half. The macro mean is over the sets with at"
-    f" least {MIN_REQUESTS} requests for each labelled tool. *Never used*: requests none of whose"
-    " tools was called. *One principal*: all calls are made by one. *Next tools*: recall@5 of the"
-    " other tools of a task once one was called, by the graph of tools used together."
+    f" least {MIN_REQUESTS} requests for each labelled tool. *Never used*: half of the tools are"
+    " called by nobody, and the figures are of their requests. *One principal*: all calls"
+    " are made by one. *Next tools*: recall@5 of the other tools of a"
+    " task once one was called, by the graph of tools used together."
 )
 _HOSTILE = (
     "[Learning from use](#learning-from-use) has its own attack: calls. *Wrong calls*: three of ten"

@@ -119,7 +119,7 @@ def change_part(store: Store, key: str, change: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.parametrize(
-    "score", [float("nan"), float("inf"), 1e300, -101.0, pytest.param(10**400, id="huge")]
+    "score", [float("nan"), float("inf"), 1e300, -1001.0, pytest.param(10**400, id="huge")]
 )
 def test_impossible_numbers_are_damage(store: Store, score: float):
     open_buffer(store).append([row(vector(1), "a"), row(vector(2), "b")])
@@ -127,6 +127,15 @@ def test_impossible_numbers_are_damage(store: Store, score: float):
     buffer = open_buffer(store)
     assert [[*o.called] for o in buffer.read()] == [["b"]]
     assert "1 of 2 observations" in buffer.problems["rows:0"]
+
+
+def test_a_score_of_a_match_by_name_that_was_stored_unbounded_is_read(store: Store):
+    open_buffer(store).append([row(vector(1), "a")])
+    change_part(store, "rows:0", lambda part: part["rows"][0]["shown"].update(a=105.5))
+    buffer = open_buffer(store)
+    (read,) = buffer.read()
+    assert 10 < read.shown["a"] < 100
+    assert not buffer.problems
 
 
 def test_a_damaged_observation_leaves_the_others_of_its_part(store: Store):

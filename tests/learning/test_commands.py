@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import stat
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,22 @@ async def test_requests_with_their_tools_seed_what_is_learned(
         await box.wait_until_ready()
         learn(box)
         assert rank_of(box, MEANT) < before
+
+
+def test_requests_are_those_of_the_servers_of_the_configuration(place: Path, shell: Shell):
+    server = Path(__file__).parent / "office_server.py"
+    config = place / "mcp.json"
+    entry = {"command": sys.executable, "args": [str(server)]}
+    config.write_text(json.dumps({"mcpServers": {"office": entry}}))
+    file = place / "seed.jsonl"
+    file.write_text(json.dumps({"request": REQUEST, "called": [f"office__{MEANT}"]}) + "\n")
+    unknown = shell("learn", "import", str(file), "--config", str(config))
+    assert unknown.code != 0
+    assert "No tools of" in unknown.err
+    assert shell("check", "--config", str(config)).code == 0
+    done = shell("learn", "import", str(file), "--config", str(config))
+    assert "Learned from 1 observations." in done.out
+    assert "Using the 14 tools" in done.err
 
 
 def test_the_same_requests_are_imported_once(place: Path, shell: Shell, catalog: str):

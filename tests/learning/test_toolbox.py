@@ -224,6 +224,21 @@ async def test_the_state_of_another_embedder_is_not_used(tmp_path: Path):
         assert _lift(box) > 0
 
 
+async def test_a_request_that_is_the_name_of_a_tool_is_learned_and_read_back(tmp_path: Path):
+    async with open_office(tmp_path) as box:
+        await box.wait_until_ready()
+        session = await box.session("s")
+        assert "book_room" in await search(session, "book room")
+        assert not (await session.call("book_room", {})).is_error
+    events: list[Event] = []
+    async with open_office(tmp_path, sink=events.append) as box:
+        await box.wait_until_ready()
+        learn(box)
+        assert box.learner is not None
+        assert box.learner.status.observations == 1
+        assert [e for e in events if isinstance(e, LearningFailureEvent)] == []
+
+
 async def test_damaged_state_is_reported_and_search_works(tmp_path: Path):
     async with open_office(tmp_path) as box:
         await box.wait_until_ready()

@@ -13,6 +13,7 @@ from toolscout.search.engine import Engine
 from toolscout.search.rankers.dense import Dense
 
 QUERY = "put my thoughts somewhere"
+TYPICAL = np.ones(400, np.float32)
 TOOLS = [Tool(name=f"tool_{n}", description=f"Handle the case {n} of a thing.") for n in range(400)]
 
 
@@ -40,7 +41,7 @@ def weights(engine: Engine, lifts: dict[str, float], *, noise: int = 0) -> Usage
     rows = 0.05 * random.standard_normal((len(names), len(vector))).astype(np.float32)
     for place, lift in enumerate(lifts.values()):
         rows[place] = lift * vector
-    return UsageWeights.of([engine.catalog[name] for name in names], rows, {})
+    return UsageWeights.of([engine.catalog[name] for name in names], rows, TYPICAL[: len(rows)], {})
 
 
 @pytest.mark.parametrize("noise", [0, 300])
@@ -90,7 +91,7 @@ def test_a_tool_that_is_often_used_next_is_proposed_after_the_other_was_called(
     engine: Engine, usage: UsageLift
 ):
     one = weights(engine, {"tool_7": 0.0})
-    usage.weights = UsageWeights.of(one.tools, one.rows, {"tool_3": {"tool_9": 9.0}})
+    usage.weights = UsageWeights.of(one.tools, one.rows, one.typical, {"tool_3": {"tool_9": 9.0}})
     assert engine.search(QUERY).names[0] != "tool_9"
     with after_calls(["tool_3"]):
         hit = engine.search(QUERY).hits[0]
@@ -117,3 +118,39 @@ def test_a_keyword_search_is_not_lifted(engine: Engine, usage: UsageLift):
     usage.weights = weights(engine, {"tool_7": 9.0})
     names = engine.search("handle case 12", arms="words").names
     assert names[0] == "tool_12"
+
+
+def test_a_lift_never_makes_a_search_less_sure(engine: Engine, usage: UsageLift):
+    request = "handle the case 12"
+    before = engine.search(request)
+    vector = before.vectors[0].values
+    usage.weights = UsageWeights.of([engine.catalog["tool_7"]], 50 * vector[None], TYPICAL[:1], {})
+    after = engine.search(request)
+    assert after.names[0] == "tool_7"
+    assert after.confidence >= before.confidence
+    assert after.evidence is not None
+    assert before.evidence is not None
+    assert after.evidence.similarity == before.evidence.similarity
+
+
+def test_a_tool_is_not_lifted_for_requests_of_the_same_domain_that_are_not_similar(
+    engine: Engine, usage: UsageLift
+):
+    vector = engine.search(QUERY).vectors[0].values
+    usage.weights = UsageWeights.of(
+        [engine.catalog["tool_7"]], 6 * vector[None], 0.9 * TYPICAL[:1], {}
+    )
+    near = engine.search("put what I think somewhere").vectors[0].values
+    far = engine.search("forecast of the weather").vectors[0].values
+    assert near @ vector > 0.9 * 0.9
+    assert 0.1 < far @ vector < 0.3
+    assert lift_of(engine, "put what I think somewhere") == pytest.approx(
+        6 * near @ vector, rel=1e-2
+    )
+    assert lift_of(engine, "forecast of the weather") == 0
+
+
+def lift_of(engine: Engine, request: str) -> float:
+    hits = engine.search(request, limit=len(TOOLS)).hits
+    found = next(hit for hit in hits if hit.name == "tool_7")
+    return sum(r.score for r in found.why if str(r) == "used for similar requests")

@@ -175,7 +175,9 @@ def test_lifts_by_past_use_are_those_of_the_visible_tools_alone(learned: int) ->
         assert usage is not None
         usage.mode = "on"
         taught = [t for t in whole.catalog if t.name in {x.name for x in tools}]
-        usage.weights = UsageWeights.of(taught, np.stack([rows[t.name] for t in taught]), {})
+        usage.weights = UsageWeights.of(
+            taught, np.stack([rows[t.name] for t in taught]), np.ones(len(taught), np.float32), {}
+        )
         restricted = RestrictedEngine(whole, part(t.name for t in visible))
         restricted.fill()
         return [restricted.search(query, limit=50) for query in QUERIES[2:]]

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..program import command_line
 from ..store.contract import StoreLimits
 from ..store.factory import has_log, is_store_kept, log_path, open_log, open_store
-from .catalog_options import catalog_option, load_and_warn, open_engine
+from .catalog_options import catalog_option, load_with_held, open_engine
 from .journal_output import open_output
 from .output import json_option, print_json, print_line, print_note, print_table, warn
 from .pins import config_option
@@ -216,12 +216,12 @@ def import_state(
     """Learn from FILE or from the journal.
 
     FILE has lines of {"request": "…", "called": ["tool", …]}, or is an export. The tools are those
-    of --catalog, or of your servers as they were last listed.
+    of --catalog, or else of the servers of --config or of your own list, as they were last listed.
     """
     if (file is None) != is_journal:
         raise ConfigError("Nothing was imported.", hint="Name one FILE, or give --journal.")
     config = _read_config(path)
-    catalog = load_and_warn(paths)
+    catalog, _ = load_with_held(paths, path)
     with (
         _open_buffer(config) as buffer,
         open_engine(catalog, embedder=config.embedder, no_cache=False) as engine,

@@ -324,7 +324,7 @@ class Learner:
             if first in names
         }
         tools = [self._tools[model.keys[place]] for place in places]
-        weights = UsageWeights.of(tools, model.rows[places], following)
+        weights = UsageWeights.of(tools, model.rows[places], model.typical[places], following)
         self._usage.weights = weights if tools else None
 
     def _report(self, problem: str) -> None:

@@ -16,8 +16,9 @@ from ..catalog.tool import Tool
 from ..embedders.arrays import Floats
 
 _KEY_BYTES = 8
-# Scores of search are below 20. A much higher one would teach far too much.
-_MAX_SCORE = 100.0
+# Scores of search are below 20, except of a tool whose name is in the request: 100 more.
+_MAX_SCORE = 20.0
+_MAX_STORED_SCORE = 1_000.0
 
 
 def tool_keys(tools: Iterable[Tool]) -> dict[str, str]:
@@ -34,6 +35,11 @@ def tool_keys(tools: Iterable[Tool]) -> dict[str, str]:
 def _definition_key(tool: Tool) -> str:
     output = tool.output.text if tool.output is not None else ""
     return _hash(tool.server, tool.description, tool.title, tool.parameters.text, output)
+
+
+def bound_scores(scores: Mapping[str, float]) -> dict[str, float]:
+    """The scores to learn from: a match by name counts as certain, not as five times as much."""
+    return {key: min(max(score, -_MAX_SCORE), _MAX_SCORE) for key, score in scores.items()}
 
 
 def hash_principal(name: str) -> str:
@@ -123,11 +129,11 @@ def parse_observation(row: object, *, dimensions: int) -> Observation:
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
     _check_numbers(observation, dimensions)
-    return observation
+    return replace(observation, shown=bound_scores(observation.shown))
 
 
 def _check_numbers(row: Observation, dimensions: int) -> None:
     vector = row.unit_vector if len(row.vector) == 2 * dimensions else np.zeros(0)
-    is_finite = isfinite(row.time) and all(abs(s) <= _MAX_SCORE for s in row.shown.values())
+    is_finite = isfinite(row.time) and all(abs(s) <= _MAX_STORED_SCORE for s in row.shown.values())
     if not row.called or not is_finite or not 0.9 < np.linalg.norm(vector) < 1.1:
         raise ValueError("it has no called tool, or numbers that are not possible")

@@ -15,6 +15,7 @@ from ..search.engine import Engine
 from ..store.log_contract import LogRow
 from .observation import (
     Observation,
+    bound_scores,
     content_id,
     hash_principal,
     parse_observation,
@@ -164,5 +165,5 @@ def _observe_request(
         principal=hash_principal(principal),
         vector=vector,
         called={name: name for name in names},
-        shown=dict(scores),
+        shown=bound_scores(dict(scores)),
     )

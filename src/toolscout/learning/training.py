@@ -17,7 +17,7 @@ import numpy as np
 from ..embedders.arrays import Doubles, Floats, Ints
 from .observation import Observation, by_age
 
-RATE = 0.6
+RATE = 1.0
 PASSES = 2
 MAX_NORM = 6.0
 # What only one of several principals has used may be lifted this far and no further.
@@ -35,6 +35,7 @@ MIN_WEIGHT = 1 / 16
 # A longer pause counts as this long, so that a clock that jumps ahead erases nothing.
 _MAX_PAUSE_DAYS = 7.0
 _SECONDS_PER_DAY = 86_400.0
+_TINY = 1e-9
 # The graph: the lift of a tool that is always used next, a prior count, and how many requests one
 # principal may contribute for a tool.
 GRAPH_LIFT = 6.0
@@ -44,10 +45,14 @@ _MAX_TURNS_PER_PRINCIPAL = 5
 
 @dataclass(frozen=True, slots=True)
 class LearnedModel:
-    """Everything learned: a vector for each key, and the lifts of keys used after another."""
+    """Everything learned: a vector for each key, and the lifts of keys used after another.
+
+    `typical` has the median cosine between each vector and the requests that its key was used for.
+    """
 
     keys: tuple[str, ...] = ()
     rows: Floats = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    typical: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     following: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict[str, Mapping[str, float]]
     )
@@ -67,7 +72,8 @@ def train(observations: Iterable[Observation]) -> LearnedModel:
     weights = dict(zip((row.id for row in ordered), age_weights(ordered), strict=True))
     lessons = [_Lesson.of(row, called, places, weights[row.id]) for row, called in kept]
     rows = _descend(lessons, np.array(caps, np.float32))
-    return LearnedModel(keys, rows, _build_graph(ordered, is_alone=is_alone))
+    typical = _typical_cosines(keys, rows, kept)
+    return LearnedModel(keys, rows, typical, _build_graph(ordered, is_alone=is_alone))
 
 
 def age_weights(ordered: Sequence[Observation]) -> list[float]:
@@ -186,6 +192,21 @@ def _learn(rows: Floats, lesson: _Lesson, caps: Floats) -> None:
     limits = caps[lesson.places]
     mine *= np.minimum(1, limits / np.maximum(norms, 1e-9))[:, None]
     rows[lesson.places] = mine
+
+
+def _typical_cosines(
+    keys: Sequence[str], rows: Floats, kept: Iterable[tuple[Observation, frozenset[str]]]
+) -> Floats:
+    requests: dict[str, list[Floats]] = defaultdict(list)
+    for row, called in kept:
+        for key in called:
+            requests[key].append(row.unit_vector)
+    lengths = np.maximum(np.linalg.norm(rows, axis=1), _TINY)
+    cosines = [
+        np.median(np.stack(requests[key]) @ row) / length
+        for key, row, length in zip(keys, rows, lengths, strict=True)
+    ]
+    return np.maximum(np.array(cosines, np.float32), 0)
 
 
 def _build_graph(

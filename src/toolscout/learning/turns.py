@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..events import DiscoveryResultEvent, Event, ToolCallEvent
 from ..store.contract import Clock
-from .observation import Observation, hash_principal
+from .observation import Observation, bound_scores, hash_principal
 from .usage import SearchTrace
 
 WINDOW_SECONDS = 600.0
@@ -69,7 +69,7 @@ class SearchTurn:
                     principal=hash_principal(self.principal),
                     vector=search.vector,
                     called={name: name for name in names},
-                    shown={name: search.scores[name] for name in sorted(shown)},
+                    shown=bound_scores({name: search.scores[name] for name in sorted(shown)}),
                 )
 
 

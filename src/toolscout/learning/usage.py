@@ -25,9 +25,16 @@ UsageMode = Literal["on", "off", "shadow"]
 
 SIMILAR = "used for similar requests"
 FOLLOWING = "often used next"
+UNRELATED, SIMILAR_ENOUGH = 0.5, 0.9
+"""How similar a request must be to lift a tool at all, and in full.
+
+In parts of the typical cosine between the tool's vector and the requests that it was used for;
+docs/decisions/learning.md has the figures.
+"""
 MAX_CANDIDATES = 50
 """How many tools past use may propose that no other ranker has found."""
 
+_TINY = 1e-9
 _MAX_TRACES = 512
 _MAX_INDEXES = 16
 # Reading all learned vectors is limited by memory bandwidth. Beyond this many, their projections on
@@ -53,11 +60,13 @@ def after_calls(names: Sequence[str]) -> Generator[None]:
 class UsageWeights:
     """What was learned for the tools of a catalog: a vector for each of `tools`.
 
+    `typical` has the cosines of these vectors with the requests that the tools were used for.
     `following` has, for the name of a tool, the tools that are used after it and their lifts.
     """
 
     tools: tuple[Tool, ...]
     rows: Floats
+    typical: Floats
     following: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict[str, Mapping[str, float]]
     )
@@ -66,21 +75,26 @@ class UsageWeights:
 
     @classmethod
     def of(
-        cls, tools: Sequence[Tool], rows: Floats, following: Mapping[str, Mapping[str, float]]
+        cls,
+        tools: Sequence[Tool],
+        rows: Floats,
+        typical: Floats,
+        following: Mapping[str, Mapping[str, float]],
     ) -> UsageWeights:
         """The weights, with what a fast scan needs if they are many."""
         if len(rows) <= _EXACT_UP_TO:
-            return cls(tuple(tools), rows, following)
+            return cls(tuple(tools), rows, typical, following)
         _, _, directions = np.linalg.svd(rows, full_matrices=False)
         basis = np.ascontiguousarray(directions[:_DIRECTIONS].T)
-        return cls(tuple(tools), rows, following, basis, rows @ basis)
+        return cls(tuple(tools), rows, typical, following, basis, rows @ basis)
 
     def restrict(self, places: Ints) -> UsageWeights:
         """The weights of some tools, as if nothing were known of the others."""
         if len(places) == len(self.tools):
             return self
         chosen: list[int] = places.tolist()
-        return UsageWeights.of([self.tools[p] for p in chosen], self.rows[places], self.following)
+        tools = [self.tools[p] for p in chosen]
+        return UsageWeights.of(tools, self.rows[places], self.typical[places], self.following)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +222,7 @@ class UsageLift:
         weights, slots = known.weights, known.slots
         similar = np.zeros(request.index.size, np.float32)
         near = _nearest(weights, allowed[slots], vector)
-        similar[slots[near]] = np.maximum(weights.rows[near] @ vector, 0)
+        similar[slots[near]] = compute_lifts(weights.rows[near], weights.typical[near], vector)
         following = self._following(weights, request)
         lifts = similar if following is None else similar + following * allowed
         best = float(lifts.max(initial=0.0))
@@ -243,6 +257,19 @@ class UsageLift:
                     lifts = np.zeros(request.index.size, np.float32) if lifts is None else lifts
                     lifts[slot] = max(lifts[slot], lift)
         return lifts
+
+
+def compute_lifts(rows: Floats, typical: Floats, vector: Floats) -> Floats:
+    """How far learned vectors lift their tools for a request.
+
+    In full only where the request is as similar as those that a tool was used for; else every tool
+    of a domain that was ever used would be lifted above those that were not.
+    """
+    lifts = np.maximum(rows @ vector, 0)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows)) * typical
+    similarity = lifts / np.maximum(lengths, _TINY)
+    share = (similarity - UNRELATED) / (SIMILAR_ENOUGH - UNRELATED)
+    return lifts * share.clip(0, 1)
 
 
 def _nearest(weights: UsageWeights, visible: Mask, vector: Floats) -> Ints:

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from math import exp, log1p
 from operator import mul
 
+import numpy as np
+
+from ..embedders.arrays import Ints
 from .analyzer import terms
 from .hit import Evidence
 from .rankers.bm25f import LexicalRanking
@@ -22,11 +25,37 @@ KEYWORDS_ONLY = (-1.217, 0.000, 0.000, 1.658, -0.283, 2.882)
 _MAX_WORD_CHARS = 64
 
 
-def gather_evidence(
-    request: RankingRequest, rankings: Sequence[Ranking], fused: FusedRanking
+def strongest_evidence(
+    request: RankingRequest,
+    rankings: Sequence[Ranking],
+    fused: FusedRanking,
+    *,
+    lifts: Sequence[Ranking] = (),
 ) -> Evidence:
-    """Collect the facts about the best hit from which the confidence is computed."""
+    """The evidence of the best hit, or of the one that is best without `lifts`, if stronger.
+
+    A lift puts a tool first that has few words of the request, and must not make the search less
+    sure for that.
+    """
     best = fused.slots[:1]
+    evidence = gather_evidence(request, rankings, best)
+    if not lifts:
+        return evidence
+    # Lifts are standard deviations, as the scores are that they are added to.
+    lifted = np.add.reduce([r.scores_at(fused.slots) for r in lifts])
+    evidence = evidence._replace(meaning=evidence.meaning + float(lifted[0]))
+    place = int((fused.scores - lifted).argmax())
+    other = gather_evidence(request, rankings, fused.slots[place : place + 1])
+    stronger = max(evidence, other, key=confidence)
+    return stronger._replace(similarity=_larger(evidence.similarity, other.similarity))
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((x for x in (one, other) if x is not None), default=None)
+
+
+def gather_evidence(request: RankingRequest, rankings: Sequence[Ranking], best: Ints) -> Evidence:
+    """Collect the facts about a tool from which the confidence is computed."""
     similarity: float | None = None
     lead = meaning = coverage = share = 0.0
     for ranking in rankings:

@@ -12,7 +12,7 @@ import numpy as np
 from ..embedders.arrays import Mask
 from ..errors import EmbedderError
 from .clauses import split_clauses
-from .confidence import confidence, gather_evidence, has_words, is_exact_name
+from .confidence import confidence, has_words, is_exact_name, strongest_evidence
 from .deprecation import demote_deprecated
 from .hit import MAX_NEAR, Hit, QueryHits, QueryVector, Reason
 from .index import Index
@@ -146,7 +146,9 @@ def _rank_and_fuse(
     if not (request.query.name and is_exact_name(rankings, fused)):
         fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
-    evidence = gather_evidence(request, rankings, fused)
+    # A lift adds its ranking after the others.
+    lifts = rankings[len(found) :]
+    evidence = strongest_evidence(request, rankings, fused, lifts=lifts)
     estimate = confidence(evidence) if has_words(request) else 0.0
     return QueryHits(
         hits=hits,
