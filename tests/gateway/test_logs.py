@@ -149,7 +149,8 @@ async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_pat
         assert "This server needs a licence key (full log: " in line
         assert "-m toolscout logs exits)" in line
         await stderr.line("hangs: starting")
-        await stderr.line("hangs: failing: it did not answer within 1.5 seconds.")
+        line = await stderr.line("hangs: failing: it did not answer within 1.5 seconds.")
+        assert "raise connect_timeout_seconds in its entry" in line
         async with asyncio.timeout(60):  # until it was tried more than once
             while "2 failures in a row" not in (await run_toolscout(tmp_path, "logs", "exits"))[1]:
                 await client.call_tool("tool_search", {"query": QUERY})
