@@ -304,6 +304,7 @@ class Upstreams:
         self._notify_changed(source.name)
 
     def _create_source(self, server: Server) -> PinnedSource:
+        is_met = self._pins.has_pins(ServerIdentity.of(server))
         inner = MCPSource(
             server,
             listings=self._listings,
@@ -311,8 +312,9 @@ class Upstreams:
             on_change=self._on_listing_change,
             sink=self._sink,
             # A cached list is not the first contact: another command wrote it, perhaps long ago.
-            # The tools that are trusted are those that the server offers to the gateway itself.
-            reads_cache=self._pins.has_pins(ServerIdentity.of(server)),
+            # It makes tools searchable at once, and is pinned once the server itself has listed.
+            reads_cache=is_met or self._trusts_first,
+            is_met=is_met,
             forwards_requests=True,
             server_log=self._logs.open(server) if self._logs else None,
             buckets=self._buckets,
