@@ -359,7 +359,29 @@ def test_tools_that_leave_the_catalog_because_they_are_held_do_not_count_as_remo
 def test_vectors_in_progress_get_a_line_with_their_count() -> None:
     assert "still loading" in render_event(VectorsLoadingEvent(done=0, total=5_248))
     line = render_event(VectorsLoadingEvent(done=1_200, total=5_248))
-    assert "1,200 of 5,248" in line
+    assert "1,200 of 5,248 tools" in line
+    assert " of " not in render_event(VectorsLoadingEvent(done=2, total=2))
+
+
+@pytest.mark.parametrize(
+    ("starting", "is_loading", "outcome"),
+    [
+        ((), True, "nothing found yet: semantic search is still loading"),
+        (("mail", "wiki"), False, "nothing found yet: mail, wiki are still starting"),
+        (
+            ("mail",),
+            True,
+            "nothing found yet: semantic search is still loading; mail is still starting",
+        ),
+    ],
+)
+def test_a_search_that_is_not_ready_is_not_told_as_nothing_fits(
+    starting: tuple[str, ...], is_loading: bool, outcome: str
+) -> None:
+    event = DiscoveryResultEvent(
+        tool="tool_search", queries=("q",), starting=starting, is_loading=is_loading, took_ms=1
+    )
+    assert render_event(event) == f'search "q": {outcome} (1 ms)'
 
 
 def test_a_few_more_vectors_get_no_second_line(caplog: pytest.LogCaptureFixture) -> None:
