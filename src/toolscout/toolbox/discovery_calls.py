@@ -114,7 +114,7 @@ def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took
     search = next((e for e in outcome.events if isinstance(e, SearchEvent)), None)
     starting = outcome.starting
     if search and not outcome.result.is_error:
-        starting = tuple(sorted(context.live.absent_sources.starting))
+        starting = tuple(context.list_starting())
     context.emit(
         DiscoveryResultEvent(
             id=current_id(),
