@@ -9,7 +9,8 @@ from .tool import Tool, normalise_name
 # At the start of a sentence of the first line, in brackets there with what to use, in capitals, or
 # as a statement: "List deprecated packages" says something else.
 _MARK = re.compile(
-    r"\A(?:[^\n]*[.!?])?\W*deprecated\b(?=\W*(?:$|[.:,;!)\]-]|use\b|see\b|since\b|please\b|in favou?r\b))"
+    r"\A(?:[^\n]*[.!?])?\W{0,9}deprecated\b"
+    r"(?=\W*(?:$|[.:,;!)\]-]|use\b|see\b|since\b|please\b|in favou?r\b))"
     r"|\A[^\n]*[(\[]deprecated(?=\W+(?:use|see|since|please|replaced by|in favou?r)\b)"
     r"|(?-i:\bDEPRECATED\b)|\bis (?:now )?deprecated\b",
     re.IGNORECASE,
