@@ -580,6 +580,12 @@ async def test_calls_of_a_disabled_and_of_a_failing_server_say_so(serve: Serve) 
         while "its server bad is failing" not in said:
             said = text(await client.call_tool("call_tool", {"name": "bad__echo"}))
         assert "There is no tool" not in said
+        said = text(await client.call_tool("call_tool", {"name": "count_sheep"}))
+        assert (
+            "No tool is called 'count_sheep' now. This server fails and may have it: bad: " in said
+        )
+        called = await client.call_tool("call_tool", {"name": "echo", "arguments": {"text": "a"}})
+        assert not called.is_error, text(called)
 
 
 def test_a_name_that_a_hidden_held_tool_has_still_means_the_visible_one() -> None:

@@ -122,6 +122,12 @@ class Upstreams:
         absent = self.absent_servers() if is_bare else self.absent_servers_for(tool)
         return tuple(n for n in absent if self._is_starting(n))
 
+    def failing_servers_for(self, tool: str) -> tuple[str, ...]:
+        """The servers that fail, were never listed, and may have a tool of this bare name."""
+        if any(tool.startswith(qualify_name(n, "")) for n in self._sources):
+            return ()
+        return tuple(n for n in self.servers_without_listing() if self.failure_reason(n))
+
     def _is_starting(self, server: str) -> bool:
         # A server that just became ready is not in the catalog yet.
         is_up = self._sources[server].inner.state.status in UP_STATUSES
