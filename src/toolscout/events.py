@@ -203,7 +203,7 @@ class DiscoveryResultEvent(Event):
 
     kind: ClassVar[str] = "tool_discovery_result"
     optional: ClassVar[frozenset[str]] = frozenset(
-        {"scores", "near", "vector", "embedder", "code", "verdict", "starting"}
+        {"scores", "near", "vector", "embedder", "code", "verdict", "starting", "is_loading"}
     )
 
     tool: Annotated[str, "its name"]
@@ -217,7 +217,10 @@ class DiscoveryResultEvent(Event):
     is_error: Annotated[bool, "whether the search was refused"] = False
     code: Annotated[str, "of the error"] = ""
     verdict: Annotated[str, "`likely`, `unsure` or `nothing fits`, for a search"] = ""
-    starting: Annotated[tuple[str, ...], "servers that were needed and are still starting"] = ()
+    starting: Annotated[
+        tuple[str, ...], "servers that were needed, or not searched, and are still starting"
+    ] = ()
+    is_loading: Annotated[bool, "whether semantic search was still loading"] = False
     rules_tokens: Annotated[int, "tokens of rules in the answer"] = 0
     took_ms: Annotated[float, "milliseconds"] = 0.0
 
@@ -360,8 +363,8 @@ class VectorsLoadingEvent(Event):
 
     kind: ClassVar[str] = "vectors_loading"
 
-    done: Annotated[int, "tools and words that have vectors already"]
-    total: Annotated[int, "all that need one"]
+    done: Annotated[int, "tools that have vectors already"]
+    total: Annotated[int, "all tools"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -739,7 +742,7 @@ class SearchEvent(Event):
 
     kind: ClassVar[str] = "search"
     optional: ClassVar[frozenset[str]] = frozenset(
-        {"scores", "near", "vector", "embedder", "verdict"}
+        {"scores", "near", "vector", "embedder", "verdict", "is_loading"}
     )
 
     queries: Annotated[tuple[str, ...], "the query or queries"]
@@ -750,6 +753,7 @@ class SearchEvent(Event):
     vector: Annotated[bytes, "the queries as unit vectors of float16, one after another"] = b""
     embedder: Annotated[str, "the id of the model that made the vectors"] = ""
     verdict: Annotated[str, "`likely`, `unsure` or `nothing fits`"] = ""
+    is_loading: Annotated[bool, "whether semantic search was still loading"] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

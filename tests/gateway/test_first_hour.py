@@ -19,7 +19,8 @@ from tests.gateway.test_logs import address, serving
 
 from toolscout.cli.app import run
 from toolscout.events import CatalogChangeEvent
-from toolscout.sources.mcp.servers import Server, ServerLimits
+from toolscout.sources.mcp.server_entry import build_server
+from toolscout.sources.mcp.servers import may_download
 from toolscout.telemetry.lines import render_event
 
 ROOT = Path(__file__).parents[2]
@@ -579,15 +580,14 @@ def test_a_check_waits_for_a_command_that_downloads_its_server(user: User) -> No
     assert sorted(s["protocol"] for s in servers)[-1] == "2026-07-28"
 
 
-def test_a_timeout_of_the_user_is_kept_for_downloads() -> None:
-    own = ServerLimits(connect_timeout_seconds=5)
-    assert Server("a", command="npx", limits=own).with_download_time().limits == own
-    assert Server("a", command="npx").with_download_time().limits.connect_timeout_seconds == 120
-    assert Server("a", command="C:\\node\\npx.cmd").may_download is (os.name == "nt")
-    assert [Server("a", command=c).may_download for c in ("/usr/bin/uvx", "python")] == [
-        True,
-        False,
-    ]
+def test_every_command_waits_for_a_download_unless_the_user_set_a_time() -> None:
+    def seconds(**entry: Any) -> float:
+        return build_server("a", entry, {}).limits.connect_timeout_seconds
+
+    assert seconds(command="npx", connect_timeout_seconds=5) == 5
+    assert seconds(command="npx", connect_timeout_seconds=20) == 20
+    assert [seconds(command=c) for c in ("npx", "/usr/bin/uvx", "python")] == [120, 120, 20]
+    assert may_download("C:\\node\\npx.cmd") is (os.name == "nt")
 
 
 # small things

@@ -146,6 +146,44 @@ async def test_a_first_serve_trusts_what_the_server_offers_not_what_an_old_check
     await serve_once(serve, tmp_path / "home", server, "log", "push")
 
 
+async def test_what_a_check_saw_is_searchable_while_the_server_starts_and_pinned_by_its_own_list(
+    serve: Serve, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    told = offering(tmp_path, "log")
+    script = f'while [ -e "{gate}" ]; do sleep 0.05; done; exec "$@"'
+    server = {"command": "sh", "args": ["-c", script, "sh", told["command"], *told["args"]]}
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps({"mcpServers": {"s": server}}))
+    await toolscout(tmp_path / "home", "check", "--config", str(path))
+    gate.touch()
+    async with serve({"s": server}) as running, running.client() as client, asyncio.timeout(60):
+        said = await ask(client, "show the history")
+        assert "s__log" in said
+        assert "Not searched" not in said
+        assert running.gateway.upstreams.states()[0].status != "ready"
+        assert pins(running.home).ledger("s").pins == {}
+        offer(tmp_path, "log", "push")
+        gate.unlink()
+        called = await client.call_tool("call_tool", {"name": "s__log", "arguments": {}})
+        assert not called.is_error, text(called)
+        ledger = pins(running.home).ledger("s")
+        assert ({*ledger.pins}, ledger.pins_on_hold) == ({"log", "push"}, ())
+
+
+async def test_what_a_check_saw_is_pinned_once_the_server_has_listed_the_same(
+    serve: Serve, tmp_path: Path
+) -> None:
+    server = offering(tmp_path, "log")
+    path = tmp_path / "servers.json"
+    path.write_text(json.dumps({"mcpServers": {"s": server}}))
+    await toolscout(tmp_path / "home", "check", "--config", str(path))
+    async with serve({"s": server}) as running, running.client() as client, asyncio.timeout(60):
+        while not pins(running.home).ledger("s").pins:
+            await ask(client, "show the history")
+    assert [*pins(running.home).ledger("s").pins] == ["log"]
+
+
 # Held tools
 
 
@@ -542,6 +580,12 @@ async def test_calls_of_a_disabled_and_of_a_failing_server_say_so(serve: Serve) 
         while "its server bad is failing" not in said:
             said = text(await client.call_tool("call_tool", {"name": "bad__echo"}))
         assert "There is no tool" not in said
+        said = text(await client.call_tool("call_tool", {"name": "count_sheep"}))
+        assert (
+            "No tool is called 'count_sheep' now. This server fails and may have it: bad: " in said
+        )
+        called = await client.call_tool("call_tool", {"name": "echo", "arguments": {"text": "a"}})
+        assert not called.is_error, text(called)
 
 
 def test_a_name_that_a_hidden_held_tool_has_still_means_the_visible_one() -> None:

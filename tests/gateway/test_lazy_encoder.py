@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from toolscout.config import Config
 from toolscout.embedders.cache import VectorCache
 from toolscout.embedders.universal_encoder import UniversalEncoder
 from toolscout.errors import EmbedderError
+from toolscout.events import DiscoveryResultEvent
 from toolscout.gateway.startup import LazyEncoder, build_engine
 from toolscout.search.engine import Engine
 from toolscout.toolbox.toolbox import Toolbox
@@ -174,10 +176,14 @@ async def test_while_semantic_search_loads_a_model_reads_that_it_should_search_a
 ) -> None:
     slow = Slow()
     engine = Engine(embedders=[LazyEncoder(slow)], cache=VectorCache(tmp_path / "vectors.db"))
-    async with Toolbox([mail, song], engine=engine, store="memory", profile="default") as box:
+    options: Any = {"engine": engine, "store": "memory", "profile": "default"}
+    events: list[Any] = []
+    async with Toolbox([mail, song], **options, sink=events.append) as box:
         session = await box.session("one")
         reply = await session.call("tool_search", {"query": "Brief verschicken"})
         assert "semantic search is still loading. Search again" in reply.text
         assert "continue without a tool" not in reply.text
+        (found,) = [e for e in events if isinstance(e, DiscoveryResultEvent)]
+        assert (found.names, found.is_loading) == ((), True)
         slow.read.set()
         engine.fill()

@@ -149,7 +149,8 @@ async def test_a_failing_server_is_reported_once_and_its_log_can_be_read(tmp_pat
         assert "This server needs a licence key (full log: " in line
         assert "-m toolscout logs exits)" in line
         await stderr.line("hangs: starting")
-        await stderr.line("hangs: failing: it did not answer within 1.5 seconds.")
+        line = await stderr.line("hangs: failing: it did not answer within 1.5 seconds.")
+        assert "raise connect_timeout_seconds in its entry" in line
         async with asyncio.timeout(60):  # until it was tried more than once
             while "2 failures in a row" not in (await run_toolscout(tmp_path, "logs", "exits"))[1]:
                 await client.call_tool("tool_search", {"query": QUERY})
@@ -358,7 +359,29 @@ def test_tools_that_leave_the_catalog_because_they_are_held_do_not_count_as_remo
 def test_vectors_in_progress_get_a_line_with_their_count() -> None:
     assert "still loading" in render_event(VectorsLoadingEvent(done=0, total=5_248))
     line = render_event(VectorsLoadingEvent(done=1_200, total=5_248))
-    assert "1,200 of 5,248" in line
+    assert "1,200 of 5,248 tools" in line
+    assert " of " not in render_event(VectorsLoadingEvent(done=2, total=2))
+
+
+@pytest.mark.parametrize(
+    ("starting", "is_loading", "outcome"),
+    [
+        ((), True, "nothing found yet: semantic search is still loading"),
+        (("mail", "wiki"), False, "nothing found yet: mail, wiki are still starting"),
+        (
+            ("mail",),
+            True,
+            "nothing found yet: semantic search is still loading; mail is still starting",
+        ),
+    ],
+)
+def test_a_search_that_is_not_ready_is_not_told_as_nothing_fits(
+    starting: tuple[str, ...], is_loading: bool, outcome: str
+) -> None:
+    event = DiscoveryResultEvent(
+        tool="tool_search", queries=("q",), starting=starting, is_loading=is_loading, took_ms=1
+    )
+    assert render_event(event) == f'search "q": {outcome} (1 ms)'
 
 
 def test_a_few_more_vectors_get_no_second_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -323,7 +323,7 @@ def test_check_says_what_to_do_about_a_server_that_is_slow(
     path = put(tmp_path / "mcp.json", {"mcpServers": {"slow": slow}})
     assert run(["check", "--config", str(path)]) == 11
     shown = capsys.readouterr().out
-    assert "slow: a first start may download it, so try again." in shown
+    assert "raise connect_timeout_seconds in its entry" in " ".join(shown.split())
     assert "toolscout logs slow" in shown
 
 
@@ -337,7 +337,11 @@ def test_add_waits_longer_than_usual_for_a_server_that_is_downloaded_first(
     server = small()
     command = [server["command"], "-c", program, str(late), *server["args"]]
     assert run(["add", "late", "--", *command]) == 0
-    assert "It works: 1 tool." in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "It works: 1 tool." in shown
+    (entry,) = json.loads(user_servers_file().read_text())["mcpServers"].values()
+    assert entry["connect_timeout_seconds"] >= 2 * late
+    assert f"connect_timeout_seconds = {entry['connect_timeout_seconds']}" in shown
 
 
 def test_list_shows_a_command_with_its_arguments_and_without_secrets(

@@ -27,6 +27,11 @@ def ranked(query: str, *tools: Tool) -> tuple[str, ...]:
         "[DEPRECATED] Send an email message. Use `post_mail`.",
         "Send an email message (deprecated, use post_mail instead) to people.",
         "Send an email message. This tool is deprecated in favor of post_mail.",
+        "Send an email message. DEPRECATED: use the post_mail tool instead.",
+        "Send an email message. Deprecated: use post_mail.",
+        "Send an email message. Deprecated since 2.0, please use the new `post_mail`.",
+        "Send an email message. Deprecated. Replaced by post_mail.",
+        "Send an email message. Deprecated: its successor is called postMail.",
     ],
 )
 def test_a_deprecated_tool_comes_after_the_successor_that_it_names(text: str) -> None:
@@ -87,6 +92,7 @@ def test_a_request_for_it_finds_it_first(query: str) -> None:
         "List deprecated packages of a project.",
         "List packages of a project, without deprecated fields (see the manual).",
         "List packages of a project.\n\nname: of the project (deprecated, use id instead)",
+        "List packages of a project.\n\nname: of the project. Deprecated: use id.",
     ],
 )
 def test_a_tool_about_deprecated_things_is_not_deprecated(text: str) -> None:

@@ -166,6 +166,25 @@ def test_a_listener_is_notified_of_computed_vectors_and_not_of_cached_ones(
     assert len(reports) == 1
 
 
+def test_a_fill_that_takes_long_is_reported_while_its_first_batch_is_computed() -> None:
+    reports: list[FillReport] = []
+    is_reported = Event()
+
+    class Late(Bag):
+        def encode(self, texts: Sequence[str]) -> Floats:
+            assert is_reported.wait(30)
+            return super().encode(texts)
+
+    def note(report: FillReport) -> None:
+        reports.append(report)
+        is_reported.set()
+
+    engine = Engine(Catalog(TOOLS), embedders=[Late()], on_fill=note)
+    engine.fill()
+    engine.close()
+    assert [(r.is_over, r.done) for r in reports] == [(False, 0), (True, 3)]
+
+
 @pytest.mark.behaviour("E42", "E49")
 def test_an_embedder_that_fails_is_said_and_recovers_when_filled_again() -> None:
     embedder = Fragile(unplugged())

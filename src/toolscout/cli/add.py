@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,8 @@ def command(
     print_line(f"{'Replaced' if known else 'Added'} {name} in {file.path}.", style="green")
     if report is not None:
         _print_report(*report)
+    if seconds := entry.get("connect_timeout_seconds"):
+        print_line(f"It starts slowly, so its entry has connect_timeout_seconds = {seconds}.")
     for text in advice:
         warn(text)
     print_reload_note(file.path)
@@ -98,14 +101,17 @@ def command(
 def _check(
     name: str, entry: dict[str, Any], path: Path
 ) -> tuple[ServerCheck, TokenCosts, TokenCosts]:
-    """Start the server once; raise an error with a hint if it does not work."""
+    """Start the server once; raise an error with a hint if it does not work.
+
+    The entry of one that starts slowly gets the time that it needs.
+    """
     from ..gateway.operations.doctor import check_servers
     from ..gateway.operations.known_servers import count_costs, read_known_servers
     from ..sources.mcp.server_entry import build_server
 
     setup = _read_setup(path)
-    server = build_server(name, entry, os.environ, config_folder=path.parent).with_download_time()
-    alone = _setup_of(setup, server)
+    server = build_server(name, entry, os.environ, config_folder=path.parent)
+    alone = _setup_of(setup, server.with_download_time())
     with progress(f"Starting {name} to check that it works (a first start may download it)"):
         (check,) = asyncio.run(check_servers(alone)).servers
     if check.status != "ready":
@@ -113,6 +119,9 @@ def _check(
         if check.status == "needs login":
             hint = f"Add it with --no-check, then run {command_line('login', name)}."
         raise ConfigError(f"{name} does not work, so it is not added: {check.reason}", hint=hint)
+    if check.took_ms > 1_000 * server.limits.connect_timeout_seconds:
+        # Twice as long, in full tens: the next start may be slower.
+        entry["connect_timeout_seconds"] = 10 * ceil(2 * check.took_ms / 10_000)
     own = [tool for known in read_known_servers(alone) for tool in known.available]
     others = [
         tool

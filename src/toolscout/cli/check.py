@@ -72,12 +72,6 @@ def command(*, path: Path | None, profile: str | None, is_json: bool) -> int:
 
 def _print_next_step(server: ServerCheck, logs: ServerLogs) -> None:
     """What to do about a server that cannot be reached."""
-    if "did not answer within" in server.reason:
-        print_line(
-            f"{server.server}: a first start may download it, so try again. If it needs longer,"
-            " raise connect_timeout_seconds in its entry.",
-            style="yellow",
-        )
     if server.server in logs.servers():
         show = command_line("logs", server.server)
         print_line(f"{server.server}: its log: {show}", style="yellow")

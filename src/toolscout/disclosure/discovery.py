@@ -255,6 +255,7 @@ def _search_events(session: SessionState, found: ToolSearchResult) -> tuple[Even
         scores=found.scores,
         near=found.near,
         verdict=found.verdict,
+        is_loading=found.awaits_vectors,
         embedder=found.vectors[0].embedder if found.vectors else "",
         vector=b"".join(v.values.astype(np.float16).tobytes() for v in found.vectors),
     )

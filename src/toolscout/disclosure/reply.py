@@ -66,6 +66,13 @@ class ToolSearchResult:
     vectors: tuple[QueryVector, ...] = field(default=(), compare=False, repr=False)
 
     @property
+    def awaits_vectors(self) -> bool:
+        """Whether semantic search was still loading, so that another search may find more."""
+        # In the first seconds after a start, a request in other words than the tool's, or in
+        # another language, is only found once vectors are there.
+        return any(STILL_LOADING in note or STILL_COMPUTING in note for note in self.notes)
+
+    @property
     def query(self) -> str:
         """The queries as the model wrote them."""
         return "\n".join(self.queries)
@@ -221,9 +228,7 @@ class DefaultReply:
         ]
 
     def _no_match_text(self, found: ToolSearchResult) -> str:
-        # In the first seconds after a start, a request in other words than the tool's, or in
-        # another language, is only found once vectors are there.
-        if any(STILL_LOADING in note or STILL_COMPUTING in note for note in found.notes):
+        if found.awaits_vectors:
             return (
                 f"No keyword match for {found.query[:200]!r} yet: semantic search is still loading."
                 " Search again in a few seconds."

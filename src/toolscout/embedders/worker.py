@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, Timer
 from time import monotonic
 from typing import Protocol
 
@@ -43,7 +43,7 @@ class FillReport:
 
 
 FillListener = Callable[[FillReport], None]
-"""Called by the thread that fills."""
+"""Called in a thread of the worker."""
 
 
 def ignore_fill(_: FillReport) -> None:
@@ -195,6 +195,7 @@ class EmbeddingWorker:
             total = sum(map(len, tools)) + sum(len(set(w.values())) for w in words)
             if total:
                 self._fill = _Fill(total)
+                self._fill.watch(self._report_slow)
             for embedder, new, its_words in zip(self._embedders, tools, words, strict=True):
                 try:
                     self._fill_embedder(embedder, new, its_words, reporter)
@@ -204,9 +205,14 @@ class EmbeddingWorker:
         finally:
             self._last_attempt = monotonic()
             self._is_filling = False
+            self._fill.end()
         if self._fill.is_reportable and self._fill.done and not self._stopped.is_set():
             self._fill.is_reportable = False
             self._on_fill(self._fill.describe(is_over=True))
+
+    def _report_slow(self, report: FillReport) -> None:
+        if not self._stopped.is_set():
+            self._on_fill(report)
 
     def _fill_embedder(
         self,
@@ -220,8 +226,6 @@ class EmbeddingWorker:
             fill.done += count
             if reporter is not None:
                 reporter.report(fill)
-            if fill.is_slow_first():
-                self._on_fill(fill.describe(is_over=False))
             if self._stopped.is_set():
                 return
 
@@ -259,15 +263,29 @@ class _Fill:
         self.done = 0
         self.total = total
         self.is_reportable = False  # vectors were computed, or it takes long
-        self._is_slow = False
         self._started = monotonic()
+        self._lock = Lock()
+        self._timer: Timer | None = None
 
-    def is_slow_first(self) -> bool:
-        """Whether it takes long, the first time that this is known."""
-        was_slow, self._is_slow = self._is_slow, self._seconds > SLOW_SECONDS
-        is_news = self._is_slow and not was_slow and self.done < self.total
-        self.is_reportable |= is_news
-        return is_news
+    def watch(self, listener: FillListener) -> None:
+        """Tell a listener once it takes long."""
+        # By a timer, because the first batch waits for the embedder to load, for most of the time.
+        self._timer = Timer(SLOW_SECONDS, self._report_slow, [listener])
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """Report nothing from now on."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    def _report_slow(self, listener: FillListener) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self.is_reportable = True
+                listener(self.describe(is_over=False))
 
     def describe(self, *, is_over: bool) -> FillReport:
         return FillReport(is_over, self.done, self.total, self._seconds)

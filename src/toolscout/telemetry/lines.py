@@ -186,10 +186,19 @@ def _render_search(event: DiscoveryResultEvent, *, shows_queries: bool) -> str:
     if event.is_error:
         return f"search{query}: {_search_failure(event)} ({event.took_ms:.0f} ms)"
     if not event.names:
-        return f"search{query}: {NOTHING_FITS.lower()} ({event.took_ms:.0f} ms)"
+        return f"search{query}: {_explain_no_hit(event)} ({event.took_ms:.0f} ms)"
     verdict = f"{event.verdict}, " if event.verdict else ""
     facts = f"{verdict}confidence {event.confidence:.2f}, {event.took_ms:.0f} ms"
     return f"search{query}: {_join(event.names)} ({facts})"
+
+
+def _explain_no_hit(event: DiscoveryResultEvent) -> str:
+    """That nothing fits, unless search is not ready yet."""
+    causes = ["semantic search is still loading"] if event.is_loading else []
+    if event.starting:
+        verb = "is" if len(event.starting) == 1 else "are"
+        causes.append(f"{_join(event.starting)} {verb} still starting")
+    return f"nothing found yet: {'; '.join(causes)}" if causes else NOTHING_FITS.lower()
 
 
 def _search_failure(event: DiscoveryResultEvent) -> str:
@@ -319,7 +328,8 @@ def _render_other(event: Event) -> str:
 
 def _render_vectors(event: VectorsLoadingEvent | VectorsReadyEvent) -> str:
     if isinstance(event, VectorsLoadingEvent):
-        count = f" ({event.done:,} of {event.total:,} vectors)" if event.done else ""
+        is_partial = 0 < event.done < event.total
+        count = f" ({event.done:,} of {event.total:,} tools)" if is_partial else ""
         return f"Semantic search is still loading{count}; results are keyword-only."
     if event.done < event.total:
         missing = event.total - event.done

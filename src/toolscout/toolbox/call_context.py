@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -50,6 +50,7 @@ class CallContext:
     asker: Asker | None = None
     explain_missing: MissingToolExplainer | None = None
     note_absent: Callable[[Allow | None], str] = lambda _: ""
+    list_starting: Callable[[], Sequence[str]] = tuple
     principal: str = ""
     client: str = ""
 

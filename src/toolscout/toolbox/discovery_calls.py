@@ -112,6 +112,9 @@ def newly_loaded(before: SessionState, after: SessionState) -> tuple[str, ...]:
 def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took_ms: float) -> None:
     outcome = reply.outcome
     search = next((e for e in outcome.events if isinstance(e, SearchEvent)), None)
+    starting = outcome.starting
+    if search and not outcome.result.is_error:
+        starting = tuple(context.list_starting())
     context.emit(
         DiscoveryResultEvent(
             id=current_id(),
@@ -126,7 +129,8 @@ def _emit_result(context: CallContext, name: str, reply: DiscoveryReply, *, took
             is_error=outcome.result.is_error,
             code=outcome.result.code if outcome.result.is_error else "",
             verdict=search.verdict if search else "",
-            starting=outcome.starting,
+            starting=starting,
+            is_loading=search.is_loading if search else False,
             rules_tokens=default_counter().count(reply.rules) if reply.rules else 0,
             took_ms=took_ms,
         )

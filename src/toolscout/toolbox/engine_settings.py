@@ -10,7 +10,7 @@ from ..embedders.cache import VectorCache
 from ..embedders.embedder import Embedder
 from ..embedders.worker import FillReport
 from ..events import Sink, VectorsLoadingEvent, VectorsReadyEvent, guard_sink, stamp_sink
-from ..search.engine import Engine
+from ..search.engine import Engine, IndexStatus
 from ..search.recipe import default_rankers
 from ..telemetry.metrics import time_rankers
 
@@ -31,7 +31,7 @@ def configure_engine(config: Config, embedders: Sequence[Embedder], *, sink: Sin
             seconds = round(report.took_seconds, 1)
             emit(VectorsReadyEvent(done=report.done, total=report.total, took_seconds=seconds))
         else:
-            emit(VectorsLoadingEvent(done=report.done, total=report.total))
+            emit(_describe_loading(engine.status))
 
     engine = Engine(embedders=embedders, cache=cache, rankers=rankers, on_fill=emit_fill)
     return engine
@@ -57,8 +57,12 @@ class _FillProgress:
     def _run(self, engine: Engine, over: Event) -> None:
         while not over.wait(_PROGRESS_SECONDS):
             status = engine.status
-            done = min(status.vectors.values(), default=0)
             # Not filling any longer: it failed, or the engine was closed.
             if not status.is_filling:
                 return
-            self._emit(VectorsLoadingEvent(done=done, total=status.tools))
+            self._emit(_describe_loading(status))
+
+
+def _describe_loading(status: IndexStatus) -> VectorsLoadingEvent:
+    done = min(status.vectors.values(), default=0)
+    return VectorsLoadingEvent(done=done, total=status.tools)

@@ -324,6 +324,7 @@ class Toolbox:
                 approval_seconds=self._config.approval_ttl_hours * 3_600,
                 explain_missing=self._explain_missing,
                 note_absent=self._note_absent,
+                list_starting=lambda: sorted(self._live.absent_sources.starting),
                 waiting=self._waiting,
                 question_seconds=self._question_seconds,
                 learner=self._learner,

@@ -107,8 +107,7 @@ async def check_servers(setup: Setup, *, progress: CheckProgress = _ignore_progr
     logs = setup.server_logs
     sources = [
         MCPSource(
-            # A check is often the first start; a gateway would try again until it is downloaded.
-            server.with_download_time() if server.may_download else server,
+            server,
             listings=listings,
             grants=grants,
             server_log=logs.open(server) if logs else None,

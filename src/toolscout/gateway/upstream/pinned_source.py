@@ -65,6 +65,7 @@ class PinComparison:
     )
     shadows: Mapping[str, str] = field(default_factory=dict[str, str])
     stamp: Stamp = (-1, -1)
+    is_provisional: bool = False
 
     @property
     def names_on_hold(self) -> tuple[str, ...]:
@@ -134,6 +135,10 @@ class PinnedSource:
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
         """Call a tool; raises if it is held by now."""
+        if self.inner.is_provisional:
+            # Nothing runs because of a cached list alone: the server lists first, and is pinned.
+            await self.inner.refresh()
+            await self._siblings.refresh_catalog(self.name)
         await self._compare_if_stale()
         name, _ = wire.tool_origin(tool)
         if not self._is_open(name):
@@ -222,11 +227,13 @@ class PinnedSource:
         self._warn_on_hold(last, comparison)
 
     def _compare_with_pins(self, *, trusts_first: bool) -> tuple[PinLedger, PinComparison]:
-        definitions = self.inner.definitions
+        # Read first: the server may list meanwhile, and then is compared once more.
+        is_provisional, definitions = self.inner.is_provisional, self.inner.definitions
         shadows = self._siblings.find_shadows(self.inner)
         stamp = self._pins.stamp(self._identity)
         last = self._comparison
-        if last.is_current_for(definitions, shadows, stamp):
+        is_confirmed = last.is_provisional and not is_provisional
+        if last.is_current_for(definitions, shadows, stamp) and not is_confirmed:
             return last.ledger, last
         self._pins.claim(self._identity)
         before = self._pins.ledger_for(self._identity)
@@ -234,6 +241,8 @@ class PinnedSource:
             log.warning(_IDENTITY_CHANGED, self.name, pins_command("list", self.name))
         offers = tuple(build_offers(definitions, shadows))
         ledger = before.record_offers(offers, trusts_first=trusts_first)
+        if is_provisional and not before.is_known:
+            return ledger, PinComparison(ledger, definitions, shadows, stamp, is_provisional=True)
         # Only a new offer is written, not a pin file that somebody else changed. Otherwise two
         # gateways that see different definitions would rewrite each other's file without end.
         is_new_offer = not last.is_current_for(definitions, shadows, last.stamp)

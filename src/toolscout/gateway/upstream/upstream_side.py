@@ -29,6 +29,8 @@ from .pin_factory import open_pins, warn_of_local_pins
 from .principal_logins import PrincipalLogins
 from .upstreams import Upstreams
 
+_MAX_NAME_CHARS = 100
+
 
 class UpstreamSide:
     """Starts servers in the background, and waits for those that a call needs."""
@@ -207,7 +209,24 @@ class UpstreamSide:
                 return SourceError(
                     f"{name} cannot be called: its server {server} is {status}: {reason}"
                 )
-        return self._explain_starting(name, allow)
+        return self._explain_starting(name, allow) or self._explain_failing(name, allow)
+
+    def _explain_failing(self, name: str, allow: Allow | None) -> SourceError | None:
+        """That a server which was never listed may have a tool of a name without a server."""
+        failing = [
+            server
+            for server in self.upstreams.failing_servers_for(name)
+            if self._may_mention(server, allow)
+            and self._may_know(server, qualify_name(server, name), allow)
+        ]
+        if not failing:
+            return None
+        reasons = "; ".join(f"{n}: {self.upstreams.failure_reason(n)}" for n in failing)
+        which = "This server fails" if len(failing) == 1 else "These servers fail"
+        text = (
+            f"No tool is called {name[:_MAX_NAME_CHARS]!r} now. {which} and may have it: {reasons}"
+        )
+        return SourceError(text)
 
     def _explain_starting(self, name: str, allow: Allow | None) -> StartingError | None:
         servers = self._starting_servers(name, allow)

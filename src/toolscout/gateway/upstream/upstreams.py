@@ -122,6 +122,12 @@ class Upstreams:
         absent = self.absent_servers() if is_bare else self.absent_servers_for(tool)
         return tuple(n for n in absent if self._is_starting(n))
 
+    def failing_servers_for(self, tool: str) -> tuple[str, ...]:
+        """The servers that fail, were never listed, and may have a tool of this bare name."""
+        if any(tool.startswith(qualify_name(n, "")) for n in self._sources):
+            return ()
+        return tuple(n for n in self.servers_without_listing() if self.failure_reason(n))
+
     def _is_starting(self, server: str) -> bool:
         # A server that just became ready is not in the catalog yet.
         is_up = self._sources[server].inner.state.status in UP_STATUSES
@@ -304,6 +310,7 @@ class Upstreams:
         self._notify_changed(source.name)
 
     def _create_source(self, server: Server) -> PinnedSource:
+        is_met = self._pins.has_pins(ServerIdentity.of(server))
         inner = MCPSource(
             server,
             listings=self._listings,
@@ -311,8 +318,9 @@ class Upstreams:
             on_change=self._on_listing_change,
             sink=self._sink,
             # A cached list is not the first contact: another command wrote it, perhaps long ago.
-            # The tools that are trusted are those that the server offers to the gateway itself.
-            reads_cache=self._pins.has_pins(ServerIdentity.of(server)),
+            # It makes tools searchable at once, and is pinned once the server itself has listed.
+            reads_cache=is_met or self._trusts_first,
+            is_met=is_met,
             forwards_requests=True,
             server_log=self._logs.open(server) if self._logs else None,
             buckets=self._buckets,

@@ -65,7 +65,10 @@ def explain_failure(
 
 def _describe_cause(error: Exception, connection: Connection, server: Server) -> str:
     if isinstance(error, TimeoutError):
-        return f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds."
+        return (
+            f"it did not answer within {server.limits.connect_timeout_seconds:g} seconds."
+            " If it needs longer to start, raise connect_timeout_seconds in its entry."
+        )
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         # The system reports a missing cwd and a missing command alike.
         if server.cwd and not Path(server.cwd).is_dir():

@@ -72,6 +72,7 @@ class MCPSource:
     Its last listing is known at once from the cache `listings`. The server itself starts when it
     is first needed. `on_change` is called whenever it lists something different. With
     `forwards_requests` the server may ask the client of a call for more than an elicitation.
+    Without `is_met`, its first own list is reported like a change, even if it equals the cached.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class MCPSource:
         forwards_requests: bool = False,
         server_log: ServerLog | None = None,
         reads_cache: bool = True,
+        is_met: bool = True,
         buckets: BucketStore | None = None,
         login_link: LoginLink | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -103,6 +105,7 @@ class MCPSource:
         cache = listings if reads_cache else None
         listing = cache.load(server.name, self._cache_key) if cache else None
         self._server_tools = ServerTools.of(server, listing)
+        self._is_provisional = listing is not None and not is_met
 
         def build_supervisor(entry: PrincipalConnection) -> ConnectionSupervisor:
             is_shared = entry is self._shared
@@ -143,6 +146,11 @@ class MCPSource:
     def listing(self) -> Listing | None:
         """What the server last listed; None if it has never been listed."""
         return self._server_tools.listing
+
+    @property
+    def is_provisional(self) -> bool:
+        """Whether its tools are known from a cache only, and must not be trusted for that."""
+        return self._is_provisional
 
     @property
     def spellings(self) -> Mapping[str, str]:
@@ -440,13 +448,14 @@ class MCPSource:
                 self._index_if_new, listing, entry, is_for_all=is_for_all
             )
 
-            if tools is None:
+            if tools is None and not (is_for_all and self._is_provisional):
                 return
             # Without an await in between: nothing may call a tool of the new list before
             # `on_change` has judged it (pins, shadowing).
-            entry.tools = tools
-            if is_for_all and tools is not self._server_tools:
-                self._server_tools = tools
+            entry.tools = tools = tools or entry.tools
+            is_new = tools is not self._server_tools or self._is_provisional
+            if is_for_all and is_new:
+                self._server_tools, self._is_provisional = tools, False
                 if self._on_change is not None:
                     self._on_change(self)
 

@@ -12,7 +12,16 @@ from typing import Any, cast, get_args
 
 from ...errors import ConfigError
 from . import secret_detection
-from .servers import OAuthClient, Protocol, Server, ServerLimits, Transport, is_http_url
+from .servers import (
+    DOWNLOAD_SECONDS,
+    OAuthClient,
+    Protocol,
+    Server,
+    ServerLimits,
+    Transport,
+    is_http_url,
+    may_download,
+)
 from .variables import expand_variables
 
 # Other clients' spellings of the same keys.
@@ -152,7 +161,7 @@ class _ServerEntry:
             pinned=self.texts("pinned"),
             is_prefixed=self.flag("prefix", default=True),
             allows_private=self.flag("allow_private"),
-            limits=self.limits(),
+            limits=self.limits(command if transport == "stdio" else ""),
             secrets=self.secret_values(),
         )
 
@@ -299,7 +308,7 @@ class _ServerEntry:
             )
         return cast("Protocol", kind)
 
-    def limits(self) -> ServerLimits:
+    def limits(self, command: str) -> ServerLimits:
         values = {key: self.entry[key] for key in _LIMITS if key in self.entry}
         for key, value in values.items():
             if (
@@ -309,6 +318,9 @@ class _ServerEntry:
             ):
                 allowed = _POSITIVE_LIMITS.get(key, "a positive number, or 0 for none")
                 raise ConfigError(f"Server {self.name!r}: {key!r} must be {allowed}.")
+        # In every command that starts it: a download that is cut short each time never ends.
+        if may_download(command):
+            values.setdefault("connect_timeout_seconds", DOWNLOAD_SECONDS)
         return ServerLimits(**values)
 
     def expand(self, text: str) -> str:

@@ -20,7 +20,14 @@ Protocol = Literal["auto", "handshake", "stateless"]
 _DOWNLOADERS = frozenset(
     {"npx", "bunx", "pnpx", "pnpm", "yarn", "deno", "uvx", "uv", "pipx", "docker", "podman"}
 )
-_DOWNLOAD_SECONDS = 120.0
+DOWNLOAD_SECONDS = 120.0
+"""How long a first start may take that downloads the server."""
+
+
+def may_download(command: str) -> bool:
+    """Whether a command is one that downloads a server on its first start."""
+    program = PurePath(command).name.lower().removesuffix(".cmd").removesuffix(".exe")
+    return program in _DOWNLOADERS
 
 
 def is_http_url(url: str) -> bool:
@@ -116,19 +123,11 @@ class Server:
         # has a list of its own.
         return f"{self.digest}-sampling" if forwards_requests else self.digest
 
-    @property
-    def may_download(self) -> bool:
-        """Whether its command is one that downloads a server on the first start."""
-        program = PurePath(self.command).name.lower().removesuffix(".cmd").removesuffix(".exe")
-        return program in _DOWNLOADERS
-
     def with_download_time(self) -> Server:
-        """The server, with time for a download on its first start, unless the user set a time."""
-        is_default = self.limits.connect_timeout_seconds == ServerLimits().connect_timeout_seconds
-        if self.transport != "stdio" or not is_default:
+        """The server, with time for a download at its start if it is a command."""
+        if self.transport != "stdio":
             return self
-        limits = replace(self.limits, connect_timeout_seconds=_DOWNLOAD_SECONDS)
-        return replace(self, limits=limits)
+        return replace(self, limits=replace(self.limits, connect_timeout_seconds=DOWNLOAD_SECONDS))
 
     @property
     def has_authorization(self) -> bool:
