@@ -22,7 +22,7 @@ from ..embedders.worker import (
     ProgressCallback,
     ignore_fill,
 )
-from .glossary import Glossary, common_words
+from .glossary import Glossary, common_words, term_languages
 from .hit import QueryHits, Results
 from .index import Index
 from .merging import MIN_MERGED_HITS, merge_queries
@@ -286,7 +286,10 @@ class Engine:
         self, embedder: Embedder, words: Mapping[str, str], vectors: Floats
     ) -> None:
         """Store the vectors of words, each under its term."""
-        glossary = Glossary.of(words, vectors, size=len(self._snapshot.index.lexicon.vocabulary))
+        snapshot = self._snapshot
+        size = len(snapshot.index.lexicon.vocabulary)
+        languages = term_languages(snapshot.catalog, words)
+        glossary = Glossary.of(words, vectors, languages=languages, size=size)
         with self._write_lock:
             index = self._snapshot.index.with_glossary(embedder.id, glossary)
             self._snapshot = replace(self._snapshot, index=index)
