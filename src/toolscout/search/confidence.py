@@ -8,7 +8,7 @@ from operator import mul
 
 from .analyzer import terms
 from .hit import Evidence
-from .rankers.bm25f import LexicalRanking
+from .rankers.bm25f import LexicalRanking, WordRanking
 from .rankers.dense import DenseRanking
 from .rankers.exact import WHOLE_SCORE, NameRanking
 from .ranking import FusedRanking, Ranking, RankingRequest
@@ -23,9 +23,18 @@ _MAX_WORD_CHARS = 64
 
 
 def gather_evidence(
-    request: RankingRequest, rankings: Sequence[Ranking], fused: FusedRanking
+    request: RankingRequest,
+    rankings: Sequence[Ranking],
+    fused: FusedRanking,
+    *,
+    is_readable: bool = True,
 ) -> Evidence:
-    """Collect the facts about the best hit from which the confidence is computed."""
+    """Collect the facts about the best hit from which the confidence is computed.
+
+    Vectors of a text that no embedder can read say nothing: then only words count.
+    """
+    if not is_readable:
+        rankings = [r for r in rankings if isinstance(r, WordRanking)]
     best = fused.slots[:1]
     similarity: float | None = None
     lead = meaning = coverage = share = 0.0
