@@ -179,9 +179,6 @@ class Variants:
             "without words": self.rankers(words=0),
             "without meaning": self.rankers(meaning=0, translation=0),
             "without translated words": self.rankers(translation=0),
-            "without the list of command verbs": Variant(
-                self.engine, cross_lingual, {"command_verbs": dict[str, Sequence[str]]}
-            ),
             "without names": self.default(
                 rankers=[BM25F(), Dense(self.encoder), CrossLingual(self.encoder)]
             ),

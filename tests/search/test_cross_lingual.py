@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 from tests.search.parts import Bag, filled, tool, use
 
 from toolscout.catalog.catalog import Catalog
+from toolscout.catalog.tool import Tool
 from toolscout.embedders.arrays import Floats
 from toolscout.embedders.cache import VectorCache
 from toolscout.errors import EmbedderError
-from toolscout.examples import CATALOG
 from toolscout.search.engine import Engine
 from toolscout.search.glossary import common_words
 from toolscout.search.hit import Hit
 from toolscout.search.rankers.bm25f import BM25F
 from toolscout.search.rankers.cross_lingual import split_words
-from toolscout.sources.files import read_tools
 
 TOOLS = [
     tool("create_invoice", "Create an invoice for a customer."),
@@ -67,26 +66,61 @@ def test_a_word_of_another_language_is_found_by_its_meaning(
     assert word in translated(best)
 
 
+GERMAN = [
+    tool("termine_auflisten", "Listet alle Termine eines Tages auf."),
+    tool("lieferung_verfolgen", "Zeigt, wo sich ein Paket gerade befindet."),
+    tool("gehalt_anzeigen", "Zeigt die Gehaltsabrechnung eines Monats."),
+    tool("rechnung_stornieren", "Storniert eine bestehende Rechnung."),
+    tool("krankmeldung_einreichen", "Meldet einen Mitarbeiter krank."),
+]
+CHINESE = [
+    tool("查询天气", "查询城市的天气预报。"),
+    tool("播放音乐", "播放指定的歌曲或歌手。"),
+    tool("设置闹钟", "设置一个闹钟提醒。"),
+    tool("订外卖", "从附近餐厅订餐并配送上门。"),
+]
+
+
+@pytest.mark.parametrize("others", [(), TOOLS])
 @pytest.mark.parametrize(
-    ("query", "name"),
+    ("tools", "query"),
     [
-        ("schicke Ann die Rechnung per E-Mail", "send_email"),
-        ("lösche die E-Mail", "delete_email"),
-        ("stuur Ann een e-mail", "send_email"),
-        ("apague o arquivo", "delete_file"),
-        ("crie uma nova tarefa", "create_task"),
+        (GERMAN, "was steht heute an"),
+        (GERMAN, "der Kunde hat immer noch nicht bezahlt"),
+        (GERMAN, "haben wir noch Schrauben da?"),
+        (CHINESE, "我饿了，想吃披萨"),
+        (CHINESE, "来首周杰伦的歌"),
     ],
 )
-def test_a_command_verb_of_another_language_tells_siblings_apart(query: str, name: str) -> None:
-    assert filled(read_tools(CATALOG).tools, embedders=[use()]).search(query).names[0] == name
+def test_nothing_is_translated_into_the_language_of_the_request(
+    tools: Sequence[Tool], query: str, others: Sequence[Tool]
+) -> None:
+    engine = filled([*tools, *others], embedders=[use()])
+    mine = {t.name for t in tools}
+    assert not any(translated(hit) for hit in engine.search(query).hits if hit.name in mine)
 
 
-def test_a_command_verb_is_read_only_where_a_command_has_its_verb() -> None:
-    engine = filled(TOOLS, embedders=[Dictionary()])
-    assert [h.name for h in engine.search("lösche xyzzy plugh").hits if translated(h)] == [
-        "delete_file"
-    ]
-    assert not any(translated(hit) for hit in engine.search("xyzzy lösche plugh").hits)
+def test_a_request_is_translated_for_the_tools_of_another_language() -> None:
+    engine = filled([*GERMAN, *CHINESE, *TOOLS], embedders=[use()])
+    best = engine.search("je suis malade").hits[0]
+    assert (best.name, translated(best)) == ("krankmeldung_einreichen", ("krank",))
+
+
+def test_nothing_is_translated_into_a_word_without_a_meaning_of_its_own() -> None:
+    engine = filled([*GERMAN, *TOOLS], embedders=[use()])
+    words = engine.words_to_embed(use()) or engine.word_vectors(use())
+    assert "rechnung" in words
+    assert not {"die", "einen", "auf", "sich"} & words.keys()
+    assert not any(
+        {"die", "einen", "auf", "sich"} & {*translated(hit)}
+        for hit in engine.search("où est mon colis").hits
+    )
+
+
+def test_english_names_are_translated_where_descriptions_are_in_the_language_asked() -> None:
+    tools = [tool("send_email", "发送电子邮件。"), tool("play_song", "播放指定的歌曲。")]
+    engine = filled([*tools, *CHINESE], embedders=[use()])
+    assert translated(engine.search("我想写信给张三").hits[0]) == ("send",)
 
 
 def test_words_that_the_catalog_knows_are_not_translated() -> None:

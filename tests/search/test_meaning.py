@@ -174,6 +174,20 @@ def test_a_request_in_a_language_that_the_encoder_does_not_know_gets_a_note(
     assert LANGUAGE_NOTE not in engine.search(query, arms="words").notes
 
 
+@pytest.mark.parametrize("query", ["Τι καιρό θα κάνει αύριο;", "Jaké bude zítra počasí v Brně?"])
+def test_vectors_of_a_text_that_no_embedder_can_read_are_no_evidence(
+    engine: Engine, query: str
+) -> None:
+    found = engine.search(query)
+    assert found.hits
+    assert found.evidence is not None
+    assert found.evidence.similarity is None
+    assert found.confidence < 0.5
+    known = engine.search("Jaka będzie jutro pogoda w Łodzi?").evidence
+    assert known is not None
+    assert known.similarity is not None
+
+
 @pytest.mark.parametrize(
     "query",
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
 from math import log
@@ -37,6 +37,7 @@ class _Profiles(NamedTuple):
 
     rows: Mapping[str, int]
     log_probabilities: Floats
+    languages: Sequence[str]
 
 
 @cache
@@ -44,19 +45,29 @@ def _profiles() -> _Profiles:
     # The 400 most frequent trigrams of each language, the most frequent first, from the profiles of
     # langdetect (Apache 2.0), which were counted in Wikipedia. `_` is the edge of a word.
     text = Path(__file__).with_name("trigrams.txt").read_text(encoding="utf-8")
-    languages = [line.split()[1] for line in text.splitlines()]
-    cut = [[grams[i : i + 3] for i in range(0, len(grams), 3)] for grams in languages]
+    languages = dict(line.split() for line in text.splitlines())
+    cut = [[g[i : i + 3] for i in range(0, len(g), 3)] for g in languages.values()]
     rows = {gram: row for row, gram in enumerate(dict.fromkeys(chain(*cut)))}
     chances = np.full((len(rows), len(cut)), _UNSEEN, np.float32)
     for column, grams in enumerate(cut):
         chances[[rows[g] for g in grams], column] = 0.25 / (np.arange(len(grams)) + 15)
-    return _Profiles(rows, np.log(chances))
+    return _Profiles(rows, np.log(chances), tuple(languages))
 
 
 def _cut(text: str) -> list[str]:
     """The trigrams of a text."""
     words = [f"_{word}_" for word in _WORD.findall(text.lower())]
     return [word[i : i + 3] for word in words for i in range(len(word) - 2)]
+
+
+def known_language_scores(text: str) -> dict[str, float]:
+    """The log-likelihood of a text in each known language; empty if it has no known trigram."""
+    rows, log_probabilities, names = _profiles()
+    found = [rows[gram] for gram in _cut(text) if gram in rows]
+    if not found:
+        return {}
+    scores: list[float] = log_probabilities[found, :_KNOWN_LANGUAGES].sum(axis=0).tolist()
+    return dict(zip(names, scores, strict=False))
 
 
 def is_foreign(text: str) -> bool:
@@ -71,7 +82,7 @@ def is_familiar(text: str) -> bool:
 
 def _foreign_evidence(text: str) -> float:
     """How much better the best other language fits than the best known one; 0 if too short."""
-    rows, log_probabilities = _profiles()
+    rows, log_probabilities, _ = _profiles()
     found = [rows[gram] for gram in _cut(text) if gram in rows]
     if len(found) < _MIN_TRIGRAMS:
         return 0.0
@@ -81,7 +92,7 @@ def _foreign_evidence(text: str) -> float:
 
 def fits_language(word: str, text: str, *, rather_than: str) -> bool:
     """Whether a text is in another language than English, which has a word rather than another."""
-    rows, log_probabilities = _profiles()
+    rows, log_probabilities, _ = _profiles()
     # By its other words: a typo is made of strange trigrams.
     others = re.sub(rf"\b{re.escape(word)}\b", " ", text, flags=re.IGNORECASE)
     found = [rows[gram] for gram in _cut(others) if gram in rows]
@@ -95,7 +106,7 @@ def fits_language(word: str, text: str, *, rather_than: str) -> bool:
 
 def _mean_score(word: str, language: int) -> float:
     """How well a word fits a language: the mean of the logarithms of its trigrams."""
-    rows, log_probabilities = _profiles()
+    rows, log_probabilities, _ = _profiles()
     grams = _cut(word)
     found = [rows[gram] for gram in grams if gram in rows]
     unseen = (len(grams) - len(found)) * log(_UNSEEN)

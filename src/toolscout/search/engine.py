@@ -22,12 +22,12 @@ from ..embedders.worker import (
     ProgressCallback,
     ignore_fill,
 )
-from .glossary import Glossary, common_words
+from .glossary import Glossary, common_words, term_languages
 from .hit import QueryHits, Results
 from .index import Index
 from .merging import MIN_MERGED_HITS, merge_queries
 from .pipeline import STILL_COMPUTING, WITHOUT_VECTORS_PREFIX, Pipeline, run_query
-from .query import Mode, Query, parse_all
+from .query import Mode, parse_all
 from .rankers.cross_lingual import CrossLingual
 from .ranking import Allow, Arms, Fusion, Lift, Ranker, allow_mask, select_rankers, unwrap
 from .recipe import default_rankers, fuse
@@ -227,7 +227,8 @@ class Engine:
         index, mask = snapshot.index, snapshot.mask(allow)
         limit = max(0, limit)
         queries = parse_all(query, mode=mode)
-        pipeline = Pipeline(self._rankers[arms], self.fusion, self._spelling, self.lift)
+        can_read = None if arms == "words" else self._can_read
+        pipeline = Pipeline(self._rankers[arms], self.fusion, self._spelling, self.lift, can_read)
         depth = limit if len(queries) == 1 else max(limit, MIN_MERGED_HITS)
         each = [run_query(pipeline, index, q, mask, limit=depth) for q in queries]
         found = each[0] if len(each) == 1 else merge_queries(each, limit=limit)
@@ -237,7 +238,7 @@ class Engine:
             confidence=found.confidence,
             is_answered=found.confidence >= self.min_confidence,
             near=found.near,
-            notes=self._add_notes(found, index, mask, queries, arms),
+            notes=self._add_notes(found, index, mask),
             took_ms=round((perf_counter() - started) * 1e6) / 1e3,
             evidence=found.evidence,
             is_selection=found.is_selection,
@@ -286,19 +287,20 @@ class Engine:
         self, embedder: Embedder, words: Mapping[str, str], vectors: Floats
     ) -> None:
         """Store the vectors of words, each under its term."""
-        glossary = Glossary.of(words, vectors, size=len(self._snapshot.index.lexicon.vocabulary))
+        snapshot = self._snapshot
+        size = len(snapshot.index.lexicon.vocabulary)
+        languages = term_languages(snapshot.catalog, words)
+        glossary = Glossary.of(words, vectors, languages=languages, size=size)
         with self._write_lock:
             index = self._snapshot.index.with_glossary(embedder.id, glossary)
             self._snapshot = replace(self._snapshot, index=index)
 
-    def _add_notes(
-        self, found: QueryHits, index: Index, mask: Mask, queries: Sequence[Query], arms: Arms
-    ) -> tuple[str, ...]:
+    def _add_notes(self, found: QueryHits, index: Index, mask: Mask) -> tuple[str, ...]:
         """The notes, with one about an unknown language or missing vectors, if any."""
         text = self._missing_vectors_note(index, mask)
         has_problem = bool(self.problem)
         # A request that is the name of a tool needs no advice.
-        if arms != "words" and found.confidence < 1 and not self._knows_language(queries):
+        if found.confidence < 1 and not found.is_readable:
             text = text if has_problem else LANGUAGE_NOTE
         # A query that was not encoded has a note that vectors did not count.
         elif not has_problem and any(
@@ -307,12 +309,9 @@ class Engine:
             text = ""
         return tuple(dict.fromkeys((*found.notes, text) if text else found.notes))
 
-    def _knows_language(self, queries: Sequence[Query]) -> bool:
-        """Whether each query is in a language that an embedder knows; true without embedders."""
-        if not self.embedders:
-            return True
-        texts = [query.words for query in queries if query.words]
-        return all(any(knows_language(e, text) for e in self.embedders) for text in texts)
+    def _can_read(self, text: str) -> bool:
+        """Whether an embedder knows the language of a text; true without embedders."""
+        return not self.embedders or any(knows_language(e, text) for e in self.embedders)
 
     def _missing_vectors_note(self, index: Index, mask: Mask) -> str:
         if not self.embedders:

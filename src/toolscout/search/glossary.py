@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from ..catalog.identifiers import MARKS, split_identifiers
 from ..catalog.tool import Tool
 from ..embedders.arrays import Floats
+from ..embedders.languages import ENGLISH, FUNCTION_WORDS, is_probably_in, language_of
 from ..embedders.threads import one_thread
 from .analyzer import needs_bigrams, terms
 from .variants import canonical_word
@@ -43,18 +42,22 @@ Translations = Mapping[str, float]
 class Glossary:
     """The most common terms of a catalog, the word that each stands for, and its vector.
 
-    `hubness` is how close each word is to its nearest neighbours among the most common words.
-    `size` is the size of the vocabulary at the time.
+    `languages` are those of the texts that have each. `hubness` is how close each word is to its
+    nearest neighbours among the most common words. `size` is the size of the vocabulary at that
+    time.
     """
 
     terms: Sequence[str]
     words: Sequence[str]
+    languages: Sequence[str]
     vectors: Floats
     hubness: Floats
     size: int
 
     @classmethod
-    def of(cls, words: Mapping[str, str], vectors: Floats, *, size: int) -> Glossary:
+    def of(
+        cls, words: Mapping[str, str], vectors: Floats, *, languages: Sequence[str], size: int
+    ) -> Glossary:
         """Build a glossary from words by term, and the unit vectors of the words."""
         others = vectors[:_HUBNESS_SAMPLE]
         first = max(0, len(others) - _NEIGHBOURS)
@@ -63,11 +66,21 @@ class Glossary:
         np.fill_diagonal(similarity, -1)  # a word is not its own neighbour
         similarity.partition(first, axis=1)
         hubness = similarity[:, first:].mean(axis=1)
-        return cls(tuple(words), tuple(words.values()), vectors, hubness, size)
+        return cls(tuple(words), tuple(words.values()), tuple(languages), vectors, hubness, size)
 
     def is_outgrown(self, size: int) -> bool:
         """Whether the vocabulary has grown so much that a new glossary is worth its cost."""
         return size > _REBUILD_GROWTH * self.size
+
+    def without(self, languages: Collection[str]) -> Glossary:
+        """The glossary of the terms that are in other languages."""
+        kept = [i for i, name in enumerate(self.languages) if name not in languages]
+        if len(kept) == len(self.terms):
+            return self
+        terms, words, names = (
+            [column[place] for place in kept] for column in (self.terms, self.words, self.languages)
+        )
+        return Glossary(terms, words, names, self.vectors[kept], self.hubness[kept], self.size)
 
     def translations(self, vectors: Floats, *, min_similarity: float) -> list[Translations]:
         """The nearest terms of each word, if any are near enough."""
@@ -92,33 +105,58 @@ def common_words(tools: Collection[Tool]) -> dict[str, str]:
 
     The word is encoded, not the term: encoders know words, not stems.
     """
-    counts: Counter[str] = Counter()
+    found: dict[str, Counter[str]] = {}
+    for forms in _count_forms(tools).values():
+        for term, its in forms.items():
+            found.setdefault(term, Counter()).update(its)
+    ordered = sorted(found, key=lambda term: (-found[term].total(), term))[:_MAX_WORDS]
+    return {term: min(found[term], key=lambda w: (-found[term][w], w)) for term in ordered}
+
+
+def term_languages(tools: Collection[Tool], terms: Collection[str]) -> list[str]:
+    """The language of the texts that have a term most often."""
+    forms = _count_forms(tools)
+    by_language = {name: {t: c.total() for t, c in its.items()} for name, its in forms.items()}
+    return [
+        max(by_language, key=lambda name: by_language[name].get(t, 0), default=ENGLISH)
+        for t in terms
+    ]
+
+
+def _count_forms(tools: Collection[Tool]) -> dict[str, dict[str, Counter[str]]]:
+    """How often each word stands for a term, by the language of the texts."""
+    counts: dict[str, Counter[str]] = {}
+    for text, language in _texts_with_language(tools):
+        counts.setdefault(language, Counter()).update(WORD.findall(text))
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for language, its in counts.items():
+        forms = found[language] = dict[str, Counter[str]]()
+        for written, count in its.items():
+            for term, form in _terms_with_form(written):
+                # Some are words of English, whose own stop words are no terms.
+                if language == ENGLISH or form not in FUNCTION_WORDS:
+                    forms.setdefault(term, Counter())[form] += count
+    return found
+
+
+def _texts_with_language(tools: Collection[Tool]) -> Iterator[tuple[str, str]]:
+    """The texts of a sample of tools, name and description apart, each with its language."""
     step = -(-len(tools) // _MAX_TOOLS)
     for tool in list(tools)[:: step or 1]:
-        texts = (tool.name, tool.title, tool.description[:_MAX_DESCRIPTION_CHARS], *tool.phrases)
-        counts.update(WORD.findall(" ".join(texts)))
-    forms: dict[str, Counter[str]] = {}
-    for written, count in counts.items():
-        words = split_identifiers(written).casefold().split()
-        for word in " ".join(map(canonical_word, words)).split():
-            for term in terms(word):
-                # U+0250 is the end of the Latin letters; in other scripts two characters are a
-                # word.
-                if term.isalpha() and len(term) >= (_MIN_WORD_CHARS if term < "\u0250" else 2):
-                    form = term if needs_bigrams(term) else word
-                    forms.setdefault(term, Counter())[form] += count
-    ordered = sorted(forms, key=lambda term: (-forms[term].total(), term))[:_MAX_WORDS]
-    return {term: min(forms[term], key=lambda w: (-forms[term][w], w)) for term in ordered}
+        text = " ".join((tool.description[:_MAX_DESCRIPTION_CHARS], *tool.phrases))
+        language = language_of(text)
+        yield text, language
+        name = f"{tool.name} {tool.title}"
+        # Many tools have English names and descriptions in another language.
+        is_same = is_probably_in(split_identifiers(name), language)
+        yield name, language if is_same else ENGLISH
 
 
-@cache
-def command_verbs() -> Mapping[str, Sequence[str]]:
-    """The terms of the English verbs that a command verb of another language may mean."""
-    # Without a context, encoders place imperatives badly: the German for "send" near "want".
-    text = Path(__file__).with_name("command_verbs.txt").read_text(encoding="utf-8")
-    found: dict[str, list[str]] = {}
-    for line in text.splitlines()[1:]:  # the first one says what this is
-        english, _, verbs = line.partition(": ")
-        for verb in verbs.split():
-            found.setdefault(verb, []).extend(terms(english))
-    return found
+def _terms_with_form(written: str) -> Iterator[tuple[str, str]]:
+    """The terms of a word as written, each with the word to encode for it."""
+    words = split_identifiers(written).casefold().split()
+    for word in " ".join(map(canonical_word, words)).split():
+        for term in terms(word):
+            # U+0250 is the end of the Latin letters; in other scripts two characters are a word.
+            if term.isalpha() and len(term) >= (_MIN_WORD_CHARS if term < "\u0250" else 2):
+                yield term, term if needs_bigrams(term) else word

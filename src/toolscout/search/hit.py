@@ -84,7 +84,10 @@ class QueryVector(NamedTuple):
 
 
 class QueryHits(NamedTuple):
-    """The results of one query, with the fields that `Results` has."""
+    """The results of one query, with the fields that `Results` has.
+
+    `is_readable` is false if no embedder knows the language of the query.
+    """
 
     hits: tuple[Hit, ...] = ()
     confidence: float = 0.0
@@ -93,6 +96,7 @@ class QueryHits(NamedTuple):
     evidence: Evidence | None = None
     is_selection: bool = False
     vectors: tuple[QueryVector, ...] = ()
+    is_readable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def merge_queries(found: Sequence[QueryHits], *, limit: int) -> QueryHits:
         near=tuple(near)[:MAX_NEAR],
         notes=tuple(notes),
         vectors=tuple(vector for r in found for vector in r.vectors),
+        is_readable=all(r.is_readable for r in found),
     )
 
 

@@ -55,12 +55,16 @@ _MAX_QUOTED_CHARS = 80
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """The parts of an engine that rank: rankers and fusion, typo correction and lift, if any."""
+    """The parts of an engine that rank: rankers and fusion, typo correction and lift, if any.
+
+    `can_read` says whether an embedder knows the language of a text; None if nobody asks.
+    """
 
     rankers: tuple[Ranker, ...]
     fusion: Fusion
     spelling: Spelling | None
     lift: Lift | None = None
+    can_read: Callable[[str], bool] | None = None
 
 
 def run_query(
@@ -97,6 +101,7 @@ def _search_words(
 ) -> QueryHits:
     """Search for the words of a query, typos corrected."""
     clauses: Sequence[str] = split_clauses(query.words)
+    is_readable = pipeline.can_read is None or pipeline.can_read(query.words)
     read = correct_typos(index, pipeline.spelling, clauses, mask)
     notes: tuple[str, ...] = ()
     if read.corrections:
@@ -114,7 +119,7 @@ def _search_words(
         )
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
     request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
-    return _rank_and_fuse(pipeline, request, notes=notes)
+    return _rank_and_fuse(pipeline, request, notes=notes, is_readable=is_readable)
 
 
 def _candidate_count(limit: int) -> int:
@@ -128,6 +133,7 @@ def _rank_and_fuse(
     *,
     rankers: Sequence[Ranker] | None = None,
     notes: tuple[str, ...] = (),
+    is_readable: bool = True,
 ) -> QueryHits:
     found: list[Ranking] = []
     for ranker in rankers or pipeline.rankers:
@@ -141,14 +147,14 @@ def _rank_and_fuse(
     rankings, fused = _fuse(pipeline, request, found)
     fused = _drop_forbidden(request, fused)
     if not len(fused.slots):
-        return QueryHits(notes=notes)
+        return QueryHits(notes=notes, is_readable=is_readable)
     # A name in words, as in "get weather old", may be a request; an identifier is that tool.
     if not (request.query.name and is_exact_name(rankings, fused)):
         fused = demote_deprecated(request, fused)
     hits = _make_hits(request, rankings, fused)
     # A lift adds its ranking after the others.
     lifts = rankings[len(found) :]
-    evidence = strongest_evidence(request, rankings, fused, lifts=lifts)
+    evidence = strongest_evidence(request, rankings, fused, lifts=lifts, is_readable=is_readable)
     estimate = confidence(evidence) if has_words(request) else 0.0
     return QueryHits(
         hits=hits,
@@ -157,6 +163,7 @@ def _rank_and_fuse(
         notes=notes,
         evidence=evidence,
         vectors=tuple(islice(_query_vectors(rankings), 1)),
+        is_readable=is_readable,
     )
 
 

@@ -17,8 +17,9 @@ from ...embedders.embedder import (
     normalize_rows,
     vocabulary_coverage,
 )
+from ...embedders.languages import is_probably_in
 from ..analyzer import needs_bigrams, terms
-from ..glossary import WORD, Glossary, Translations, command_verbs
+from ..glossary import WORD, Glossary, Translations
 from ..lexicon import Term
 from ..ranking import RankingRequest
 from .bm25f import LexicalRanking
@@ -42,10 +43,10 @@ _MAX_RUN_CHARS = 3
 class CrossLingual:
     """Translates unknown words with a multilingual embedder, and ranks by BM25F.
 
-    Trust falls with the share of the request's words that visible tools have, and is nothing from
-    one half on: the catalog then speaks the language of the request, and its unknown words are
-    names and values. It also falls with the share of unknown words without a translation, and with
-    the embedder's vocabulary_coverage of the request.
+    A word is never translated into a word of the request's own language. Trust falls with the share
+    of the request's words that visible tools have, and is nothing from one half on: its unknown
+    words are then names and values. It also falls with the share of unknown words without a
+    translation, and with the embedder's vocabulary_coverage of the request.
     """
 
     # In `search_arm` events and in metrics, so it stays even if the class is renamed.
@@ -65,16 +66,18 @@ class CrossLingual:
         unknown, known_share = _unknown_words(request)
         if known_share >= FLUENT_SHARE or not unknown:
             return None
+        foreign = _words_of_other_languages(glossary, request.query.words)
+        if not foreign.terms:
+            return None
         readable = vocabulary_coverage(self.embedder, request.query.words)
         if readable <= 0:
             return None
-        found = self._find_translations(request, glossary, unknown)
+        found = self._find_translations(request, foreign, unknown)
         translated = _translation_terms(request, found)
         if not translated:
             return None
         share = sum(map(bool, found)) / len(unknown)
-        foreign = 1 - known_share / FLUENT_SHARE
-        trust = self.weight * foreign * share * readable
+        trust = self.weight * (1 - known_share / FLUENT_SHARE) * share * readable
         return LexicalRanking.of(
             request, translated, coverage=share, trust=trust, arm="translation"
         )
@@ -86,15 +89,8 @@ class CrossLingual:
         known = self._word_vectors(words)
         vectors = np.stack([known[word] for word in words])
         found = glossary.translations(vectors, min_similarity=self.embedder.translation_threshold)
-        # A command has its verb first or last; elsewhere the same word is mostly a noun.
-        ends = (words[0], words[-1])
-        verbs = [command_verbs().get(word, ()) if word in ends else () for word in words]
-        visible = {t.text for t in request.find_terms({*chain(*found), *chain(*verbs)})}
-        meant = [[t for t in its if t in visible] for its in verbs]
-        return [
-            {t: 1 / len(known) for t in known} or {t: its[t] for t in its if t in visible}
-            for its, known in zip(found, meant, strict=True)
-        ]
+        visible = {t.text for t in request.find_terms({*chain(*found)})}
+        return [{t: share for t, share in its.items() if t in visible} for its in found]
 
     def _word_vectors(self, words: Sequence[str]) -> Mapping[str, Floats]:
         """The vectors of words; known ones come from memory."""
@@ -110,6 +106,12 @@ class CrossLingual:
                     self._vectors.clear()
                 self._vectors |= known
         return known
+
+
+def _words_of_other_languages(glossary: Glossary, text: str) -> Glossary:
+    """The words of a catalog that are not in the language of a request."""
+    # By language, not by the catalog: of a mixed catalog, tools in other languages are translated.
+    return glossary.without([its for its in {*glossary.languages} if is_probably_in(text, its)])
 
 
 def _is_plainly_known(request: RankingRequest) -> bool:
