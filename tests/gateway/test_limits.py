@@ -384,6 +384,47 @@ async def test_calls_a_minute_of_one_principal_have_a_limit(serve: Serve, mode: 
             assert await bob.call_tool("one__echo", {"text": "x"})
 
 
+@pytest.mark.parametrize("message", ["progress", "ping", "answer", "broken"])
+async def test_messages_that_are_no_calls_have_a_limit_of_their_own(
+    serve: Serve, message: str
+) -> None:
+    sent: dict[str, Any] = {
+        "progress": {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": 1, "progress": 1},
+        },
+        "ping": rpc("ping"),
+        "answer": {"jsonrpc": "2.0", "id": 99, "result": {}},
+        "broken": [],
+    }
+    limits = {"notifications_per_minute": 18, "calls_per_minute": 12}  # three and two at once
+    async with (
+        serve({"one": SMALL}, limits=limits, auth={"tokens": TOKEN}) as running,
+        httpx2.AsyncClient(headers=HEADERS, timeout=60) as http,
+    ):
+        login = {"authorization": f"Bearer {TOKEN['ann']}"}
+        opened = await http.post(running.url, json=initialize(), headers=login)
+        session = {**login, "mcp-session-id": opened.headers["mcp-session-id"]}
+        answers = [
+            await http.post(running.url, json=sent[message], headers=session) for _ in range(8)
+        ]
+        late = answers[-1]
+        assert answers[0].status_code != 429
+        assert late.status_code == 429
+        assert int(late.headers["retry-after"]) >= 1
+        assert "Too many notifications" in late.text
+        listed = await http.post(running.url, json=rpc("tools/list"), headers=session)
+        assert listed.status_code == 200, "calls have a limit of their own"
+        bob = {"authorization": f"Bearer {TOKEN['bob']}"}
+        assert (await http.post(running.url, json=initialize(), headers=bob)).status_code == 200
+    audit = (running.home / "state" / "audit.jsonl").read_text().splitlines()
+    lines = [json.loads(line) for line in audit]
+    refused = [line for line in lines if line["outcome"] == "over_limit"]
+    assert refused
+    assert all(line["tool"] == "" for line in refused)
+
+
 @asynccontextmanager
 async def logged_in(url: str, name: str, mode: str) -> AsyncIterator[Client]:
     from mcp.client.streamable_http import streamable_http_client

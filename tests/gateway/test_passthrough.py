@@ -143,6 +143,37 @@ async def test_a_subscriber_of_a_resource_is_notified_of_its_changes(
         await unwatch(client, "test://watched-resource")
 
 
+FIXED_SERVER = """
+from fastmcp import FastMCP
+
+app = FastMCP("fixed")
+
+@app.resource("test://fixed")
+def fixed() -> str:
+    return "always the same"
+
+app.run(show_banner=False)
+"""
+
+
+async def test_a_server_without_subscriptions_is_named_as_the_one_that_has_none(
+    serve: Serve,
+) -> None:
+    """The gateway declares subscriptions, for the servers that have them."""
+    server = {"command": sys.executable, "args": ["-c", FIXED_SERVER], "protocol": "handshake"}
+    async with serve({"fixed": server}) as running:
+        async with running.client("legacy") as client:
+            assert (await client.read_resource("test://fixed")).contents
+            with pytest.raises(MCPError, match="'fixed' does not support subscriptions") as error:
+                await watch(client, "test://fixed")
+            assert error.value.code == types.METHOD_NOT_FOUND
+        async with (
+            running.client("2026-07-28") as client,
+            client.listen(resource_subscriptions=["test://fixed"]) as events,
+        ):
+            assert not events.honored.resource_subscriptions
+
+
 WATCHED = "test://watched"
 WATCHED_SERVER = str(Path(__file__).parent / "watched.py")
 

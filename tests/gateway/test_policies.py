@@ -628,14 +628,16 @@ async def test_a_template_does_not_open_a_resource_that_is_denied(serve: Serve, 
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_denied_uri_is_refused_though_a_template_covers_it(serve: Serve, mode: str) -> None:
     start = uri("alpha", "m", 0).replace("{id}", "")
-    policy = AccessPolicy(deny=(f"{start}private*",))
+    policy = AccessPolicy(deny=(f"{start}private*", f"{start}closed"))
     async with (
         serve_covered(serve, policy) as running,
         connect(running, BOB, mode) as bob,
         connect(running, ALICE, mode) as alice,
     ):
         assert (await bob.read_resource(f"{start}public")).contents
+        assert (await bob.read_resource(f"{start}public;v=1")).contents
         assert (await alice.read_resource(f"{start}private-1")).contents
+        assert (await alice.read_resource(f"{start}closed;v=1")).contents
         for name in (
             "private-1",
             "Private-1",
@@ -643,6 +645,9 @@ async def test_a_denied_uri_is_refused_though_a_template_covers_it(serve: Serve,
             "/private-1",
             "./private-1",
             " private",
+            "closed",
+            "closed;v=1",  # with a parameter, which a server may ignore
+            "closed%3Bv=1",
         ):
             await check_refused(bob, mode, f"{start}{name}")
 

@@ -95,6 +95,11 @@ async def test_a_policy_can_name_roles(serve: Serve, mode: str) -> None:
 def test_only_an_exact_text_makes_an_admin(value: Any, role: str) -> None:
     assert claimed_role({"roles": value}, "roles", ("admin",)) == role
     assert claimed_role({"a": {"b": value}}, "a.b", ("admin",)) == role
+    assert (
+        claimed_role({"https://x.example/roles": value}, "https://x.example/roles", ("admin",))
+        == role
+    )
+    assert claimed_role({"a.b": value}, "a.b", ("admin",)) == "user"
     assert claimed_role({"roles": value}, "", ("admin",)) == "user"
     assert claimed_role({"roles": value}, "roles", ()) == "user"
 

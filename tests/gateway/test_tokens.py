@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from fastmcp.server.auth import AccessToken
 from tests.gateway.conftest import Running, Serve, small
 from tests.gateway.key_server import DISCOVERY, key_server, new_key, public_pem, public_set, sign
 from tests.gateway.test_access import post
@@ -18,7 +19,8 @@ from tests.upstreams.processes import free_port
 
 from toolscout.errors import ConfigError
 from toolscout.gateway.client.auth import check_auth
-from toolscout.gateway.settings import JWT, Auth
+from toolscout.gateway.identity.token_identity import TableToken, token_identity
+from toolscout.gateway.settings import JWT, Auth, TokenEntry
 
 ISSUER = "https://issuer.example"
 KEY, OTHER_KEY = new_key(), new_key()
@@ -68,6 +70,10 @@ def refused_tokens() -> dict[str, tuple[str, str]]:
         "issued later": (sign(KEY, claims(iat=now + 3_600)), "not valid yet (iat)"),
         "no sub": (sign(KEY, claims(sub=None)), "whose it is (sub)"),
         "empty sub": (sign(KEY, claims(sub=" ")), "whose it is (sub)"),
+        "long sub": (sign(KEY, claims(sub="x" * 257)), "more than 256 characters"),
+        "line in sub": (sign(KEY, claims(sub="ann\nroot")), "characters that nobody can see"),
+        "blank in sub": (sign(KEY, claims(sub="ann\u2800")), "characters that nobody can see"),
+        "operator as sub": (sign(KEY, claims(sub="operator")), "principal of the gateway itself"),
         "no aud": (sign(KEY, claims(aud=None)), "another service (aud)"),
         "other aud": (sign(KEY, claims(aud="other")), "another service (aud)"),
         "aud only contains it": (sign(KEY, claims(aud="toolscout-2")), "another service (aud)"),
@@ -104,8 +110,28 @@ async def test_a_token_with_a_wrong_or_missing_claim_is_refused_with_the_reason(
             claims(),
             claims(aud=["other", "toolscout"]),
             claims(nbf=int(time.time()) - 10),
+            claims(sub="Zoë of the 猫 department", more="x"),
+            claims(sub="x" * 256),
         ):
             assert (await refusal(running, sign(KEY, good)))[0] == 200
+
+
+async def test_a_subject_that_has_a_token_of_the_table_is_refused(serve: Serve) -> None:
+    """Else it would have the conversations, results and logins of that principal."""
+    auth = {"jwt": JWT_TABLE, "tokens": {"ann": "ann-token-0123456789"}}
+    async with serve({"one": small()}, auth=auth) as running:
+        status, said, _ = await refusal(running, sign(KEY, claims(sub="ann")))
+        assert (status, said) == (401, "The token is for a principal of the gateway itself (sub).")
+        for token in (sign(KEY, claims(sub="anna")), "ann-token-0123456789"):
+            assert (await refusal(running, token))[0] == 200
+
+
+def test_a_named_provider_has_principals_of_its_own() -> None:
+    auth = Auth(tokens={"ann": TokenEntry(token="ann-token-0123456789")})
+    foreign = AccessToken(token="x", client_id="c", scopes=[], claims={"sub": "ann"})
+    own = TableToken(token="x", client_id="ann", scopes=[], claims={"sub": "ann"})
+    assert token_identity(own, auth).name == "ann"
+    assert token_identity(foreign, auth).name == "ann (provider)"
 
 
 async def test_clocks_may_differ_by_the_configured_time(serve: Serve) -> None:

@@ -394,7 +394,18 @@ async def test_calls_beyond_the_limit_wait_for_their_turn(tmp_path: Path) -> Non
         outcomes = await asyncio.gather(
             *(source.call(tool, {}) for _ in range(2)), return_exceptions=True
         )
-        assert any("is busy with 1 other calls" in str(o) for o in outcomes)
+        assert any("is busy with 1 other call," in str(o) for o in outcomes)
+
+
+async def test_a_busy_server_counts_the_calls_that_wait_for_its_start() -> None:
+    limits = ServerLimits(concurrency=1, queue=0, connect_timeout_seconds=30)
+    async with bad("hangs", limits=limits) as source:
+        first = asyncio.create_task(source.subscribe("test://x", print))
+        await asyncio.sleep(0)
+        with pytest.raises(SourceError, match="is busy with 1 other call, and 0 more are waiting"):
+            await source.subscribe("test://y", print)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
 
 
 async def test_a_server_gets_its_own_variables_and_no_others(

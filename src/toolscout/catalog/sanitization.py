@@ -21,12 +21,13 @@ PHRASES_CAP = 50
 # zero-width and bidi marks, embeddings, overrides, isolates; invisible operators; variation
 # selectors; the byte-order mark; interlinear, hieroglyph, shorthand and musical format marks; tag
 # characters; lone surrogates; non-characters. Joiners depend on the characters around them.
-_HIDDEN = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+_HIDDEN_SET = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\ufffe\uffff\ud800-\udfff\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
-    "\U000e0000-\U000e0fff]"
+    "\U000e0000-\U000e0fff"
 )
+_HIDDEN = re.compile(f"[{_HIDDEN_SET}]")
 _BREAKS = re.compile("\r\n|[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _JOINERS = "\u200c\u200d"
 # Scripts that write with joiners: Arabic to Sinhala, Tibetan and Myanmar, Khmer and Mongolian,
@@ -39,6 +40,15 @@ _LOOSE_JOINER = re.compile(
     f"(?!\u200d(?<=[{_VIRAMA}].))"
     f"(?!\u200d(?<=[{_EMOJI}].)(?=[{_EMOJI}]))"
     f"[{_JOINERS}]"
+)
+# A person must see more than a model, to whom these are ordinary characters: separators of lines,
+# and the empty Braille pattern, note head and Khitan filler, which are blank. After a character
+# that it can change, one variation selector only chooses its look.
+_BLANK = "\u2800\U0001d159\U00016fe4"
+_VARIED = f"#*0-9\u00a9\u00ae\u203c\u2049\u2122\u2139{_EMOJI}"
+_UNSEEN = re.compile(
+    f"(?![\ufe0e\ufe0f](?<=[{_VARIED}].)(?<!\u2800.))[{_HIDDEN_SET}\u2028\u2029{_BLANK}]"
+    f"|{_LOOSE_JOINER.pattern}"
 )
 
 # Escaped backslashes and complete pairs match first, so that group 1 is always a lone surrogate.
@@ -96,18 +106,39 @@ def clean_line(text: str, *, cap: int = LINE_CAP) -> str:
     return text if len(text) <= cap else _truncate(text, cap)
 
 
+def reveal_hidden(text: str) -> str:
+    """Text for a person, with hidden characters as codes such as `<U+001B>`; lines stay lines."""
+    # Shown, not removed: a reader should see an attempt to send terminal commands.
+    if text.isascii() and text.replace("\n", " ").isprintable():
+        return text
+    return _UNSEEN.sub(lambda match: show_code(match[0]), text)
+
+
+def reveal_line(text: str) -> str:
+    """The same as one line: tabs and line breaks become codes too."""
+    return reveal_hidden(text).replace("\t", show_code("\t")).replace("\n", show_code("\n"))
+
+
 def escape_hidden(text: str, *, cap: int = LINE_CAP) -> str:
-    """One line for a terminal or a log file, with hidden characters visible as escapes."""
-    # Escaped, not removed: a reader should see an attempt to send terminal commands.
-    text = _LOOSE_JOINER.sub(
-        _escape, _HIDDEN.sub(_escape, " ".join(_BREAKS.sub("\n", text).split()))
-    )
+    """One line for a log, with all whitespace collapsed and hidden characters as codes."""
+    text = reveal_hidden(" ".join(_BREAKS.sub("\n", text).split()))
     return text if len(text) <= cap else _truncate(text, cap)
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+def show_code(character: str) -> str:
+    """A character as its code point, such as `<U+001B>`."""
+    return f"<U+{ord(character):04X}>"
+
+
+def escape_json(text: str) -> str:
+    """JSON text with the same value, in which hidden characters are escaped as JSON does it."""
+    return text if text.isascii() else _UNSEEN.sub(_escape_in_json, text)
+
+
+def _escape_in_json(match: re.Match[str]) -> str:
+    # No reader of JSON takes half of a character, not even as an escape.
+    is_half = "\ud800" <= match[0] <= "\udfff"
+    return match[0] if is_half else json.dumps(match[0])[1:-1]
 
 
 def strip_colours(text: str) -> str:

@@ -14,7 +14,7 @@ import click
 
 from ..errors import QueryError, ToolscoutError
 from ..program import command_line, set_state_file
-from .output import print_error
+from .output import print_error, print_text
 
 EXIT_USAGE = 2
 _PINS_COMMANDS = ("approve", "revoke", "diff")
@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as error:
         # Without a command there is nothing wrong: the help says which there are.
-        click.echo(error.ctx.get_help() if error.ctx else error.format_message())
+        print_text(error.ctx.get_help() if error.ctx else error.format_message())
         return 0
     except click.ClickException as error:
         print_error("usage", error.format_message(), hint=_usage_hint(error), is_json=is_json)

@@ -25,7 +25,15 @@ from .catalog_options import (
     nearest_names,
     tool_filter,
 )
-from .output import count_noun, json_option, print_error, print_json, print_line, print_table
+from .output import (
+    count_noun,
+    json_option,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+)
 from .progress import progress
 
 if TYPE_CHECKING:
@@ -95,7 +103,7 @@ def show_tool(*, name: str, paths: tuple[Path, ...], is_json: bool) -> int:
         rows = [catalog[n].row() for n in names]
         print_json(rows[0] if len(rows) == 1 else rows)
     else:
-        print_line("\n\n".join(describe_tool(catalog[n]) for n in names))
+        print_text("\n\n".join(describe_tool(catalog[n]) for n in names))
     return 0
 
 

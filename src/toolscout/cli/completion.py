@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from .output import print_text
+
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -21,4 +23,4 @@ def command(shell: str) -> None:
     root = click.get_current_context().find_root()
     completion_class = get_completion_class(shell)
     assert completion_class is not None
-    click.echo(completion_class(root.command, {}, "toolscout", "_TOOLSCOUT_COMPLETE").source())
+    print_text(completion_class(root.command, {}, "toolscout", "_TOOLSCOUT_COMPLETE").source())

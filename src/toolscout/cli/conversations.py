@@ -17,7 +17,7 @@ from ..agent.steps import RunStep
 from ..agent.stream_events import CallEndEvent, LoadEvent, RunEndEvent, StepEndEvent, StreamEvent
 from ..errors import ConfigError
 from ..tokens import TokenCounter, default_counter
-from .output import print_json, print_line, print_table
+from .output import indent_lines, print_json, print_line, print_table, print_text
 from .progress import progress
 
 # The folder is called `cms`; under that name it could hide an installed package.
@@ -83,8 +83,9 @@ class _ConversationPrinter:
         self._end_loading()
         match event:
             case None:
-                print_line(f"\n{conversation.kind}: {conversation.title}", style="bold")
-                print_line(f"user       {conversation.message}")
+                print_line("")
+                print_line(f"{conversation.kind}: {conversation.title}", style="bold")
+                print_text(f"user       {indent_lines(conversation.message, 11)}")
             case CallEndEvent(outcome=outcome):
                 label = "search" if outcome.is_discovery else "call"
                 self._lines.append((f"{label:<8} {outcome.call.name} {outcome.call.arguments}", ""))
@@ -95,7 +96,7 @@ class _ConversationPrinter:
             case StepEndEvent(step=step):
                 self._print_step(step)
             case RunEndEvent(run=run):
-                print_line(f"assistant  {run.text}")
+                print_text(f"assistant  {indent_lines(run.text, 11)}")
             case _:
                 pass
 

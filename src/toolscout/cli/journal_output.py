@@ -13,13 +13,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TextIO
 
-import click
-
-from ..catalog.sanitization import clean_line
+from ..catalog.sanitization import compact_json, escape_hidden, escape_json, reveal_hidden
 from ..errors import ConfigError
 from ..journal.reading import current_outcome, row_data, row_values
 from ..store.log_contract import LogRow
-from .output import print_json
+from .output import print_cells, print_json
 
 COLUMNS = ("time", "kind", "what", "outcome", "ms", "principal", "session", "id")
 _SESSION_CHARS = 12
@@ -44,7 +42,7 @@ def print_json_row(row: LogRow) -> None:
 
 def print_row(row: LogRow) -> None:
     """Print a row as one line with tabs, at once."""
-    click.echo("\t".join(row_cells(row)))
+    print_cells(row_cells(row))
     sys.stdout.flush()
 
 
@@ -86,9 +84,9 @@ def _describe(row: LogRow) -> str:
 
 
 def one_line(value: object, *, cap: int) -> str:
-    """A value as one line, without control characters: names come from models and servers."""
+    """A value as one line: names come from models and servers."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return clean_line(text, cap=cap)
+    return escape_hidden(text, cap=cap)
 
 
 @contextmanager
@@ -112,7 +110,7 @@ def write_lines(rows: Iterable[LogRow], file: TextIO) -> int:
     """Write rows as JSON Lines; how many there were."""
     count = 0
     for row in rows:
-        file.write(json.dumps(plain_values(row), ensure_ascii=False, separators=(",", ":")) + "\n")
+        file.write(escape_json(compact_json(plain_values(row))) + "\n")
         count += 1
     return count
 
@@ -125,13 +123,15 @@ def write_csv(rows: Iterable[LogRow], file: TextIO) -> int:
     table.writerow(names)
     count = 0
     for row in rows:
-        values = {**plain_values(row), "data": row.data}
+        values = {**plain_values(row), "data": escape_json(row.data)}
         table.writerow([_safe_cell(values[name]) for name in names])
         count += 1
     return count
 
 
 def _safe_cell(value: Any) -> Any:
-    """A cell that a spreadsheet does not take for a formula: names come from models and servers."""
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if is_formula else value
+    """A cell that no spreadsheet or terminal obeys: names come from models and servers."""
+    if not isinstance(value, str):
+        return value
+    is_formula = value.startswith(("=", "+", "-", "@", "\t", "\r"))
+    return ("'" if is_formula else "") + reveal_hidden(value)

@@ -82,7 +82,8 @@ def _log_in(server: Server, grants: OAuthTokenStore, principal: str, *, no_brows
     user = f" for {principal}" if principal else ""
 
     def show_url(url: str) -> None:
-        click.echo(f"Open this address to let Toolscout use {server.name}{user}:\n{url}")
+        print_line(f"Open this address to let Toolscout use {server.name}{user}:")
+        print_line(url)
         if not no_browser:
             webbrowser.open(url)
 

@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..program import command_line
 from ..sources.mcp.server_log import LogLine, ServerLogs
 from .numbers import WholeNumber
-from .output import json_option, print_json, print_note
+from .output import json_option, print_json, print_line, print_note, print_text
 from .pins import config_option
 
 _POLL_SECONDS = 0.3
@@ -69,7 +69,7 @@ def _print_servers(logs: ServerLogs, *, is_json: bool) -> None:
         print_json(list(names))
         return
     for name in names:
-        click.echo(name)
+        print_line(name)
     if not names:
         serve, check = command_line("serve"), command_line("check")
         print_note(f"No server has a log yet. {serve} and {check} write them.")
@@ -90,4 +90,4 @@ def _print_line(line: LogLine, *, is_json: bool) -> None:
     if is_json:
         print_json(asdict(line), is_line=True)
     else:
-        click.echo(str(line))
+        print_text(str(line))

@@ -1,4 +1,8 @@
-"""Output of commands: tables on a terminal, tab-separated lines in a pipe, or JSON."""
+"""Output of commands: tables on a terminal, tab-separated lines in a pipe, or JSON.
+
+Commands print through these functions alone. Text of servers and models may be in all that is
+printed, so characters that a reader cannot see are printed as codes, such as `<U+001B>`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from ..catalog.sanitization import escape_json, reveal_hidden, reveal_line
 
 if TYPE_CHECKING:
     # Rich is imported where it is used: a gateway must start without loading it.
@@ -34,7 +40,12 @@ def is_terminal() -> bool:
 
 def print_json(value: object, *, is_line: bool = False) -> None:
     """Print a value as JSON, on one line if it is one of many."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=None if is_line else 2))
+    click.echo(encode_output(value, indent=None if is_line else 2))
+
+
+def encode_output(value: object, *, indent: int | None = None) -> str:
+    """A value as JSON, in which characters that a reader cannot see are escaped."""
+    return escape_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def print_table(
@@ -51,7 +62,7 @@ def print_table(
     if not is_terminal():
         rows = [columns, *rows] if has_header else rows
         for row in rows:
-            click.echo("\t".join(" ".join(cell.split()) for cell in row))
+            print_cells(row)
         return
     from rich.console import Console
     from rich.table import Table
@@ -61,13 +72,28 @@ def print_table(
     for number, column in enumerate(columns):
         table.add_column(column, overflow="fold", style="cyan" if number == 0 else None)
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(reveal_line(cell)) for cell in row))
     Console().print(table)
 
 
+def print_cells(cells: Iterable[str]) -> None:
+    """Print cells as one line with tabs."""
+    click.echo("\t".join(" ".join(reveal_line(cell).split()) for cell in cells))
+
+
 def print_line(text: str, *, style: str = "") -> None:
-    """Print a line of plain text."""
-    _console().print(text, style=style or None)
+    """Print one line: a line break in the text of a server cannot begin another."""
+    _console().print(reveal_line(text), style=style or None)
+
+
+def print_text(text: str, *, is_error: bool = False) -> None:
+    """Print text of several lines."""
+    click.echo(reveal_hidden(text), err=is_error)
+
+
+def indent_lines(text: str, width: int) -> str:
+    """Text whose further lines are indented, so that none looks like a line of the program."""
+    return text.replace("\n", f"\n{' ' * width}")
 
 
 def print_note(text: str) -> None:
@@ -75,16 +101,20 @@ def print_note(text: str) -> None:
     if is_terminal():
         print_line(text, style="dim")
     else:
-        click.echo(f"# {text}")
+        click.echo(f"# {reveal_line(text)}")
 
 
 def warn(text: str) -> None:
     """Print a warning to stderr, as JSON if the command has `--json`."""
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("is_json"):
-        click.echo(json.dumps({"warning": {"message": text}}, ensure_ascii=False), err=True)
+        click.echo(encode_output({"warning": {"message": text}}), err=True)
         return
-    _console(is_error=True).print(text, style="yellow")
+    _console(is_error=True).print(_show_message(text), style="yellow")
+
+
+def _show_message(text: str) -> str:
+    return indent_lines(reveal_hidden(text), 2)
 
 
 def _console(*, is_error: bool = False) -> Console:
@@ -103,10 +133,10 @@ def print_error(
         error: dict[str, Any] = {"code": code, "message": message, "hint": hint}
         if position is not None:
             error["position"] = position
-        click.echo(json.dumps({"error": error}, ensure_ascii=False), err=True)
+        click.echo(encode_output({"error": error}), err=True)
         return
     console = _console(is_error=True)
     console.print("Error:", style="bold red", end=" ")
-    console.print(message)
+    console.print(_show_message(message))
     if hint:
-        console.print(hint)
+        console.print(_show_message(hint))

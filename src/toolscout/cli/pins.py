@@ -163,9 +163,9 @@ def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_jso
         for change in row["changes"]:
             print_line(f"  {change['field']}")
             if change["before"]:
-                print_line(f"    - {change['before']}", style="red")
+                _print_side("-", change["before"], style="red")
             if change["after"]:
-                print_line(f"    + {change['after']}", style="green")
+                _print_side("+", change["after"], style="green")
     for ledger in ledgers:
         held = [pin for pin in ledger.pins_on_hold if tool in (None, pin.tool)]
         if held:
@@ -173,6 +173,12 @@ def diff_pins(*, path: Path | None, server: str | None, tool: str | None, is_jso
             print_line(f"Approve: {approve}")
     if not rows:
         print_line("Nothing is held for approval.")
+
+
+def _print_side(sign: str, text: str, *, style: str) -> None:
+    """One side of a change; each of its lines has the sign, so none looks like another part."""
+    for line in text.split("\n"):
+        print_line(f"    {sign} {line}", style=style)
 
 
 @command.command(name="approve")

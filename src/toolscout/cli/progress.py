@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..catalog.sanitization import reveal_line
+from .output import print_text
+
 if TYPE_CHECKING:
     # Rich is imported where it is used: a gateway must start without loading it.
     from rich.progress import Progress, TaskID
@@ -63,7 +66,7 @@ class _Display(ABC):
         self._lock = Lock()
         self._over = Event()
         self._thread = Thread(target=self._run, name="toolscout-progress", daemon=True)
-        self._label, self._done, self._total = label, 0, 0
+        self._label, self._done, self._total = reveal_line(label), 0, 0
         self._started = monotonic()
 
     def start(self) -> None:
@@ -71,7 +74,7 @@ class _Display(ABC):
 
     def report(self, label: str, done: int, total: int) -> None:
         with self._lock:
-            self._label, self._done, self._total = label, done, total
+            self._label, self._done, self._total = reveal_line(label), done, total
 
     def stop(self) -> None:
         self._over.set()
@@ -106,12 +109,12 @@ class _Lines(_Display):
 
     def _show(self) -> None:
         self._has_printed = True
-        click.echo(f"{self._label}: {self._describe()}", err=True)
+        print_text(f"{self._label}: {self._describe()}", is_error=True)
 
     def _finish(self) -> None:
         # Only where a line said that work began: a quick command stays silent.
         if self._has_printed and self._total and self._done >= self._total:
-            click.echo(f"{self._label}: {self._describe()}", err=True)
+            print_text(f"{self._label}: {self._describe()}", is_error=True)
 
     def _describe(self) -> str:
         if not self._total:

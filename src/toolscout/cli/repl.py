@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..catalog.catalog import Catalog
+from ..catalog.sanitization import reveal_line
 from ..catalog.tool_text import describe_tool
 from ..errors import ToolscoutError
 from ..examples import QUESTIONS
 from ..search.hit import Results
 from .catalog_options import nearest_names
-from .output import print_error, print_line
+from .output import print_error, print_line, print_text
 
 if TYPE_CHECKING:
     from ..gateway.upstream.held_tools import HeldTools
@@ -79,7 +80,7 @@ def _enable_history() -> None:
 
 def _run_line(catalog: Catalog, search: SearchCallback, line: str, held: HeldTools | None) -> None:
     if line.casefold() in _HELP_WORDS:
-        print_line(HELP)
+        print_text(HELP)
         return
     if not line.startswith(":"):
         try:
@@ -94,15 +95,15 @@ def _run_line(catalog: Catalog, search: SearchCallback, line: str, held: HeldToo
         case ":show":
             _print_tool(catalog, rest.strip(), held)
         case ":list":
-            print_line("\n".join(catalog.tools))
+            print_text("\n".join(map(reveal_line, catalog.tools)))
         case _:
-            print_line(f"There is no {word}. {HELP}")
+            print_text(f"There is no {reveal_line(word)}. {HELP}")
 
 
 def _print_tool(catalog: Catalog, name: str, held: HeldTools | None) -> None:
     names = catalog.resolve(name)
     if names:
-        print_line("\n\n".join(describe_tool(catalog[n]) for n in names))
+        print_text("\n\n".join(describe_tool(catalog[n]) for n in names))
     elif error := held.explain(name, None) if held else None:
         print_error(error.code, error.message, hint=error.hint)
     else:

@@ -12,7 +12,9 @@ from typing import Protocol, TextIO
 from rich.console import Console
 from rich.text import Text
 
+from ..catalog.sanitization import reveal_hidden
 from ..errors import ToolscoutError
+from .output import indent_lines
 
 
 class Screen(Protocol):
@@ -99,7 +101,7 @@ class PlainScreen:
         self._pending_text.clear()
 
     def _write(self, label: str, text: str) -> None:
-        indented = text.replace("\n", "\n  ")
+        indented = indent_lines(reveal_hidden(text), 2)
         print(f"{label}: {indented}", file=self._target, flush=True)
 
 
@@ -120,6 +122,7 @@ class ColourScreen:
         self._lines = LineReader(source)
         self._console = console
         self._is_open = False
+        self._last = ""
 
     async def read(self) -> str | None:
         """The next line, read after a prompt."""
@@ -130,12 +133,16 @@ class ColourScreen:
     def say(self, text: str) -> None:
         """Print text at once."""
         self._is_open = True
-        self._console.out(text, end="", highlight=False)
+        # What a selector or joiner does depends on the character before it, in the last piece.
+        shown = reveal_hidden(self._last + text)[len(self._last) :]
+        self._last = text[-1:] if text[-1:] == reveal_hidden(text[-1:]) else ""
+        self._console.out(shown, end="", highlight=False)
 
     def note(self, label: str, text: str) -> None:
         """Print a line in the colour of its label."""
         self._end_line()
-        self._console.print(Text(f"{label} ", style=_STYLES.get(label, "dim")) + Text(text))
+        shown = indent_lines(reveal_hidden(text), 2)
+        self._console.print(Text(f"{label} ", style=_STYLES.get(label, "dim")) + Text(shown))
 
     def _end_line(self) -> None:
         if self._is_open:

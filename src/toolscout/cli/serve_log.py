@@ -8,7 +8,7 @@ import sys
 from collections.abc import Collection
 from typing import Literal, TextIO
 
-from ..catalog.sanitization import escape_hidden
+from ..catalog.sanitization import escape_hidden, reveal_hidden
 from ..events import Sink
 from ..telemetry.lines import LOGGER as LINES
 from ..telemetry.lines import EventLines
@@ -96,5 +96,5 @@ def print_welcome(text: str, *, log_format: LogFormat, facts: dict[str, object])
         event = {"kind": "serving", **facts}
         logging.getLogger(__name__).info("serving", extra={"event": event})
     elif logging.getLogger(__name__).isEnabledFor(logging.INFO):
-        sys.stderr.write(text)
+        sys.stderr.write(reveal_hidden(text))
         sys.stderr.flush()

@@ -17,8 +17,8 @@ _NAME = re.compile(r"[\w$@.:/-]{1,100}\Z")
 
 
 def safe_name(text: str) -> str:
-    """A name unchanged; any other text as its length."""
-    return text if _NAME.match(text) else f"text({len(text)})"
+    """A name unchanged, also if there is none; any other text as its length."""
+    return text if not text or _NAME.match(text) else f"text({len(text)})"
 
 
 def shape(value: object, *, depth: int = 0) -> object:

@@ -19,7 +19,7 @@ from fastmcp.server.auth import (
 from pydantic import AnyHttpUrl
 
 from ...errors import ConfigError
-from ..identity.token_identity import TableToken
+from ..identity.token_identity import TableToken, own_principals
 from ..settings import JWT, MIN_TOKEN_LENGTH, Auth, TokenEntry, check_tokens
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def build_auth_provider(
     verifiers: dict[str, TokenVerifier] = {"tokens": BearerVerifier(tokens)} if auth.tokens else {}
     server = _build_named_provider(auth) if auth.provider else None
     if (rules := auth.jwt_rules) is not None:
-        verifier = _build_jwt_verifier(auth, rules, issuer)
+        verifier = _build_jwt_verifier(auth, rules, issuer, tokens=tokens)
         if server is None and rules.base_url:
             server = _build_remote_provider(rules, verifier)
         else:
@@ -94,7 +94,11 @@ def build_issuer(auth: Auth) -> OpenIDProvider | None:
 
 
 def _build_jwt_verifier(
-    auth: Auth, jwt: JWT, issuer: OpenIDProvider | None = None
+    auth: Auth,
+    jwt: JWT,
+    issuer: OpenIDProvider | None = None,
+    *,
+    tokens: Callable[[], Mapping[str, TokenEntry]] = dict,
 ) -> TokenVerifier:
     # Imported here: the cryptography library is slow to import, and most gateways need no JWT.
     from ..identity.jwt_keys import build_key_finder, read_algorithm
@@ -115,7 +119,8 @@ def _build_jwt_verifier(
         clock_skew_seconds=auth.clock_skew_seconds,
         is_exact=not auth.issuer,
     )
-    return ClaimsVerifier(build_key_finder(auth, jwt, issuer or build_issuer(auth)), rules)
+    keys = build_key_finder(auth, jwt, issuer or build_issuer(auth))
+    return ClaimsVerifier(keys, rules, taken=lambda: own_principals(tokens()))
 
 
 def _build_remote_provider(jwt: JWT, verifier: TokenVerifier) -> RemoteAuthProvider:

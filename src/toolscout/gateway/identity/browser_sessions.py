@@ -15,9 +15,6 @@ from starlette.responses import Response
 
 from .roles import Identity
 
-OPERATOR = Identity("operator", "admin")
-"""Who reads the terminal of the gateway, and so gets its login links."""
-
 # A person has a few of each. More would be somebody who fills the memory.
 _MAX_LINKS = 8
 _MAX_SESSIONS = 512

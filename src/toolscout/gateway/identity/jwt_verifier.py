@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -12,11 +12,14 @@ from fastmcp.server.auth import AccessToken, TokenVerifier
 from joserfc import jws
 from joserfc.errors import JoseError
 
+from ...catalog.sanitization import reveal_line
 from .challenges import TokenRefusedError, note_refusal
 from .signing_keys import KeyFinder
 
 _MAX_CHARS = 16_384
 _MAX_KEY_ID = 512
+# The OpenID standard allows 255 characters.
+_MAX_SUBJECT = 256
 # No time of this size is meant. Larger ones, or infinity, would overflow further on.
 _MAX_TIME = 1e12
 _DOTS = 2
@@ -35,14 +38,24 @@ class TokenRules:
 
 
 class ClaimsVerifier(TokenVerifier):
-    """Accepts a token if its signature is right and it has every claim that the rules need."""
+    """Accepts a token if its signature is right and it has every claim that the rules need.
+
+    `taken` has the principals that are not the issuer's. None of its tokens may be for one of them:
+    principals of one name share conversations, results and logins.
+    """
 
     def __init__(
-        self, keys: KeyFinder, rules: TokenRules, *, clock: Callable[[], float] = time.time
+        self,
+        keys: KeyFinder,
+        rules: TokenRules,
+        *,
+        taken: Callable[[], Container[str]] = tuple,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(required_scopes=list(rules.required_scopes) or None)
         self._keys = keys
         self._rules = rules
+        self._taken = taken
         self._clock = clock
 
     async def verify_token(self, token: str) -> AccessToken | None:
@@ -111,9 +124,19 @@ class ClaimsVerifier(TokenVerifier):
         audiences = cast("list[object]", audience) if isinstance(audience, list) else [audience]
         if rules.audience not in audiences:
             raise TokenRefusedError("The token is for another service (aud).")
-        subject = claims.get("sub")
+        self._check_subject(claims.get("sub"))
+
+    def _check_subject(self, subject: object) -> None:
         if not isinstance(subject, str) or not subject.strip():
             raise TokenRefusedError("The token does not say whose it is (sub).")
+        # It becomes part of logs, pages and keys of the store.
+        if len(subject) > _MAX_SUBJECT or reveal_line(subject) != subject:
+            raise TokenRefusedError(
+                "The token says whose it is (sub) in more than 256 characters, or with characters"
+                " that nobody can see."
+            )
+        if subject in self._taken():
+            raise TokenRefusedError("The token is for a principal of the gateway itself (sub).")
 
 
 def _read_key_id(header: Mapping[str, Any], algorithm: str) -> str | None:

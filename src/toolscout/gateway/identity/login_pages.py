@@ -15,8 +15,9 @@ from starlette.responses import RedirectResponse, Response
 from ..operations.html_page import html_response
 from ..settings import Auth
 from .browser_login import KEY_FIELD, LOGIN_PATH, BrowserLogin
-from .browser_sessions import CSRF_FIELD, OPERATOR
+from .browser_sessions import CSRF_FIELD
 from .login_refusals import LoginRefusedError
+from .roles import OPERATOR
 
 if TYPE_CHECKING:
     from .openid_login import OpenIDLogin

@@ -17,6 +17,7 @@ from .login_attempts import LoginAttempt
 from .login_refusals import LoginRefusedError
 from .openid_provider import OpenIDProvider, ProviderError
 from .roles import Identity, claimed_role
+from .token_identity import own_principals
 
 _CALLBACK_PATH = "/login/callback"
 
@@ -40,7 +41,11 @@ class OpenIDLogin:
             clock_skew_seconds=auth.clock_skew_seconds,
             is_exact=False,
         )
-        self._id_tokens = ClaimsVerifier(build_key_finder(auth, jwt, provider), rules)
+        self._id_tokens = ClaimsVerifier(
+            build_key_finder(auth, jwt, provider),
+            rules,
+            taken=lambda: own_principals(read_auth().tokens),
+        )
 
     async def login_url(self, attempt: LoginAttempt, base_url: str) -> str:
         """The page of the provider where the person logs in."""

@@ -18,6 +18,10 @@ class Identity:
     role: CallerRole = "user"
 
 
+OPERATOR = Identity("operator", "admin")
+"""Who reads the terminal of the gateway, and so gets its login links."""
+
+
 def is_admin(identity: Identity | None) -> bool:
     """Whether a caller may see and do everything that concerns the gateway itself."""
     return identity is not None and identity.role == "admin"
@@ -32,9 +36,10 @@ def claimed_role(claims: Mapping[str, Any], claim: str, admin_values: Sequence[s
 
 
 def _read_claim(claims: Mapping[str, Any], claim: str) -> object:
-    """A claim by its name, or by its path, as in `realm_access.roles`."""
-    if claim in claims:
-        return claims[claim]
+    """A claim by its path, as in `realm_access.roles`; a name with a slash is not a path."""
+    # Issuers name claims of their customers by addresses: `https://tools.example.com/roles`.
+    if "/" in claim:
+        return claims.get(claim)
     value: object = claims
     for part in claim.split(_SEPARATOR):
         if not isinstance(value, Mapping):

@@ -13,6 +13,7 @@ _TOO_MANY_CALLS = Refusal(503, "The gateway is busy: too many calls are running.
 _TOO_MANY_FROM_PRINCIPAL = Refusal(
     429, "Too many of your calls are running. Wait until some have ended."
 )
+_TOO_MANY_NOTIFICATIONS = Refusal(429, "Too many notifications in a minute. Try again later.")
 _TOO_MANY_A_MINUTE = Refusal(429, "Too many calls in a minute. Try again later.")
 
 
@@ -72,6 +73,15 @@ class CallLimits:
             per_minute = self._read_limits().calls_per_minute
             if wait_seconds := self._rates.take(f"principal {principal}", per_minute=per_minute):
                 raise OverLimitError(_TOO_MANY_A_MINUTE, retry_seconds=wait_seconds)
+
+    def count_notification(self, principal: str) -> None:
+        """Count a message that is no call of a principal; raises if there are too many."""
+        if principal:
+            # Apart from calls, so that a client that made all its calls can still cancel one.
+            per_minute = self._read_limits().notifications_per_minute
+            key = f"notifications of principal {principal}"
+            if wait_seconds := self._rates.take(key, per_minute=per_minute):
+                raise OverLimitError(_TOO_MANY_NOTIFICATIONS, retry_seconds=wait_seconds)
 
     def _release(self, principal: str) -> None:
         self._running -= 1

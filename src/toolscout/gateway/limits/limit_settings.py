@@ -57,3 +57,6 @@ class LimitSettings(BaseModel):
 
     calls_per_minute: float = Field(default=6_000.0, ge=0)
     """Calls and other requests of one authenticated principal per minute."""
+
+    notifications_per_minute: float = Field(default=6_000.0, ge=0)
+    """Notifications, pings and other messages beside requests, of one principal per minute."""

@@ -29,7 +29,7 @@ _VERSION_HEADER = "mcp-protocol-version"
 _PERMIT_KEY = "toolscout.call_permit"
 _DRAIN_SECONDS = 1.0
 _LISTEN = "subscriptions/listen"
-# These cost next to nothing, or have a limit of their own.
+# These have limits of their own: for sessions, streams or notifications.
 _FREE_METHODS = frozenset({"ping", "initialize", "server/discover", _LISTEN})
 _TOO_LARGE = Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too large.", closes=True)
 _TOO_SLOW = Refusal(
@@ -119,6 +119,7 @@ class RequestGuard:
                 await self._app(scope, receive, send)
             return
         if not request.is_counted:
+            self._limits.calls.count_notification(principal)
             await self._app(scope, receive, send)
             return
         permit = self._limits.calls.admit(principal)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...catalog.result import Result
-from ...catalog.sanitization import strip_hidden
+from ...catalog.sanitization import reveal_line, show_code, strip_hidden
 from ...catalog.tool import Tool, normalise_name
 from ...errors import StoreError
 from ...events import Sink, ToolHeldEvent
@@ -334,5 +334,6 @@ def _fold(name: str) -> str:
 def _escape_name(name: str) -> str:
     """A name in which every space and every unusual character can be seen."""
     return "".join(
-        c if c.isalnum() or (c.isascii() and c.isprintable()) else f"\\u{ord(c):04x}" for c in name
+        c if c.isalnum() or (c.isascii() and c.isprintable()) else show_code(c)
+        for c in reveal_line(name)
     )

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
+from ...catalog.sanitization import reveal_hidden, show_code
+
 Standing = Literal["approved", "new", "changed", "shadow", "revoked"]
 """Why a tool is available or held."""
 
@@ -174,5 +176,6 @@ def _render_value(value: Any) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    # Invisible characters can carry instructions to a model that a reviewer would not see.
-    return "".join(c if c.isprintable() or c == "\n" else f"<U+{ord(c):04X}>" for c in text)
+    # Invisible characters can carry instructions to a model that a reviewer would not see. Here,
+    # unusual spaces count too.
+    return "".join(c if c.isprintable() or c == "\n" else show_code(c) for c in reveal_hidden(text))

@@ -55,12 +55,12 @@ class _Place:
 
 
 class ServerCallQueue:
-    """Refuses calls that would wait too long; `in_flight` says how many calls run."""
+    """Refuses calls that would wait too long; `running` says how many have a slot."""
 
-    def __init__(self, server: Server, *, rate: RateLimit, in_flight: Callable[[], int]) -> None:
+    def __init__(self, server: Server, *, rate: RateLimit, running: Callable[[], int]) -> None:
         self._server = server
         self._rate = rate
-        self._in_flight = in_flight
+        self._running = running
         self._waiting = 0
         self._served = 0
         self._left = 0
@@ -115,8 +115,11 @@ class ServerCallQueue:
         return ahead + 1 <= per_second * seconds
 
     def _busy_error(self, detail: str) -> ServerBusyError:
+        # A call that ends at this very moment has kept this one waiting too.
+        count = max(1, self._running())
+        calls = "1 other call" if count == 1 else f"{count} other calls"
         return ServerBusyError(
-            f"Server {self._server.name!r} is busy with {self._in_flight()} other calls, {detail}.",
+            f"Server {self._server.name!r} is busy with {calls}, {detail}.",
             status=HTTPStatus.SERVICE_UNAVAILABLE,
             wait_seconds=_BUSY_SECONDS,
         )

@@ -7,6 +7,19 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 
+class CallSlots(asyncio.Semaphore):
+    """The slots of a server."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self._count = count
+
+    @property
+    def taken(self) -> int:
+        """How many calls have a slot, including those for which the server is still starting."""
+        return self._count - self._value
+
+
 class CallSlot:
     """A place of one call under a lock or a semaphore."""
 

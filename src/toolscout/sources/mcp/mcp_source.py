@@ -23,7 +23,7 @@ from ...store.rate_limits import BucketStore, MemoryBuckets, RateLimit
 from ..server_status import ServerStatus
 from . import server_calls, wire
 from .call_queue import ServerBusyError, ServerCallQueue
-from .call_slot import CallSlot
+from .call_slot import CallSlot, CallSlots
 from .connection import Connection
 from .dispatcher import SessionExpiredError
 from .listing import Listing, ServerTools, fetch_listing
@@ -96,7 +96,7 @@ class MCPSource:
         self._listings = listings
         self._on_change = on_change
         self._clock = clock
-        self._slots = asyncio.Semaphore(max(1, server.limits.concurrency))
+        self._slots = CallSlots(max(1, server.limits.concurrency))
         self._question_lock = asyncio.Lock()
         self._timeouts = 0
         self._subscriptions: dict[tuple[str, str], Callable[[str], None]] = {}
@@ -130,7 +130,7 @@ class MCPSource:
         self._queue = ServerCallQueue(
             server,
             rate=RateLimit(buckets or MemoryBuckets(), clock=clock),
-            in_flight=lambda: self._in_flight,
+            running=lambda: self._slots.taken,
         )
 
     @property
@@ -261,7 +261,14 @@ class MCPSource:
 
     async def subscribe(self, uri: str, on_update: Callable[[str], None]) -> None:
         """Subscribe to a resource until `unsubscribe`, across restarts of the server."""
-        await self._send_request(_subscribe_request(uri), types.EmptyResult, uri)
+        try:
+            await self._send_request(_subscribe_request(uri), types.EmptyResult, uri)
+        except MCPError as error:
+            if error.code != types.METHOD_NOT_FOUND:
+                raise
+            # The gateway has the method, for the servers that can do it.
+            text = f"Server {self.name!r} does not support subscriptions to resources."
+            raise MCPError(types.METHOD_NOT_FOUND, text) from error
         self._subscriptions[self._connection_owner, uri] = on_update
         self._mark_subscriptions()
 

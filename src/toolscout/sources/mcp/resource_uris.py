@@ -1,7 +1,8 @@
 """Compare resource URIs by what servers may take them for.
 
-A server may ignore a fragment or a query, decode `%2F`, or strip white space. Two URIs denote the
-same resource here if some server could read them so: this decides what to refuse.
+A server may ignore a fragment, a query or parameters (`/a;b` for `/a`), decode `%2F`, or strip
+white space. Two URIs denote the same resource here if some server could read them so: this decides
+what to refuse.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 _MAX_DECODINGS = 4
 _HIERARCHY = re.compile(r"([a-z][a-z0-9+.-]*):(?://([^/]*))?(.*)")
 _PARENT_SEGMENT = re.compile(r"(?:^|[/?&=#:;,])\.\.(?:$|[/?&=#:;,])")
+_PARAMETERS = re.compile(r";[^/\\]*")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _LOCAL_HOSTS = ("", ".", "localhost", "127.0.0.1", "[::1]")
 
@@ -62,12 +64,15 @@ def has_parent_segment(uri: str) -> bool:
 
 def _read_forms(uri: str) -> frozenset[_Form]:
     # `%23` may be a part of a name, or a server decodes it before it looks for a fragment.
-    return frozenset({_read_form(uri), _read_form(_decode(uri))})
+    texts = (uri, _decode(uri))
+    return frozenset(_read_form(text, cuts=cuts) for text in texts for cuts in (False, True))
 
 
-def _read_form(uri: str) -> _Form:
+def _read_form(uri: str, *, cuts: bool) -> _Form:
+    """The form of a URI; with `cuts`, as for a server that ignores parameters of segments."""
     body = uri.partition("#")[0]
     path, _, query = body.partition("?")
+    path = _PARAMETERS.sub("", path) if cuts else path
     parts = frozenset(part for part in _fold(query).split("&") if part)
     return _Form(_resolve_address(_fold(path)), parts)
 
