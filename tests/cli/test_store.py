@@ -194,6 +194,16 @@ def test_checking_says_what_is_there_and_changes_nothing(
     assert (checked["status"], checked["rows"]["records/pins"]) == ("ok", 3)
 
 
+def test_the_url_of_another_database_is_an_error_of_every_command(shell: Shell, tmp_path: Path):
+    url, file = "mysql://ann:hunter2@host/db", str(tmp_path / "some.db")
+    for command in (["check", url], ["migrate", url], ["copy", file, url], ["copy", url, file]):
+        done = shell("store", *command)
+        assert done.code == 2
+        assert "begins with mysql:/" in done.err
+        assert "hunter2" not in done.err
+    assert [*tmp_path.iterdir()] == []
+
+
 def test_a_toml_file_names_the_store(shell: Shell, tmp_path: Path, url: str):
     config = tmp_path / "gateway.toml"
     config.write_text(f'[settings]\nstore = "{with_password(url)}"\n', encoding="utf-8")
