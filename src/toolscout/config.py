@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -56,6 +57,28 @@ def expand_path(path: str | Path) -> Path:
 FilePath = Annotated[Path, AfterValidator(expand_path)]
 """The path of one file or folder."""
 
+POSTGRES_SCHEME = re.compile(r"postgres(?:ql)?://", re.IGNORECASE)
+"""How the URL of a PostgreSQL database begins."""
+
+# Two characters at least: `C:/` is a drive of Windows.
+_SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]+):/", re.IGNORECASE)
+
+
+def check_store_name(store: str) -> str:
+    """The name of a store; ConfigError for the URL of another database, which is no path."""
+    found = _SCHEME.match(store)
+    if found is None or POSTGRES_SCHEME.match(store):
+        return store
+    # Not the URL itself, which may have a password.
+    raise ConfigError(
+        f"The store begins with {found[1]}:/, which is not the URL of a store.",
+        hint="Write sqlite, memory, the path of an SQLite file, or postgresql://USER@HOST/DATABASE.",
+    )
+
+
+StoreName = Annotated[str, AfterValidator(check_store_name)]
+"""What names a store: a word, the path of a file, or a URL of PostgreSQL."""
+
 # Relative paths in a settings file are relative to that file: a program that starts Toolscout may
 # do so in any folder.
 _PATH_SETTINGS = ("rules", "skills")
@@ -85,7 +108,7 @@ class Config(BaseModel):
     """How tokens are counted: `auto`, `o200k_base`, `cl100k_base` or `estimate`."""
 
     # Left out of repr(), since a URL may have a password.
-    store: str = Field(default="sqlite", min_length=1, repr=False)
+    store: StoreName = Field(default="sqlite", min_length=1, repr=False)
     """Where state is kept: `sqlite`, `memory`, the path of an SQLite file, or `postgresql://…`."""
 
     key_store: Literal["file", "keyring"] = "file"

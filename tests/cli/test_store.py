@@ -194,6 +194,46 @@ def test_checking_says_what_is_there_and_changes_nothing(
     assert (checked["status"], checked["rows"]["records/pins"]) == ("ok", 3)
 
 
+def test_the_url_of_another_database_is_an_error_of_every_command(shell: Shell, tmp_path: Path):
+    url, file = "mysql://ann:hunter2@host/db", str(tmp_path / "some.db")
+    for command in (["check", url], ["migrate", url], ["copy", file, url], ["copy", url, file]):
+        done = shell("store", *command)
+        assert done.code == 2
+        assert "begins with mysql:/" in done.err
+        assert "hunter2" not in done.err
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.parametrize("damage", ["DELETE FROM toolscout_schema", "DROP TABLE toolscout_schema"])
+def test_tables_without_their_version_are_an_error_and_left_alone(
+    shell: Shell, url: str, damage: str
+):
+    fill(url, records=3, rows=20)
+    with closing(psycopg.connect(url, autocommit=True)) as sql:
+        sql.execute(damage.encode())
+        for command in ("check", "migrate"):
+            done = shell("store", command, url)
+            assert done.code == 2
+            assert "not their version (toolscout_schema)" in done.err
+            assert "Restore all of them" in done.err
+        assert sql.execute("SELECT count(*) FROM toolscout_log").fetchone() == (11,)
+
+
+def test_checking_says_that_a_database_cannot_hold_every_text(shell: Shell):
+    url = shared_server().new_database("ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0")
+    done = shell("store", "check", url)
+    assert done.code == 2
+    assert "encoding SQL_ASCII" in done.err
+    assert "createdb --encoding UTF8" in done.err
+
+
+def test_a_store_in_memory_has_no_keys_to_rotate(shell: Shell, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TOOLSCOUT_STORE", "memory")
+    done = shell("store", "rotate-keys")
+    assert done.code == 2
+    assert "exists only in its process" in done.err
+
+
 def test_a_toml_file_names_the_store(shell: Shell, tmp_path: Path, url: str):
     config = tmp_path / "gateway.toml"
     config.write_text(f'[settings]\nstore = "{with_password(url)}"\n', encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from toolscout import Toolbox
 from toolscout.config import Config, settings_table
 from toolscout.errors import ConfigError
 from toolscout.store.factory import open_store
@@ -134,6 +135,30 @@ def test_the_settings_choose_the_store(tmp_path: Path):
     assert isinstance(named, SqliteStore)
     assert named.path == tmp_path / "mine.db"
     named.close()
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        "mysql://ann:hunter2@host/db",
+        "postgresql+psycopg://ann:hunter2@host/db",
+        "postgresql:/ann:hunter2@host/db",
+        " redis://:hunter2@host",
+        "sqlite:///state.db",
+    ],
+)
+def test_the_url_of_another_store_is_refused_without_its_password(store: str):
+    with pytest.raises(ConfigError, match="is not the URL of a store") as caught:
+        Config.read(environment={"TOOLSCOUT_STORE": store})
+    assert "postgresql://USER@HOST/DATABASE" in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(ConfigError, match="is not the URL of a store"):
+        Toolbox([], store=store)
+
+
+def test_the_path_of_a_file_may_have_a_drive_or_a_colon():
+    for store in ("C:/state/toolscout.db", "/srv/a:b.db", "a:b.db"):
+        assert Config(store=store).store == store
 
 
 def test_the_cap_on_sessions_is_a_setting(tmp_path: Path):

@@ -26,6 +26,7 @@ from toolscout.store.migrations import Migrations
 from toolscout.store.postgres import PostgresStore
 from toolscout.store.postgres_connection import open_connection
 from toolscout.store.postgres_files import PostgresFiles
+from toolscout.store.postgres_locks import PostgresLocks
 from toolscout.store.postgres_log import INSERT, PostgresLog, row_values
 from toolscout.store.postgres_migrations import MIGRATIONS, migrate_postgres, read_version
 from toolscout.store.postgres_url import describe_url
@@ -34,6 +35,7 @@ from toolscout.store.store_info import inspect_store
 SRC = str(Path(__file__).parents[2] / "src")
 MAX_SECONDS = 3.0
 BACK_SECONDS = 10.0
+PAUSE_SECONDS = 0.3
 Value = TypeVar("Value")
 
 ADDER = """
@@ -149,6 +151,65 @@ def test_a_frozen_server_holds_up_no_row_of_threads(fragile: Server, store: Post
     assert max(took) < MAX_SECONDS
     assert total < 2 * MAX_SECONDS
     assert when_back(lambda: text_of(store, "s")) == "kept"
+
+
+def test_of_all_that_use_a_frozen_server_only_the_first_waits(
+    fragile: Server, store: PostgresStore
+):
+    url = fragile.new_database()
+    with (
+        closing(PostgresStore(url)) as store,
+        closing(PostgresLog(url)) as log,
+        closing(PostgresLocks(url)) as locks,
+    ):
+        store.put("s", "kept", expected=0)
+        uses: list[Callable[[], object]] = [
+            lambda: store.get("s"),
+            lambda: store.put("s", "new", expected=1),
+            lambda: log.append(LogRow(id="call", time=1.0, kind="call")),
+            log.count,
+            lambda: locks.hold("name").__enter__(),
+        ]
+        fragile.freeze()
+        try:
+            # On a connection that has just worked: only an answer that is missing shows the fault.
+            _, waited = failure(uses[0])
+            until = time.monotonic() + 2 * MAX_SECONDS
+            took = [0.0]
+            while time.monotonic() < until:
+                took += [failure(use)[1] for use in uses]
+                time.sleep(PAUSE_SECONDS)
+        finally:
+            fragile.thaw()
+        assert waited < MAX_SECONDS
+        assert max(took) < 0.5
+        assert when_back(lambda: text_of(store, "s")) == "kept"
+
+
+@pytest.mark.parametrize("name", ["lock", "count"])
+def test_a_use_with_much_time_notices_a_frozen_server_as_soon(
+    fragile: Server, store: PostgresStore, name: str
+):
+    url = fragile.new_database()
+    with closing(PostgresLog(url)) as log, closing(PostgresLocks(url)) as locks:
+        log.count()
+        fragile.freeze()
+        try:
+            text, seconds = failure(log.count if name == "count" else locks.hold("x").__enter__)
+        finally:
+            fragile.thaw()
+    assert "did not answer within 2.5 s" in text
+    assert seconds < MAX_SECONDS
+
+
+def test_a_use_that_takes_too_long_does_not_stop_the_others(url: str):
+    with closing(PostgresStore(url)) as store, closing(psycopg.connect(url)) as other:
+        store.put("s", "kept", expected=0)
+        store.put("t", "kept", expected=0)
+        other.execute("SELECT FROM toolscout_records WHERE key = 's' FOR UPDATE")
+        failure(lambda: store.put("s", "new", expected=1))
+        assert text_of(store, "s") == "kept"
+        assert store.put("t", "new", expected=1) is not None
 
 
 def test_a_large_write_to_a_frozen_server_ends_too(fragile: Server, store: PostgresStore):

@@ -178,8 +178,11 @@ def rotate_keys(*, path: Path | None, is_forced: bool) -> None:
     All gateways with the store use it at once. The keys before it are valid for another hour.
     """
     from ..gateway.fleet.key_ring import open_key_ring
+    from ..store.store_info import require_kept
 
-    with closing(open_key_ring(_read_config(path))) as ring:
+    config = _read_config(path)
+    require_kept(config)
+    with closing(open_key_ring(config)) as ring:
         if is_forced:
             ring.forget()
         count = ring.rotate()

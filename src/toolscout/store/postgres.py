@@ -108,9 +108,6 @@ class PostgresDatabase:
         with self._lock:
             if self._is_migrated:
                 return
-            # The version is read with the usual deadline; only a migration takes longer.
-            with self._pool.use() as sql:
-                sql.execute("")
             with self._pool.use(timeout_seconds=MIGRATION_TIMEOUT_SECONDS) as sql:
                 try:
                     migrate_postgres(sql)

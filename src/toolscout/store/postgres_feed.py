@@ -12,7 +12,6 @@ from .change_feed import KEPT_SECONDS, Change
 from .polled_feed import MAX_READ, PolledFeed
 from .postgres import PostgresDatabase
 from .postgres_connection import SqlConnection, wait_readable
-from .postgres_errors import translate_driver_errors
 from .postgres_notify import APPEND_CHANGE, CHANNEL, PRUNE_CHANGES
 from .postgres_pool import TIMEOUT_SECONDS
 
@@ -34,7 +33,6 @@ class PostgresChanges:
 
     def __init__(self, url: str) -> None:
         self._database = PostgresDatabase(url)
-        self._url = url
         self._listener: SqlConnection | None = None
         self._writes = count(1)
         self._wake_reader, self._wake_writer = socket.socketpair()
@@ -102,11 +100,11 @@ class PostgresChanges:
             with self._database.use():  # creates the tables if need be
                 pass
             listener = self._database.pool.connect()
-            with translate_driver_errors(self._url, timeout_seconds=TIMEOUT_SECONDS):
+            with self._database.pool.guard():
                 listener.deadline = time.monotonic() + TIMEOUT_SECONDS
                 listener.execute(f"LISTEN {CHANNEL}")
             self._listener = listener
-        with translate_driver_errors(self._url, timeout_seconds=TIMEOUT_SECONDS):
+        with self._database.pool.guard():
             self._listener.deadline = time.monotonic() + TIMEOUT_SECONDS
             yield self._listener
 

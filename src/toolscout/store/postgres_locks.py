@@ -12,7 +12,6 @@ from threading import Lock
 from ..errors import StoreError
 from .postgres import PostgresDatabase
 from .postgres_connection import SqlConnection
-from .postgres_errors import translate_driver_errors
 from .postgres_pool import TIMEOUT_SECONDS
 
 # "scop" in ASCII: keeps these locks apart from other programs' advisory locks.
@@ -84,7 +83,7 @@ class PostgresLocks:
         pool = self._database.pool
         sql = pool.connect()
         try:
-            with translate_driver_errors(pool.url, timeout_seconds=TIMEOUT_SECONDS):
+            with pool.guard():
                 sql.deadline = time.monotonic() + TIMEOUT_SECONDS
                 sql.execute("BEGIN")
         except BaseException:
@@ -94,7 +93,7 @@ class PostgresLocks:
 
     def _try_lock(self, sql: SqlConnection, name: str) -> bool:
         query = "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s))"
-        with translate_driver_errors(self._database.pool.url, timeout_seconds=TIMEOUT_SECONDS):
+        with self._database.pool.guard():
             sql.deadline = time.monotonic() + TIMEOUT_SECONDS
             (is_locked,) = sql.execute(query, (_CLASS, name)).fetchone() or (False,)
         return is_locked

@@ -10,8 +10,10 @@ from .postgres_connection import SqlConnection
 _LOCK = 0x73636F75
 # "scoj": appends to the log share this lock.
 LOG_LOCK = 0x73636F6A
-_FIND_TABLE = """
-    SELECT FROM pg_class WHERE relname = 'toolscout_schema' AND pg_table_is_visible(oid)"""
+# Tables that every version has, and the one with the version.
+_FIND_TABLES = """
+    SELECT relname FROM pg_class WHERE pg_table_is_visible(oid)
+    AND relname IN ('toolscout_schema', 'toolscout_records', 'toolscout_log')"""
 # A released step never changes: databases with it exist. Later changes are further steps.
 # Texts compare by their bytes (COLLATE "C"), so that a range of ids is the same everywhere.
 MIGRATIONS: Migrations = (
@@ -112,7 +114,7 @@ def migrate_postgres(sql: SqlConnection, steps: Migrations = MIGRATIONS) -> tupl
     # The usual case takes no lock, so that opening a store never waits for a migration.
     if version == len(steps):
         return version, version
-    _require_utf8(sql)
+    require_utf8(sql)
     with sql.transaction():
         sql.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
         # Read the version again: another process may have migrated while we waited for the lock.
@@ -129,12 +131,25 @@ def migrate_postgres(sql: SqlConnection, steps: Migrations = MIGRATIONS) -> tupl
 
 
 def read_version(sql: SqlConnection) -> int:
-    """The schema version of a database; 0 if Toolscout has not used it yet."""
+    """The schema version of a database; 0 if Toolscout has not used it yet.
+
+    StoreError if there are tables without their version: they may be of any.
+    """
     # Not to_regclass, which may answer from a cache that is older than the wait for a lock.
-    if not sql.execute(_FIND_TABLE).fetchall():
+    tables = {name for (name,) in sql.execute(_FIND_TABLES).fetchall()}
+    if not tables:
         return 0
-    row = sql.execute("SELECT max(version) FROM toolscout_schema").fetchone()
-    return int(row[0] or 0) if row else 0
+    # The first migration makes the tables and the version together.
+    row = None
+    if "toolscout_schema" in tables:
+        row = sql.execute("SELECT max(version) FROM toolscout_schema").fetchone()
+    if row is None or not row[0]:
+        raise StoreError(
+            "The database has tables of Toolscout, but not their version (toolscout_schema).",
+            hint="Restore all of them from one backup, or name another database; this one was not"
+            " changed.",
+        )
+    return int(row[0])
 
 
 def _refuse_newer(version: int, *, newest: int) -> None:
@@ -146,7 +161,8 @@ def _refuse_newer(version: int, *, newest: int) -> None:
         )
 
 
-def _require_utf8(sql: SqlConnection) -> None:
+def require_utf8(sql: SqlConnection) -> None:
+    """Raise StoreError for a database with another encoding."""
     encoding = sql.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         raise StoreError(

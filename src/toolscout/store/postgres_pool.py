@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from threading import BoundedSemaphore, Lock, Thread
 
 from ..errors import StoreError, require
+from .circuit_breaker import CircuitBreaker
 from .postgres_connection import SqlConnection, is_idle, open_connection, wait_readable
 from .postgres_errors import translate_driver_errors
 from .postgres_url import EXTRA, check_url, describe_url
@@ -21,16 +22,14 @@ MAX_CONNECTIONS = 8
 
 # A connection that was idle for longer is checked by a round trip before it is used.
 _CHECK_AFTER_SECONDS = 1.0
-# After the server did not answer, further uses fail at once for this long, so that a frozen server
-# does not hold up one thread after another.
-_PAUSE_SECONDS = 1.0
 
 
 class PostgresPool:
     """Connections in autocommit mode that several threads share.
 
     Each use has a deadline. A server that is frozen (it accepts data, and never answers) is noticed
-    by it; no timeout of the server itself can do that. Broken connections are replaced.
+    by it; no timeout of the server itself can do that. After one use has reached its deadline, all
+    others fail at once until the server answers again. Broken connections are replaced.
     """
 
     def __init__(
@@ -47,32 +46,48 @@ class PostgresPool:
         self._slots = BoundedSemaphore(max_connections)
         self._lock = Lock()
         self._idle: list[tuple[SqlConnection, float]] = []
-        self._paused_until = 0.0
+        self._breaker = CircuitBreaker(self._probe)
         self._is_closed = False
 
     @contextmanager
     def use(self, *, timeout_seconds: float | None = None) -> Generator[SqlConnection]:
-        """Lend a working connection; errors of the driver become StoreError."""
+        """Lend a working connection; errors of the driver become StoreError.
+
+        A use with more time than usual still begins with an answer within the usual time.
+        """
         seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
         deadline = time.monotonic() + seconds
-        if not self._slots.acquire(timeout=seconds):
-            raise StoreError(
-                f"The store {self.name} is busy: no connection became free in {seconds:g} s.",
-                hint="Try again.",
-            )
-        try:
-            with translate_driver_errors(self.url, timeout_seconds=seconds):
-                sql = self._check_out(deadline)
-                try:
+        with self._take_slot(seconds):
+            with self.guard():
+                sql = self._check_out(
+                    min(deadline, time.monotonic() + self._timeout_seconds),
+                    is_long=seconds > self._timeout_seconds,
+                )
+            sql.deadline = deadline
+            try:
+                with self.guard(timeout_seconds=seconds):
                     yield sql
-                finally:
-                    self._check_in(sql)
-        finally:
-            self._slots.release()
+            finally:
+                self._check_in(sql)
+
+    @contextmanager
+    def guard(self, *, timeout_seconds: float | None = None) -> Generator[None]:
+        """Translate errors of the driver in a block, and fail at once while nothing answers.
+
+        For connections of their own: they, too, notice for all others that nothing answers.
+        """
+        seconds = self._timeout_seconds if timeout_seconds is None else timeout_seconds
+        with translate_driver_errors(self.url, timeout_seconds=seconds):
+            self._breaker.check()
+            try:
+                yield
+            except TimeoutError:
+                self._breaker.trip()
+                raise
 
     def connect(self) -> SqlConnection:
         """A connection of its own, which the caller closes: for LISTEN, or for long work."""
-        with translate_driver_errors(self.url, timeout_seconds=self._timeout_seconds):
+        with self.guard():
             return self._connect(time.monotonic() + self._timeout_seconds)
 
     def close(self) -> None:
@@ -80,25 +95,34 @@ class PostgresPool:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
+        self._breaker.stop()
         for sql, _ in idle:
             sql.close()
 
-    def _check_out(self, deadline: float) -> SqlConnection:
-        if time.monotonic() < self._paused_until:
-            raise TimeoutError
+    @contextmanager
+    def _take_slot(self, seconds: float) -> Generator[None]:
+        if not self._slots.acquire(timeout=seconds):
+            raise StoreError(
+                f"The store {self.name} is busy: no connection became free in {seconds:g} s.",
+                hint="Try again.",
+            )
         try:
-            while (entry := self._pop_idle()) is not None:
-                sql, used_at = entry
-                sql.deadline = deadline
-                if _is_alive(sql, used_at):
-                    return sql
-                sql.close()
-            sql = self._connect(deadline)
-        except TimeoutError:
-            self._paused_until = time.monotonic() + _PAUSE_SECONDS
-            raise
-        sql.deadline = deadline
-        return sql
+            yield
+        finally:
+            self._slots.release()
+
+    def _check_out(self, deadline: float, *, is_long: bool) -> SqlConnection:
+        while (entry := self._pop_idle()) is not None:
+            sql, used_at = entry
+            sql.deadline = deadline
+            if _is_alive(sql, float("-inf") if is_long else used_at):
+                return sql
+            sql.close()
+        return self._connect(deadline)
+
+    def _probe(self) -> None:
+        """Connect, which needs an answer of the server, and keep the connection for the others."""
+        self._check_in(self._connect(time.monotonic() + self._timeout_seconds))
 
     def _pop_idle(self) -> tuple[SqlConnection, float] | None:
         with self._lock:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from urllib.parse import unquote
 
+from ..config import POSTGRES_SCHEME
 from ..errors import ConfigError, require
 
 EXTRA = "postgres"
-_SCHEME = re.compile(r"postgres(?:ql)?://", re.IGNORECASE)
 _PASSWORD_PARAMETER = re.compile(r"[?&]password=([^&#]*)", re.IGNORECASE)
 _HIDDEN = "***"
 
 
 def is_postgres_url(text: str) -> bool:
     """Whether the `store` setting names a PostgreSQL database rather than a file."""
-    return _SCHEME.match(text) is not None
+    return POSTGRES_SCHEME.match(text) is not None
 
 
 def check_url(url: str) -> None:
@@ -37,7 +37,7 @@ def check_url(url: str) -> None:
 
 def describe_url(url: str) -> str:
     """The URL without password and parameters, for messages and logs."""
-    rest = _SCHEME.sub("", url, count=1)
+    rest = POSTGRES_SCHEME.sub("", url, count=1)
     # From the last @, because people forget to encode one in a password.
     userinfo, at, place = rest.rpartition("@")
     place = re.split(r"[?#]", place, maxsplit=1)[0]
@@ -55,6 +55,6 @@ def hide_password(text: str, url: str) -> str:
 
 
 def _find_secrets(url: str) -> list[str]:
-    userinfo = _SCHEME.sub("", url, count=1).rpartition("@")[0]
+    userinfo = POSTGRES_SCHEME.sub("", url, count=1).rpartition("@")[0]
     found = [userinfo.partition(":")[2], *_PASSWORD_PARAMETER.findall(url)]
     return sorted({form for raw in found if raw for form in (raw, unquote(raw))}, key=len)[::-1]

@@ -12,11 +12,11 @@ from typing import Literal
 
 from ..config import Config
 from ..errors import ConfigError, StoreError
-from .factory import log_path, store_path
+from .factory import is_store_kept, log_path, store_path
 from .postgres import MIGRATION_TIMEOUT_SECONDS
 from .postgres_connection import SqlConnection
 from .postgres_migrations import MIGRATIONS as POSTGRES_MIGRATIONS
-from .postgres_migrations import migrate_postgres, read_version
+from .postgres_migrations import migrate_postgres, read_version, require_utf8
 from .postgres_pool import PostgresPool
 from .postgres_tables import PostgresTables
 from .postgres_url import is_postgres_url
@@ -86,20 +86,27 @@ def open_tables(config: Config, *, is_source: bool) -> StoreTables:
     return SqliteTables(path, journal, is_source=is_source)
 
 
-def require_file(config: Config) -> Path:
-    """The file of the store; ConfigError if it is in memory."""
-    path = store_path(config)
-    if path is None:
+def require_kept(config: Config) -> None:
+    """Raise ConfigError if the store is in memory."""
+    if not is_store_kept(config):
         raise ConfigError(
             "With store = memory, the state exists only in its process.",
             hint="Set store to sqlite, to the path of a file, or to postgresql://…",
         )
+
+
+def require_file(config: Config) -> Path:
+    """The file of the store; ConfigError if it is in memory."""
+    require_kept(config)
+    path = store_path(config)
+    assert path is not None
     return path
 
 
 def _inspect_postgres(url: str) -> StoreInfo:
     with closing(PostgresPool(url)) as pool:
         with pool.use() as sql:
+            require_utf8(sql)
             version, software = read_version(sql), sql.info.parameter_status("server_version")
             answer_ms = _time_answer(sql)
         rows: dict[str, int] = {}

@@ -13,7 +13,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from ..catalog.catalog import Catalog
-from ..config import Config, expand_path
+from ..config import Config, check_store_name, expand_path
 from ..disclosure.doubt import judge_results
 from ..disclosure.feature import Feature
 from ..disclosure.profile import Profile
@@ -659,8 +659,9 @@ def _open_journal(
 
 def _with_store(config: Config, store: Store | str | Path | None) -> Config:
     """The settings with the store that was given as a path."""
-    is_path = isinstance(store, str | Path)
-    return config.model_copy(update={"store": str(store)}) if is_path else config
+    if not isinstance(store, str | Path):
+        return config
+    return config.model_copy(update={"store": check_store_name(str(store))})
 
 
 def _can_learn(store: Store | str | Path | None, config: Config) -> bool:
