@@ -1,5 +1,6 @@
 import json
 import os
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -712,3 +713,26 @@ def test_no_text_makes_reading_fail_with_another_error(content, tmp_path_factory
     path = tmp_path_factory.mktemp("text") / "t.json"
     path.write_text(content)
     assert all(p.where and p.message and p.remedy for p in read_problems(path))
+
+
+def test_a_rare_character_does_not_multiply_the_memory_of_json_lines(tmp_path: Path) -> None:
+    line = json.dumps({"name": "tool", "description": "x" * 1_000_000 + "\U0001f600"})
+    path = tmp_path / "tools.jsonl"
+    path.write_text(
+        "\n".join([line.replace("\\ud83d\\ude00", "\U0001f600")] * 20), encoding="utf-8"
+    )
+
+    tracemalloc.start()
+    loaded = read_tools(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert names(loaded) == ["tool"]
+    assert peak < 2.5 * path.stat().st_size
+
+
+def test_utf_16_without_any_line_end_is_read(tmp_path: Path) -> None:
+    text = json.dumps({"name": "größer"}, ensure_ascii=False)
+    assert names(load(tmp_path / "t.jsonl", text.encode("utf-16"))) == ["größer"]
+    text = f"\n{text}\n\n{json.dumps({'name': 'b'})}\n"
+    assert names(load(tmp_path / "t.jsonl", text.encode("utf-16"))) == ["größer", "b"]

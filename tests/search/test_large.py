@@ -133,3 +133,35 @@ def test_a_catalog_that_gave_way_to_another_is_scanned_by_what_it_has_now() -> N
     for wanted in range(0, len(slots), 499):
         found, closeness = known.scan(kinds[1, wanted : wanted + 1], everything, count=100)
         assert (closeness >= closeness[found == wanted + 10]).sum() <= 100
+
+
+def test_vectors_that_came_in_batches_are_scanned_as_if_they_had_come_at_once() -> None:
+    count, width = 4 * EXACT_UP_TO, 2 * PRINCIPAL_DIRECTIONS
+    rows = np.random.default_rng(9).normal(size=(count, width)).astype(np.float16)
+    vectors = rows.astype(np.float32)
+    slots = np.arange(count, dtype=np.int32)
+    at_once = Vectors.empty(width).resize(count).put(slots, vectors)
+
+    batched = Vectors.empty(width).resize(count)
+    for start in range(0, count, 2_048):
+        batched = batched.put(slots[start : start + 2_048], vectors[start : start + 2_048])
+    assert batched.fitted < count
+    batched = batched.fit(added=count)
+
+    everything = np.ones(count, np.bool_)
+    for found, expected in zip(
+        batched.scan(vectors[:3], everything, count=100),
+        at_once.scan(vectors[:3], everything, count=100),
+        strict=True,
+    ):
+        assert (found == expected).all()
+
+
+def test_a_few_more_vectors_leave_the_directions_as_they_are() -> None:
+    width = 2 * PRINCIPAL_DIRECTIONS
+    count = EXACT_UP_TO + 1
+    rows = np.random.default_rng(9).normal(size=(count + 1, width)).astype(np.float32)
+    slots = np.arange(count + 1, dtype=np.int32)
+    known = Vectors.empty(width).resize(count + 1).put(slots[:count], rows[:count])
+    known = known.put(slots[count:], rows[count:])
+    assert known.fit(added=1) is known

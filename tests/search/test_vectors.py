@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from tests.search.parts import Bag, Floats, Fragile, filled, tool, unplugged, us
 from toolscout.catalog.catalog import Catalog
 from toolscout.catalog.schema import Schema
 from toolscout.catalog.tool import Tool
-from toolscout.embedders.cache import VectorCache
-from toolscout.embedders.tool_texts import RECIPE_VERSION, embedding_texts
+from toolscout.embedders.cache import VectorCache, embed_tools, vector_key
+from toolscout.embedders.tool_texts import RECIPE_VERSION, embedding_input, embedding_texts
 from toolscout.embedders.worker import FillReport
 from toolscout.errors import EmbedderError
 from toolscout.search.engine import Engine
@@ -353,6 +354,24 @@ def test_another_model_has_vectors_of_its_own(tmp_path: Path) -> None:
     assert len(other.encoded) > 0
     assert engine.status.vectors == {"other": 3}
     engine.close()
+
+
+def test_cached_vectors_are_never_in_memory_all_at_once(tmp_path: Path) -> None:
+    count, width = 12_000, 512
+    tools = [tool(f"tool_{i}", "does things") for i in range(count)]
+    embedder = Bag(dimensions=width)
+    keys = [vector_key(embedder.id, ((embedding_input(t), 1.0),)) for t in tools]
+    cache = VectorCache(tmp_path / "v.db")
+    cache.put((key, np.full(width, 1, np.float32)) for key in keys)
+
+    tracemalloc.start()
+    seen = sum(len(batch.tools) for batch in embed_tools(tools, embedder, cache))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert seen == count
+    assert peak < count * width * 4
+    cache.close()
 
 
 def test_two_engines_share_one_cache_object_and_one_file(tmp_path: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import sqlite3
 from collections import Counter, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from threading import Lock
 
@@ -26,6 +26,7 @@ _KEYS_PER_QUERY = 500
 # better than waiting for another process at every search.
 _MAX_BUSY_FAILURES = 3
 _BATCH = 32
+_CACHED_BATCH = 2_048
 _WORD_BATCH = 128  # words are far shorter than the texts of a tool
 # Halving a failed batch down to one bad tool takes six attempts that may all fail. If the tool
 # after it fails as well, the embedder itself is the problem.
@@ -157,12 +158,18 @@ def embed_tools(
     text_recipe: TextRecipe = embedding_texts,
 ) -> Iterator[VectorBatch]:
     """Vectors in batches as they become available, cached ones first."""
-    keys = [_cache_key(embedder, t, text_recipe) for t in tools]
-    known = _drop_odd_lengths(cache.get(keys)) if cache is not None else {}
-    ready = [(t, known[k]) for t, k in zip(tools, keys, strict=True) if k in known]
-    if ready:
-        yield VectorBatch([t for t, _ in ready], _stack_rows([v for _, v in ready]))
-    rest = [(t, k) for t, k in zip(tools, keys, strict=True) if k not in known]
+    keyed = ((tool, _cache_key(embedder, tool, text_recipe)) for tool in tools)
+    rest: list[tuple[Tool, bytes]] = []
+    length = 0
+    # In batches also from the cache: all vectors at once would be twice the size of the index.
+    while batch := list(islice(keyed, _CACHED_BATCH)):
+        known = cache.get([key for _, key in batch]) if cache is not None else {}
+        length = length or _usual_length(known.values())
+        ready = [(t, known[k]) for t, k in batch if k in known and len(known[k]) == length]
+        if len(ready) < len(batch):
+            rest += [(t, k) for t, k in batch if k not in known or len(known[k]) != length]
+        if ready:
+            yield VectorBatch([t for t, _ in ready], _stack_rows([v for _, v in ready]))
     yield from _encode_in_batches(rest, embedder, text_recipe)
 
 
@@ -171,7 +178,9 @@ def embed_words(
 ) -> Iterator[tuple[Sequence[str], Floats]]:
     """Words and their vectors in batches, cached ones first; new ones are added to the cache."""
     keys = {word: vector_key(embedder.id, ((word, 1.0),)) for word in words}
-    known = _drop_odd_lengths(cache.get(tuple(keys.values()))) if cache is not None else {}
+    known = cache.get(tuple(keys.values())) if cache is not None else {}
+    length = _usual_length(known.values())
+    known = {key: vector for key, vector in known.items() if len(vector) == length}
     if ready := [word for word in keys if keys[word] in known]:
         yield ready, _stack_rows([known[keys[word]] for word in ready])
     rest = [word for word in keys if keys[word] not in known]
@@ -241,10 +250,7 @@ def _stack_rows(vectors: Sequence[Floats]) -> Floats:
     return np.concatenate(vectors).reshape(len(vectors), -1)
 
 
-def _drop_odd_lengths(known: dict[bytes, Floats]) -> dict[bytes, Floats]:
-    """The vectors of the most common length; a cache with several lengths has wrong entries."""
-    lengths = Counter(len(v) for v in known.values())
-    if len(lengths) <= 1:
-        return known
-    usual = max(lengths, key=lambda length: (lengths[length], length))
-    return {k: v for k, v in known.items() if len(v) == usual}
+def _usual_length(vectors: Collection[Floats]) -> int:
+    """The most common length, 0 if there is none; a cache with several has wrong entries."""
+    lengths = Counter(map(len, vectors))
+    return max(lengths, key=lambda length: (lengths[length], length), default=0)

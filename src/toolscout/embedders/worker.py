@@ -65,6 +65,10 @@ class VectorSink(Protocol):
         """Store the vectors of tools."""
         ...
 
+    def fit_vectors(self, embedder: Embedder, *, added: int) -> None:
+        """Adapt to vectors that were added in many batches, as if they had come at once."""
+        ...
+
     def words_to_embed(self, embedder: Embedder) -> Mapping[str, str]:
         """The terms whose words an embedder should encode, each with its word."""
         ...
@@ -231,13 +235,20 @@ class EmbeddingWorker:
 
     def _fill_tools(self, tools: Sequence[Tool], embedder: Embedder) -> Iterator[int]:
         """Store the vectors of tools batch by batch; yield the size of each batch."""
-        for batch in embed_tools(tools, embedder, self._cache, text_recipe=self._text_recipe):
-            self._sink.add_vectors(embedder, batch.tools, batch.vectors)
-            if self._cache is not None and batch.keys:
-                self._cache.put(zip(batch.keys, batch.vectors, strict=True))
-            if batch.keys:
-                self._fill.is_reportable = True
-            yield len(batch.tools)
+        cached = 0
+        try:
+            for batch in embed_tools(tools, embedder, self._cache, text_recipe=self._text_recipe):
+                self._sink.add_vectors(embedder, batch.tools, batch.vectors)
+                if self._cache is not None and batch.keys:
+                    self._cache.put(zip(batch.keys, batch.vectors, strict=True))
+                if batch.keys:
+                    self._fill.is_reportable = True
+                else:
+                    cached += len(batch.tools)
+                yield len(batch.tools)
+        finally:
+            if cached and not self._stopped.is_set():
+                self._sink.fit_vectors(embedder, added=cached)
 
     def _fill_words(self, words: Mapping[str, str], embedder: Embedder) -> Iterator[int]:
         """Store the vectors of words; yield the size of each batch."""

@@ -195,7 +195,7 @@ def _rows_with_position(text: str) -> Iterator[tuple[str, int, Row]]:
         for number, row in enumerate(read_json_document(text), start=1):
             yield f"{row.line} (item {number})", number, row
     else:
-        for row in read_json_lines(text):
+        for row in read_json_lines(text.split("\n")):
             yield str(row.line), row.line, row
 
 

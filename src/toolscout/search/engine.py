@@ -268,6 +268,12 @@ class Engine:
                 index = old.index.with_vectors(embedder.id, np.array(slots, np.int32), vectors)
                 self._snapshot = replace(old, index=index)
 
+    def fit_vectors(self, embedder: Embedder, *, added: int) -> None:
+        """Adapt to vectors that were added in many batches, as if they had come at once."""
+        with self._write_lock:
+            index = self._snapshot.index.with_fitted_vectors(embedder.id, added=added)
+            self._snapshot = replace(self._snapshot, index=index)
+
     def words_to_embed(self, embedder: Embedder) -> Mapping[str, str]:
         """The terms whose words an embedder should encode, each with its word."""
         snapshot = self._snapshot

@@ -157,6 +157,13 @@ class Index:
             raise dimension_error(name, width, known.dimensions)
         return replace(self, vectors={**self.vectors, name: known.put(slots, vectors)})
 
+    def with_fitted_vectors(self, name: str, *, added: int) -> Index:
+        """Adapt to the last `added` vectors of one embedder."""
+        known = self.vectors.get(name)
+        if known is None:
+            return self
+        return replace(self, vectors={**self.vectors, name: known.fit(added=added)})
+
     def with_glossary(self, name: str, glossary: Glossary) -> Index:
         """Set the glossary of one embedder."""
         return replace(self, glossaries={**self.glossaries, name: glossary})

@@ -103,6 +103,13 @@ class Vectors:
             after = after._fit_basis()
         return after._to_half_precision() if after.count > FLOAT32_UP_TO else after
 
+    def fit(self, *, added: int) -> Vectors:
+        """Compute the components again if the last `added` vectors are most of all."""
+        # Added in batches, they were computed from those that had come first.
+        limit = max(EXACT_UP_TO, REFIT_FACTOR * (self.count - added))
+        is_due = self.fitted < self.count and self.count > limit
+        return self._fit_basis() if is_due else self
+
     def drop(self, slots: Ints) -> Vectors:
         """Remove slots; their rows stay in the buffer and are no longer read."""
         slots = slots[self.present[slots]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import stat
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ from ..catalog.result import Result
 from ..catalog.schema import Schema
 from ..catalog.tool import Tool
 from ..errors import CatalogError, SourceError
+from .file_text import FileText, has_utf16_mark
 from .json_rows import Row, read_json_document, read_json_lines, starts_with_json
 from .tool_formats import other_format, server_of
 from .tool_parser import parse_tools
@@ -26,8 +26,6 @@ from .yaml_rows import read_yaml
 SUFFIXES = (".jsonl", ".ndjson", ".json", ".yaml", ".yml")
 _JSON_LINES_SUFFIXES = (".jsonl", ".ndjson")
 _YAML_SUFFIXES = (".yaml", ".yml")
-# `surrogateescape` decodes an invalid byte to one of these.
-_INVALID_BYTE = re.compile("[\udc80-\udcff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +113,8 @@ class _FileReader:
         self.problems.append(Problem(where, error.message, error.hint, code=error.code))
 
     def read(self, path: Path) -> None:
-        text, is_valid_utf8 = _read_text(path)
-        if not text.strip():
+        text = _read_text(path)
+        if not any(map(str.strip, text.lines())):
             self.problems.append(
                 Problem(str(path), "The file is empty.", "Add tools to it.", "warning", "empty")
             )
@@ -125,9 +123,7 @@ class _FileReader:
             where = f"{path}:{row.line}"
             if row.fault:
                 self.problems.append(Problem(where, row.fault, row.remedy, code="row"))
-            elif not is_valid_utf8 and _INVALID_BYTE.search(
-                json.dumps(row.value, ensure_ascii=False)
-            ):
+            elif text.has_invalid_bytes(row.value):
                 self.problems.append(
                     Problem(where, "Not valid UTF-8.", "Save the file as UTF-8.", code="encoding")
                 )
@@ -198,48 +194,40 @@ def _wrap_os_errors(path: Path) -> Generator[None]:
         ) from error
 
 
-def _read_text(path: Path) -> tuple[str, bool]:
-    """A file's text, and whether it is valid UTF-8 or UTF-16."""
+def _read_text(path: Path) -> FileText:
     with _wrap_os_errors(path):
         data = path.read_bytes()
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return data.decode("utf-16", errors="replace"), True
-    if b"\0" in data[:4096]:
+    if not has_utf16_mark(data) and b"\0" in data[:4096]:
         raise SourceError(
             f"{path} is a binary file, not a list of tools.",
             hint="Give a .jsonl, .json, .yaml or .yml file.",
         )
-    # Invalid bytes stay in the text as surrogates, so that they cost only the rows they are in.
-    try:
-        return data.decode("utf-8-sig"), True
-    except UnicodeDecodeError:
-        return data.decode("utf-8-sig", errors="surrogateescape"), False
+    return FileText.of(data)
 
 
-def _parse_rows(text: str, path: Path) -> Iterable[Row]:
+def _parse_rows(text: FileText, path: Path) -> Iterable[Row]:
     """Select the reader: YAML by the suffix, else by the first character and line."""
     suffix = path.suffix.lower()
-    head = text.lstrip()[0]
     if suffix in _YAML_SUFFIXES:
-        return read_yaml(text)
-    if head == "[":
-        return read_json_document(text)
-    if head == "{":
-        return read_json_lines(text) if _is_json_lines(text, suffix) else read_json_document(text)
-    if suffix in _JSON_LINES_SUFFIXES and re.search(r"^\s*\{", text, re.MULTILINE):
-        return read_json_lines(text)
+        return read_yaml(text.whole())
+    lines = filter(str.strip, text.lines())
+    first = next(lines).lstrip()
+    if first[0] == "[":
+        return read_json_document(text.whole())
+    is_named_lines = suffix in _JSON_LINES_SUFFIXES
+    if first[0] == "{":
+        # Each line is a JSON value, in contrast to one document on several lines.
+        if starts_with_json(first):
+            is_lines = is_named_lines or next(lines, "") != ""
+        else:
+            is_lines = is_named_lines and not starts_with_json(text.whole())
+        return read_json_lines(text.lines()) if is_lines else read_json_document(text.whole())
+    if is_named_lines and any(line.lstrip().startswith("{") for line in lines):
+        return read_json_lines(text.lines())
     raise SourceError(
         f"{path} is not a list of tools: it is neither JSON nor YAML.",
         hint="Give a .jsonl, .json, .yaml or .yml file.",
     )
-
-
-def _is_json_lines(text: str, suffix: str) -> bool:
-    """Whether each line is a JSON value, in contrast to one document on several lines."""
-    first, _, rest = text.lstrip().partition("\n")
-    if starts_with_json(first):
-        return bool(rest.strip()) or suffix in _JSON_LINES_SUFFIXES
-    return suffix in _JSON_LINES_SUFFIXES and not starts_with_json(text)
 
 
 def _has_only_prose_arguments(tool: Tool) -> bool:

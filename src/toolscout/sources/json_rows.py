@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from .tool_formats import TOOL_LIST_KEYS, is_tool
@@ -40,15 +40,19 @@ class Row:
     """The other members of the object that has the row in its list of tools."""
 
 
-def read_json_lines(text: str) -> Iterator[Row]:
+def read_json_lines(lines: Iterable[str]) -> Iterator[Row]:
     """Read JSON Lines: each line is a separate value, so a bad one does not affect the others."""
-    lines = text.split("\n")
-    for number, line in enumerate(lines, 1):
+    rest = iter(lines)
+    line = next(rest, None)
+    number = 0
+    while line is not None:
+        number, following = number + 1, next(rest, None)
         try:
             if line and not line.isspace():
                 yield Row(number, json.loads(line))
         except _ERRORS as error:
-            yield _bad_row(error, number, FIX_LINE, is_last=number == len(lines))
+            yield _bad_row(error, number, FIX_LINE, is_last=following is None)
+        line = following
 
 
 def read_json_document(text: str) -> list[Row]:
