@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from contextlib import AsyncExitStack
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp_types import ToolListChangedNotification
 from tests.fleet.replicas import Fleet, text
 
 UPSTREAMS = Path(__file__).parents[1] / "upstreams"
 SESSION = {"toolscout/session": "one conversation"}
 ROUNDS = 10
+HEARD_SECONDS = 1.0
 
 
 @pytest.fixture
@@ -45,3 +49,40 @@ async def test_a_tool_loaded_at_one_replica_is_in_the_next_list_of_the_others(
                 assert f"many__tool{number}" in [tool.name for tool in listed]
                 # The next round begins at the other replica.
                 next(following)
+
+
+async def test_a_client_that_listens_hears_of_a_change_at_another_replica(fleet: Fleet) -> None:
+    with fleet.replicas("a", "b") as (first, second):
+        async with (
+            first.client("2026-07-28") as listening,
+            second.client("2026-07-28") as changing,
+            listening.listen(tools_list_changed=True) as events,
+        ):
+            for number in range(4):
+                await changing.call_tool(
+                    "tool_search", {"query": f"select:many__tool{number}"}, meta=SESSION
+                )
+                await asyncio.wait_for(anext(events), HEARD_SECONDS)
+                listed = (await listening.list_tools(meta=SESSION, cache_mode="bypass")).tools
+                assert f"many__tool{number}" in [tool.name for tool in listed]
+
+
+async def test_a_handshake_client_hears_of_a_change_of_its_session_at_another_replica(
+    fleet: Fleet,
+) -> None:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    with fleet.replicas("a", "b") as (first, second):
+        async with (
+            first.client("legacy", message_handler=heard.put) as listening,
+            second.client("legacy") as changing,
+        ):
+            await listening.list_tools(meta=SESSION)
+            for number in range(4):
+                # The client lists its tools at this replica only.
+                await changing.session.call_tool(
+                    "tool_search", {"query": f"select:many__tool{number}"}, meta=SESSION
+                )
+                message = await asyncio.wait_for(heard.get(), HEARD_SECONDS)
+                assert isinstance(message, ToolListChangedNotification)
+                listed = (await listening.list_tools(meta=SESSION, cache_mode="bypass")).tools
+                assert f"many__tool{number}" in [tool.name for tool in listed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -109,6 +110,23 @@ async def test_stateless_calls_are_answered_by_the_worker_that_they_reach(
             for number in range(5):
                 added = await call(client, "older__add", a=number, b=1)
                 assert added.structured_content == {"sum": number + 1}
+
+
+async def test_a_client_that_listens_hears_of_a_change_at_another_worker(
+    gateway: Supervised,
+) -> None:
+    first, second = gateway.workers
+    session = {"toolscout/session": "one that is listened to"}
+    async with (
+        asyncio.timeout(60),
+        gateway.client_at(first) as listening,
+        gateway.client_at(second) as changing,
+        listening.listen(tools_list_changed=True) as events,
+    ):
+        for number in range(4):
+            query = {"query": f"select:many__tool{number}"}
+            await changing.call_tool("tool_search", query, meta=session)
+            await anext(events)
 
 
 async def test_a_question_is_answered_through_another_worker(gateway: Supervised) -> None:

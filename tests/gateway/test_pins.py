@@ -33,8 +33,14 @@ class Alone:
 
     version = 0
 
+    def __init__(self) -> None:
+        self.has_listed = asyncio.Event()
+
     def find_shadows(self, source: MCPSource) -> Mapping[str, str]:
         return {}
+
+    async def refresh_catalog(self, server: str) -> None:
+        self.has_listed.set()
 
 
 def read_servers(folder: Path, servers: dict[str, Any]) -> tuple[Server, ...]:
@@ -349,14 +355,24 @@ async def test_two_gateways_that_are_offered_different_things_do_not_write_witho
     tmp_path: Path,
 ) -> None:
     board = PinStore.in_folder(tmp_path / "pins")
-    path = tmp_path / "tool.json"
     sources: list[PinnedSource] = []
+    siblings: list[Alone] = []
     for description in ("Old.", "New."):
-        path.write_text(json.dumps([described("log", description)]))
-        (server,) = read_servers(tmp_path, {"git": small("told", str(tmp_path))})
-        sources.append(PinnedSource(MCPSource(server), pins=board, siblings=Alone(), sink=ignore))
+        folder = tmp_path / description
+        folder.mkdir()
+        (folder / "tool.json").write_text(json.dumps([described("log", description)]))
+        # The environment of a server does not tell it from others.
+        told = {**small("told"), "env": {"FOLDER": str(folder)}}
+        (server,) = read_servers(tmp_path, {"git": told})
+        siblings.append(Alone())
+        sources.append(
+            PinnedSource(MCPSource(server), pins=board, siblings=siblings[-1], sink=ignore)
+        )
         await sources[-1].tools()
     old, new = sources
+    # What one holds, the other holds too, until it has listed its tools again.
+    assert [len(await old.tools()), len(await new.tools())] == [0, 0]
+    await asyncio.wait_for(siblings[0].has_listed.wait(), timeout=30)
     held = [await old.tools(), await new.tools()]
     written = board.stamp(ServerIdentity.of(old.inner.server))
     for _ in range(3):
@@ -414,6 +430,7 @@ class Interrupted(Alone):
     """Siblings whose names are looked at while something happens."""
 
     def __init__(self, happening: Callable[[], object]) -> None:
+        super().__init__()
         self._moment = Moment(happening)
 
     def find_shadows(self, source: MCPSource) -> Mapping[str, str]:

@@ -16,7 +16,8 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 FAULT = sys.argv[1]
-FOLDER = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+PLACE = sys.argv[2] if len(sys.argv) > 2 else os.environ.get("FOLDER", "")
+FOLDER = Path(PLACE) if PLACE else None
 CYCLE = {
     "type": "object",
     "properties": {"node": {"$ref": "#/$defs/node"}},

@@ -17,7 +17,9 @@ from ..toolbox.permissions import ApprovalPolicy, ask_if_destructive, ask_unless
 from ..toolbox.toolbox import Toolbox
 from .client.client_side import ClientSide
 from .client.connect_pages import request_base_url
-from .client.sessions import RoutingStore
+from .client.list_news import TOPIC as LISTS_TOPIC
+from .client.list_news import ListNews
+from .client.sessions import Principal, RoutingStore
 from .fleet.fleet import Fleet
 from .fleet.worker import Worker
 from .limits.refused_requests import RefusalLog
@@ -55,9 +57,8 @@ class Gateway:
         shares_store = worker is not None or is_store_shared(setup.config)
         self._engine = build_engine(setup.config, sink=self._on_event)
         self.operations = Operations(setup, sink=sink)
-        # What gateways of other machines change in the store. Workers with SQLite need no news:
-        # their pins are files, which are looked at before each call.
-        self._feed = open_feed(setup.config) if is_store_shared(setup.config) else None
+        # What other gateways and workers change in the store.
+        self._feed = open_feed(setup.config) if shares_store else None
         replica = worker.replica if worker is not None else ""
         self.fleet = Fleet(setup.config, replica=replica) if shares_store else None
         self.buckets = open_buckets(setup.config, is_shared=shares_store)
@@ -81,6 +82,7 @@ class Gateway:
             wait_until_ready=self.wait_until_ready,
             fixed_session=session,
             shares_store=shares_store,
+            announce=self._announce_list if shares_store else None,
         )
         self._opening: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -127,6 +129,23 @@ class Gateway:
         """Apply what another gateway changed; searches follow at once, and not with a poll."""
         if change == MISSED or change.topic == PINS_TOPIC:
             self._spawn(self._follow_pins())
+        if change == MISSED:
+            self._spawn(self.clients.follow_missed_news())
+        elif change.topic == LISTS_TOPIC:
+            news = ListNews.read(change.payload)
+            if news is not None and self.fleet is not None and news.replica != self.fleet.replica:
+                self._spawn(self.clients.follow_news(news))
+
+    def _announce_list(self, caller: Principal) -> None:
+        assert self.fleet is not None
+        news = ListNews.of(caller, replica=self.fleet.replica)
+        self._spawn(self._publish(LISTS_TOPIC, news.model_dump_json()))
+
+    async def _publish(self, topic: str, payload: str) -> None:
+        assert self._feed is not None
+        # Without the store, the change itself is not known to others either.
+        with suppress(StoreError):
+            await asyncio.to_thread(self._feed.publish, topic, payload)
 
     async def _follow_pins(self) -> None:
         # Tools whose pins cannot be read are held, and searches say why.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Any
@@ -66,6 +66,10 @@ _LIST = """
     SELECT key, version, text, created, updated FROM toolscout_records
     WHERE space = %(space)s AND updated > %(cutoff)s
     ORDER BY updated DESC, sequence DESC LIMIT %(limit)s"""
+
+_SEQUENCES = """
+    SELECT key, sequence FROM toolscout_records
+    WHERE space = %(space)s AND key = ANY(%(keys)s) AND updated > %(cutoff)s"""
 
 
 class PostgresDatabase:
@@ -185,6 +189,13 @@ class PostgresStore:
         with self._database.use() as sql:
             rows = sql.execute(_LIST, self._values(limit=limit)).fetchall()
         return tuple(Record(row[0], row[1], decode_text(row[2]), row[3], row[4]) for row in rows)
+
+    def sequences(self, *keys: str, timeout_seconds: float | None = None) -> Mapping[str, int]:
+        """A number for each of these keys that exists, which every write of it changes."""
+        # Without the texts, which may be long.
+        with self._database.use(timeout_seconds=timeout_seconds) as sql:
+            rows = sql.execute(_SEQUENCES, self._values(keys=[*keys])).fetchall()
+        return dict(rows)
 
     def close(self) -> None:
         """Release the connections; a closed store raises StoreError."""

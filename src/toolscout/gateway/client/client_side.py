@@ -40,6 +40,7 @@ from .client_call import (
     tag_result,
 )
 from .elicitation import SUSPENDED_PREFIX, ClientSuspensions, DownstreamClient, StatelessClient
+from .list_news import ListNews
 from .memory_notes import MemoryNotes
 from .notifications import ToolListNotifier
 from .sessions import (
@@ -73,6 +74,7 @@ class ClientSide:
         wait_until_ready: Callable[[], Any],
         fixed_session: str = "",
         shares_store: bool = False,
+        announce: Callable[[Principal], None] | None = None,
     ) -> None:
         self._box = box
         self._read_setup = read_setup
@@ -81,6 +83,7 @@ class ClientSide:
         self._wait_until_ready = wait_until_ready
         self._fixed_session = fixed_session
         self._shares_store = shares_store
+        self._announce = announce
         self._suspended = ClientSuspensions()
         self._memory = MemoryNotes()
         self.notifier = ToolListNotifier(
@@ -144,7 +147,8 @@ class ClientSide:
         client = DownstreamClient(context, level=level)
         call = ClientCall(request, name, arguments)
         if not client.is_stateless:
-            result = await self._run_call(call, session, client)
+            with self._announce_change(request.caller, session):
+                result = await self._run_call(call, session, client)
             await self._notify_if_changed(request.caller, session)
             return result
         return await self._call_stateless(call, session, StatelessClient(context))
@@ -160,7 +164,8 @@ class ClientSide:
         # An answer to a stateless upstream is a new call there, with the upstream's own state.
         client.state = strip_upstream_prefix(client.state)
         work = self._run_call(call, session, client)
-        result = await self._suspended.run(client, owner, work)
+        with self._announce_change(call.request.caller, session):
+            result = await self._suspended.run(client, owner, work)
         await self._notify_if_changed(call.request.caller, session)
         return result
 
@@ -189,6 +194,25 @@ class ClientSide:
                 changed.add(caller.identity)
         for identity in changed.union(await self.notifier.find_changed_listeners()):
             await self.notifier.publish(identity)
+
+    async def follow_news(self, news: ListNews) -> None:
+        """Notify the clients here of a change that a call at another gateway has made."""
+        caller = self.notifier.reachable_client(news.session)
+        if caller is not None:
+            await self._notify_if_stored_changed(caller)
+        await self.notifier.publish(news.identity)
+
+    async def follow_missed_news(self) -> None:
+        """Notify every client here whose list may have changed at another gateway."""
+        for caller in self.notifier.reachable_clients():
+            await self._notify_if_stored_changed(caller)
+        await self.notifier.publish_to_all()
+
+    async def _notify_if_stored_changed(self, caller: Principal) -> None:
+        request = ClientRequest(caller, self._read_setup().rule_for(caller.identity))
+        session = await self._open_session(request)
+        if self._views.detect_change(session):
+            await self.notifier.notify(session.id)
 
     async def _list_new_tools(self, identity: Identity) -> Sequence[types.Tool]:
         caller = transient_principal(identity)
@@ -274,6 +298,19 @@ class ClientSide:
             is_alone = not has_answer or (notice.names_tools and not record.found)
             result = add_held_notice(result, notice, is_alone=is_alone)
         return append_absent_notice(result, self._upstream.missing_servers(rule))
+
+    @contextmanager
+    def _announce_change(self, caller: Principal, session: Session) -> Generator[None]:
+        """Tell other gateways if the list of the session's tools changes in the block."""
+        if self._announce is None or not caller.keeps_session:
+            yield
+            return
+        # Unlike what was listed last: the client may have listed at another gateway.
+        before = self._views.view_of(session)
+        yield
+        after = self._views.view_of(session)
+        if after is not before and after.tools != before.tools:
+            self._announce(caller)
 
     async def _notify_if_changed(self, caller: Principal, session: Session) -> None:
         if self._views.detect_change(session):

@@ -158,6 +158,11 @@ class ToolListNotifier:
         if audience is not None:
             await audience.bus.publish(ToolsListChanged())
 
+    async def publish_to_all(self) -> None:
+        """Ask all clients that listen to list the tools again."""
+        for principal in list(self._audiences):
+            await self.publish(principal)
+
     async def find_changed_listeners(self) -> list[Identity]:
         """The principals that listen and whose tools have changed; reports each change once."""
         changed: list[Identity] = []
@@ -167,6 +172,11 @@ class ToolListNotifier:
                 audience.tools = tools
                 changed.append(principal)
         return changed
+
+    def reachable_client(self, session_key: str) -> Principal | None:
+        """The handshake client of a session, if it is still connected."""
+        known = self._clients.get(session_key)
+        return known[0] if known is not None and known[1]() else None
 
     def reachable_clients(self) -> tuple[Principal, ...]:
         """The clients that are still connected."""

@@ -81,11 +81,21 @@ class ViewCache:
         if known is not None and not keeps_session and known.state == self._catalog_state:
             return known
         session = await open_session()
-        if known is not None and keeps_session and known.state == self._view_state(session):
-            return known
-        view = self._share(self._build_view(session, keeps_session=keeps_session))
+        if keeps_session:
+            return self.view_of(session)
+        view = self._share(self._build_view(session, keeps_session=False))
         session.replace_view(view.view)
         self._views.put(key, view)
+        return view
+
+    def view_of(self, session: Session) -> ClientView:
+        """What the client of a session sees by the state that is known here."""
+        known = self._views.get(session.id)
+        if known is not None and known.state == self._view_state(session):
+            return known
+        view = self._share(self._build_view(session, keeps_session=True))
+        session.replace_view(view.view)
+        self._views.put(session.id, view)
         return view
 
     def _share(self, view: ClientView) -> ClientView:

@@ -51,6 +51,15 @@ class LedgerTexts(Protocol):
         """A value that changes with every write; (0, 0) if there is no ledger. It never waits."""
         ...
 
+    @property
+    def is_stamp_exact(self) -> bool:
+        """Whether `stamp` shows a write of another process at once, and not after a moment."""
+        ...
+
+    def version(self, own: str, shared: str) -> Stamp:
+        """A value that differs after every write of one of two ledgers; may wait for the store."""
+        ...
+
     def write_lock(self, server: str) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing the ledgers of a server name."""
         ...
@@ -138,6 +147,16 @@ class LedgerFiles:
             # file each time, and so another inode.
             return (status.st_mtime_ns, status.st_ino)
         return (0, 0)
+
+    @property
+    def is_stamp_exact(self) -> bool:
+        """True: the file system is asked each time."""
+        return True
+
+    def version(self, own: str, shared: str) -> Stamp:
+        """The stamp of the first file that exists."""
+        stamp = self.stamp(own)
+        return stamp if stamp != (0, 0) else self.stamp(shared)
 
     @contextmanager
     def write_lock(self, server: str) -> Generator[None]:

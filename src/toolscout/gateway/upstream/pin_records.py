@@ -19,8 +19,18 @@ SPACE = "tool_pins"
 TOPIC = "tool_pins"
 """The topic of the change feed; the payload is the label that was written."""
 
+# A call is not kept waiting for longer; it then goes by the news alone.
+_VERSION_SECONDS = 1.0
 # More servers than any gateway has.
 _MAX_LEDGERS = 100_000
+
+
+class SequencedStore(Store, Protocol):
+    """A store that numbers its writes."""
+
+    def sequences(self, *keys: str, timeout_seconds: float | None = None) -> Mapping[str, int]:
+        """A number for each of these keys that exists, which every write of it changes."""
+        ...
 
 
 class NamedLocks(Protocol):
@@ -44,7 +54,12 @@ class LedgerRecords:
     """
 
     def __init__(
-        self, store: Store, *, locks: NamedLocks, place: str, feed: ChangeFeed | None = None
+        self,
+        store: SequencedStore,
+        *,
+        locks: NamedLocks,
+        place: str,
+        feed: ChangeFeed | None = None,
     ) -> None:
         self._store = store
         self._locks = locks
@@ -101,6 +116,16 @@ class LedgerRecords:
         # Of the name: ledger_for() reads what was revoked under other labels of the name, too.
         with self._guard:
             return (self._stamps.get("", 0), self._stamps.get(_server(label), 0))
+
+    @property
+    def is_stamp_exact(self) -> bool:
+        """False: news take a moment to arrive."""
+        return False
+
+    def version(self, own: str, shared: str) -> Stamp:
+        """The numbers of the last writes."""
+        known = self._store.sequences(own, shared, timeout_seconds=_VERSION_SECONDS)
+        return known.get(own, 0), known.get(shared, 0)
 
     def write_lock(self, server: str) -> AbstractContextManager[None]:
         """Keep other threads and processes from writing the records of a server name."""

@@ -126,15 +126,27 @@ class PinStore:
                 self._texts.rename(shared, own)
 
     def record_offers(
-        self, identity: ServerIdentity, offers: Sequence[ToolOffer], *, trusts_first: bool
+        self,
+        identity: ServerIdentity,
+        offers: Sequence[ToolOffer],
+        *,
+        trusts_first: bool,
+        basis: Stamp | None = None,
     ) -> tuple[PinLedger, PinLedger]:
-        """Save what a server offers; returns its pins before and after."""
+        """Save what a server offers; returns its pins before and after.
+
+        With a `basis`, nothing that contradicts the pins is saved if their version is another one
+        by now: they may have a newer offer.
+        """
         with self.write_lock(identity.server):
             # Read under the lock: somebody may have approved or revoked a moment ago, and saving an
             # older ledger would undo that.
             before = self.ledger_for(identity)
-            after = before.record_offers(offers, trusts_first=trusts_first)
-            self.save(after)
+            is_newest = basis is None or basis == self.version(identity)
+            is_newest = is_newest or not before.find_contradictions(offers)
+            after = before.record_offers(offers, trusts_first=trusts_first, is_newest=is_newest)
+            if is_newest:
+                self.save(after)
         return before, after
 
     def save(self, ledger: PinLedger) -> None:
@@ -172,6 +184,15 @@ class PinStore:
         """A value that changes whenever the pins of a server are written."""
         own, shared = map(self._texts.stamp, identity.labels)
         return own if own != (0, 0) else shared
+
+    @property
+    def is_stamp_exact(self) -> bool:
+        """Whether `stamp` shows what another process wrote at once, and not after a moment."""
+        return self._texts.is_stamp_exact
+
+    def version(self, identity: ServerIdentity) -> Stamp:
+        """A value that differs after every write of a server's pins; may wait for the store."""
+        return self._texts.version(*identity.labels)
 
     def close(self) -> None:
         """Release connections, if there are any."""

@@ -8,8 +8,9 @@ import logging
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, cast
 
 from ...catalog.result import Result
 from ...catalog.sanitization import reveal_line, show_code, strip_hidden
@@ -21,7 +22,7 @@ from ...sources.mcp.mcp_source import MCPSource, ToolChangedError
 from .held_tools import HeldTool, approved_tool, needed_names, pins_command
 from .pin_files import Stamp
 from .pin_store import PinStore, ServerIdentity
-from .pins import PinLedger, ToolOffer
+from .pins import Contradiction, PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
@@ -57,7 +58,11 @@ class SiblingServers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PinComparison:
-    """A comparison of a server's tools with its pins: what was compared, and the result."""
+    """A comparison of a server's tools with its pins: what was compared, and the result.
+
+    `version` is that of the pins, and `basis` their version when the listing began. If the two are
+    not equal, another gateway may have a newer listing, and `awaits_listing` if that matters.
+    """
 
     ledger: PinLedger
     definitions: Mapping[str, wire.MCPToolDefinition] = field(
@@ -65,6 +70,9 @@ class PinComparison:
     )
     shadows: Mapping[str, str] = field(default_factory=dict[str, str])
     stamp: Stamp = (-1, -1)
+    version: Stamp = (-1, -1)
+    basis: Stamp | None = None
+    awaits_listing: bool = False
     is_provisional: bool = False
 
     @property
@@ -76,12 +84,10 @@ class PinComparison:
         self,
         definitions: Mapping[str, wire.MCPToolDefinition],
         shadows: Mapping[str, str],
-        stamp: Stamp,
     ) -> bool:
-        """Whether a new comparison would give the same result."""
+        """Whether a new comparison with the same pins would give the same result."""
         # Every listing makes a new mapping, so identity is enough and costs nothing.
-        is_same = definitions is self.definitions and shadows == self.shadows
-        return is_same and stamp == self.stamp
+        return definitions is self.definitions and shadows == self.shadows
 
 
 class PinnedSource:
@@ -106,6 +112,12 @@ class PinnedSource:
         self._comparison = PinComparison(PinLedger(inner.name))
         self._version = -1
         self._comparison_task: asyncio.Task[None] | None = None
+        self._refresh_task: asyncio.Task[None] | None = None
+        # The version of the pins when the last listing began, and the newest that was read.
+        self._basis: Stamp | None = None
+        self._newest_version: Stamp | None = None
+        self._corrections: frozenset[Contradiction] = frozenset()
+        inner.watch_listings(self)
         self._drain_seconds = 0.0
         self.problem = ""
         """Why the tools cannot be compared with the pins, so that all of them are held."""
@@ -134,11 +146,12 @@ class PinnedSource:
         return tuple(d.tool for d in definitions if self._is_open(d.local))
 
     async def call(self, tool: Tool, arguments: Mapping[str, Any]) -> Result:
-        """Call a tool; raises if it is held by now."""
+        """Call a tool; raises if it is held by now, at whichever gateway."""
         if self.inner.is_provisional:
             # Nothing runs because of a cached list alone: the server lists first, and is pinned.
             await self.inner.refresh()
             await self._siblings.refresh_catalog(self.name)
+        await self._read_version()
         await self._compare_if_stale()
         name, _ = wire.tool_origin(tool)
         if not self._is_open(name):
@@ -152,6 +165,26 @@ class PinnedSource:
             if name in self._comparison.definitions and not self._is_open(name):
                 raise HeldTool(tool, self.label).refusal() from None
             raise
+
+    async def begin_listing(self) -> Stamp | None:
+        """The version of the pins; None if the store does not answer."""
+        try:
+            return await asyncio.to_thread(self._claim_version)
+        except StoreError:
+            return None
+
+    def end_listing(self, mark: object) -> None:
+        """Compare again if a newer listing was waited for."""
+        self._basis = cast("Stamp | None", mark)
+        if self._comparison.awaits_listing:
+            work = self._siblings.refresh_catalog(self.name)
+            self._refresh_task = asyncio.create_task(work, context=contextvars.Context())
+            self._refresh_task.add_done_callback(_retrieve_exception)
+
+    def relist_if_awaited(self) -> None:
+        """List again if another gateway may have a newer listing, which the tools depend on."""
+        if self._comparison.awaits_listing:
+            self.inner.relist()
 
     def is_covered_by(self, sources: Container[str]) -> bool:
         """Whether a catalog with these sources has everything that the server offers."""
@@ -189,12 +222,29 @@ class PinnedSource:
     @property
     def is_stale(self) -> bool:
         """Whether pins or the names of other servers' tools changed since the last comparison."""
-        is_same = self._version == self._siblings.version
+        if self._comparison.awaits_listing and self._comparison.basis != self._basis:
+            return True
+        is_same = self._version == self._siblings.version and not self._has_newer_version
         return not (is_same and self._comparison.stamp == self._pins.stamp(self._identity))
+
+    @property
+    def _has_newer_version(self) -> bool:
+        return self._newest_version not in (None, self._comparison.version)
 
     def _is_open(self, tool: str) -> bool:
         pin = self.ledger.pins.get(tool)
         return pin is not None and pin.is_open
+
+    async def _read_version(self) -> None:
+        """Ask the store whether another gateway wrote pins, of which the news may be on the way."""
+        if not self._pins.is_stamp_exact:
+            # While the store does not answer, nobody can write to it either.
+            with suppress(StoreError):
+                self._newest_version = await asyncio.to_thread(self._pins.version, self._identity)
+
+    def _claim_version(self) -> Stamp:
+        self._pins.claim(self._identity)
+        return self._pins.version(self._identity)
 
     async def _compare_if_stale(self) -> None:
         """Compare the tools with the pins if needed; concurrent callers share one comparison."""
@@ -212,6 +262,7 @@ class PinnedSource:
     async def _refresh_comparison(self) -> None:
         # Read before the thread starts: a change in the meantime makes the result stale again.
         version, trusts_first = self._siblings.version, self._trusts_first()
+        newest = self._newest_version
         # Thousands of tools take a while. Other servers are called meanwhile.
         try:
             before, comparison = await asyncio.to_thread(
@@ -223,35 +274,75 @@ class PinnedSource:
             raise
         self.problem = ""
         last, self._comparison, self._version = self._comparison, comparison, version
-        self._emit_held_events(before, comparison.ledger)
+        if self._newest_version == newest:  # no call has read a newer one meanwhile
+            self._newest_version = comparison.version
+        if comparison.awaits_listing:
+            self.inner.relist()
+        else:
+            self._emit_held_events(before, comparison.ledger)
         self._warn_on_hold(last, comparison)
 
     def _compare_with_pins(self, *, trusts_first: bool) -> tuple[PinLedger, PinComparison]:
-        # Read first: the server may list meanwhile, and then is compared once more.
+        # Read before the definitions: a listing that arrives meanwhile is newer than its basis.
+        basis, last = self._basis, self._comparison
         is_provisional, definitions = self.inner.is_provisional, self.inner.definitions
         shadows = self._siblings.find_shadows(self.inner)
         stamp = self._pins.stamp(self._identity)
-        last = self._comparison
+        is_new_offer = not last.is_current_for(definitions, shadows)
         is_confirmed = last.is_provisional and not is_provisional
-        if last.is_current_for(definitions, shadows, stamp) and not is_confirmed:
+        is_same = not is_new_offer and (stamp, basis) == (last.stamp, last.basis)
+        if is_same and not is_confirmed and not self._has_newer_version:
             return last.ledger, last
-        self._pins.claim(self._identity)
+        version = self._claim_version()
         before = self._pins.ledger_for(self._identity)
         if not before.is_known and any(led.is_known for led in self._pins.ledgers(self.name)):
             log.warning(_IDENTITY_CHANGED, self.name, pins_command("list", self.name))
         offers = tuple(build_offers(definitions, shadows))
-        ledger = before.record_offers(offers, trusts_first=trusts_first)
         if is_provisional and not before.is_known:
-            return ledger, PinComparison(ledger, definitions, shadows, stamp, is_provisional=True)
-        # Only a new offer is written, not a pin file that somebody else changed. Otherwise two
-        # gateways that see different definitions would rewrite each other's file without end.
-        is_new_offer = not last.is_current_for(definitions, shadows, last.stamp)
-        if ledger != before and (is_new_offer or not before.is_known):
-            before, ledger = self._pins.record_offers(
-                self._identity, offers, trusts_first=trusts_first
-            )
-            stamp = self._pins.stamp(self._identity)
-        return before, PinComparison(ledger, definitions, shadows, stamp)
+            ledger = before.record_offers(offers, trusts_first=trusts_first)
+            now = PinComparison(ledger, definitions, shadows, stamp, version, basis)
+            return ledger, replace(now, is_provisional=True)
+        now = PinComparison(before, definitions, shadows, stamp, version, basis)
+        return self._record_news(now, offers, is_new_offer=is_new_offer, trusts_first=trusts_first)
+
+    def _record_news(
+        self,
+        now: PinComparison,
+        offers: Sequence[ToolOffer],
+        *,
+        is_new_offer: bool,
+        trusts_first: bool,
+    ) -> tuple[PinLedger, PinComparison]:
+        """Save what a server offers if that is new and nobody may have a newer listing."""
+        before = now.ledger
+        contradictions = before.find_contradictions(offers)
+        is_latest = now.basis == now.version
+        # Only a new offer is written, or once what differs from that of another gateway. Otherwise
+        # two gateways that see different definitions would contradict each other without end.
+        if is_new_offer:
+            self._corrections = frozenset()
+        is_news = is_new_offer or self._comparison.awaits_listing
+        is_news |= not contradictions <= self._corrections
+        is_saved = (is_news and (is_latest or not contradictions)) or not before.is_known
+        ledger = before.record_offers(offers, trusts_first=trusts_first, is_newest=is_saved)
+        if not is_saved or ledger == before:
+            awaits = (is_news and bool(contradictions)) or self._lacks_tools(before)
+            return before, replace(now, ledger=ledger, awaits_listing=awaits and not is_latest)
+        self._corrections |= contradictions
+        known, ledger = self._pins.record_offers(
+            self._identity, offers, trusts_first=trusts_first, basis=now.version
+        )
+        stamp = self._pins.stamp(self._identity)
+        # Another gateway may have been faster.
+        return known, replace(now, ledger=ledger, stamp=stamp, awaits_listing=known != before)
+
+    def _lacks_tools(self, before: PinLedger) -> bool:
+        """Whether another gateway has just written a tool that this listing does not have."""
+        definitions, known = self.inner.definitions, self.ledger
+        return known.is_known and any(
+            pin.offered_digest and name not in definitions and pin != known.pins.get(name)
+            for name, pin in before.pins.items()
+        )
 
     def _warn_on_hold(self, last: PinComparison, now: PinComparison) -> None:
         """Log one line when tools are held, at the start and whenever others are."""

@@ -61,6 +61,16 @@ class ToolOffer:
 
 
 @dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A definition that a gateway was offered, another that a pin has as offered, and its own."""
+
+    tool: str
+    digest: str
+    offered_digest: str
+    approved_digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class PinLedger:
     """All pins of one server, immutable.
 
@@ -79,11 +89,14 @@ class PinLedger:
         """The name that no other ledger has."""
         return f"{self.server}.{self.key}" if self.key else self.server
 
-    def record_offers(self, offers: Iterable[ToolOffer], *, trusts_first: bool) -> PinLedger:
+    def record_offers(
+        self, offers: Iterable[ToolOffer], *, trusts_first: bool, is_newest: bool = True
+    ) -> PinLedger:
         """Compare what a server offers with its pins.
 
         On first contact everything is approved if `trusts_first` is set. Later on, a tool that is
-        new or differs from its pin is held.
+        new or differs from its pin is held. Without `is_newest`, the server may have offered
+        something else since: then a tool that a pin holds stays held.
         """
         pins = dict(self.pins)
         for offer in offers:
@@ -92,8 +105,19 @@ class PinLedger:
                 is_trusted = trusts_first and not self.is_known
                 pins[offer.tool] = _pin_first_offer(offer, is_trusted=is_trusted)
             else:
-                pins[offer.tool] = _pin_next_offer(known, offer)
+                pins[offer.tool] = _pin_next_offer(known, offer, is_newest=is_newest)
         return replace(self, pins=pins, is_known=True)
+
+    def find_contradictions(self, offers: Iterable[ToolOffer]) -> frozenset[Contradiction]:
+        """Where these offers are not those in the pins, and one of the two is approved."""
+        pairs = ((self.pins.get(offer.tool), offer) for offer in offers)
+        return frozenset(
+            Contradiction(pin.tool, offer.digest, pin.offered_digest, pin.digest)
+            for pin, offer in pairs
+            if pin is not None
+            and pin.offered_digest != offer.digest
+            and (pin.is_open or pin.digest == offer.digest)
+        )
 
     def approve(self, *tools: str) -> PinLedger:
         """Approve the offered definitions of the named tools, or of all new and changed ones."""
@@ -122,10 +146,14 @@ def _pin_first_offer(offer: ToolOffer, *, is_trusted: bool) -> Pin:
     return _decide_standing(pin.approve() if is_trusted else pin, offer)
 
 
-def _pin_next_offer(known: Pin, offer: ToolOffer) -> Pin:
+def _pin_next_offer(known: Pin, offer: ToolOffer, *, is_newest: bool) -> Pin:
     # The usual case, for thousands of tools at a time: nothing changed, so nothing is copied.
     is_same = known.is_open and known.digest == offer.digest != ""
     if is_same and not (offer.shadows or known.note):
+        return known
+    # The tool has the approved definition in a listing, and another one in a listing of another
+    # gateway that may be newer.
+    if not is_newest and known.digest == offer.digest != known.offered_digest:
         return known
     return _decide_standing(
         replace(known, offered_digest=offer.digest, offered=offer.definition), offer

@@ -281,6 +281,8 @@ class Upstreams:
             # A server without a listing has nothing to compare; refreshing would start it.
             if source.is_stale and source.inner.listing is not None:
                 await box.refresh(name)
+            else:
+                source.relist_if_awaited()
 
     async def start_all(self) -> None:
         """Start all servers, a few at a time, so that requests of clients come first."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import mcp_types as types
 from mcp import MCPError
@@ -66,6 +66,18 @@ class ServerState:
     problems: tuple[str, ...] = ()
 
 
+class ListingWatch(Protocol):
+    """Learns when each listing began, to know what it is newer than."""
+
+    async def begin_listing(self) -> object:
+        """A mark for a listing that begins now."""
+        ...
+
+    def end_listing(self, mark: object) -> None:
+        """The listing with this mark is in use now, perhaps the same as before."""
+        ...
+
+
 class MCPSource:
     """Lists and runs the tools of one server.
 
@@ -98,6 +110,7 @@ class MCPSource:
         self._clock = clock
         self._slots = CallSlots(max(1, server.limits.concurrency))
         self._question_lock = asyncio.Lock()
+        self._watch: ListingWatch | None = None
         self._timeouts = 0
         self._subscriptions: dict[tuple[str, str], Callable[[str], None]] = {}
         self._listing_lock = asyncio.Lock()
@@ -221,6 +234,21 @@ class MCPSource:
             self._principals.wake(principal)
         elif self.listing is None:
             self._supervisor.wake()
+
+    def watch_listings(self, watch: ListingWatch) -> None:
+        """Report each listing that is for everybody from now on."""
+        self._watch = watch
+
+    def relist(self) -> None:
+        """List the tools again in the background; a server that is down is connected for that."""
+        if self.has_own_logins and not self._logins.has_login(""):
+            entry = self._principals.find(self._lister) if self._lister else None
+            if entry is not None:
+                entry.supervisor.relist()
+            elif self._lister and self._logins.has_login(self._lister):
+                self._principals.wake(self._lister)
+            return
+        self._supervisor.relist()
 
     def note_caller(self) -> None:
         """Let the current caller's login list the tools if there is no shared one."""
@@ -443,6 +471,7 @@ class MCPSource:
         stack.enter_context(pause_while_asking(slot.pause))
 
     async def _update_listing(self, entry: PrincipalConnection, connection: Connection) -> None:
+        mark = await self._watch.begin_listing() if self._watch else None
         async with asyncio.timeout(self.server.limits.connect_timeout_seconds):
             listing = await fetch_listing(connection.session, connection.dispatcher)
         if connection.on_resource_update is None:
@@ -454,17 +483,17 @@ class MCPSource:
             tools = await asyncio.to_thread(
                 self._index_if_new, listing, entry, is_for_all=is_for_all
             )
-
-            if tools is None and not (is_for_all and self._is_provisional):
-                return
             # Without an await in between: nothing may call a tool of the new list before
             # `on_change` has judged it (pins, shadowing).
-            entry.tools = tools = tools or entry.tools
-            is_new = tools is not self._server_tools or self._is_provisional
+            entry.tools = tools or entry.tools
+            is_new = tools is not None and tools is not self._server_tools
+            is_new |= self._is_provisional
             if is_for_all and is_new:
-                self._server_tools, self._is_provisional = tools, False
-                if self._on_change is not None:
-                    self._on_change(self)
+                self._server_tools, self._is_provisional = entry.tools, False
+            if self._watch is not None and is_for_all and entry.tools is self._server_tools:
+                self._watch.end_listing(mark)
+            if is_for_all and is_new and self._on_change is not None:
+                self._on_change(self)
 
     def _lists_for_all(self, entry: PrincipalConnection) -> bool:
         """Whether everybody finds the tools that this connection lists."""

@@ -143,6 +143,13 @@ class ConnectionSupervisor:
         if is_down and self.breaker.may_try(now=self._clock()):
             self._spawn(self._try_connect())
 
+    def relist(self) -> None:
+        """List in the background, as if the server had announced a change."""
+        if self._connection is not None and self._is_up():
+            self._connection.list_changed.set()
+        else:
+            self.wake()
+
     async def close(self) -> None:
         """Close the connection and stop all background tasks."""
         self._closed.set()
