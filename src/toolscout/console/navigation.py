@@ -1,0 +1,8 @@
+"""The pages of the console in the order of the navigation; a new page is one more line."""
+
+from __future__ import annotations
+
+from .page import ConsolePage
+from .pages import overview
+
+PAGES: tuple[ConsolePage, ...] = (overview.PAGE,)
