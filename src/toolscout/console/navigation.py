@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import overview
+from .pages import live, overview
 
-PAGES: tuple[ConsolePage, ...] = (overview.PAGE,)
+PAGES: tuple[ConsolePage, ...] = (
+    overview.PAGE,
+    live.PAGE,
+)
