@@ -6,6 +6,7 @@ Tests of the console share one event loop, one browser and one gateway per proce
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page
@@ -43,6 +45,39 @@ async def gateway(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tar
     lab = Lab(tmp_path_factory.mktemp("console"))
     async with lab.gateway({"shop": SHOP}) as target:
         yield target
+
+
+TOKENS = {
+    "ann": "ann-has-a-long-secret",
+    "root": {"token": "root-has-a-long-secret", "role": "admin"},
+}
+POLICIES = {
+    "staff": {"principals": ["ann"], "deny": ["*delete*"]},
+    "careful": {"principals": ["ann"], "tools": ["shop__*"], "read_only": True},
+    "admins": {"roles": ["admin"]},
+}
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def guarded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Target]:
+    """A gateway with tokens and policies, so that its console needs a login."""
+    lab = Lab(tmp_path_factory.mktemp("guarded"))
+    tables: dict[str, Any] = {"auth": {"tokens": TOKENS}, "policies": POLICIES}
+    async with lab.gateway({"shop": SHOP}, **tables) as target:
+        async with asyncio.timeout(60):
+            while "shop: ready" not in target.log.read_text():  # noqa: ASYNC110 -- no event
+                await asyncio.sleep(0.05)
+        yield target
+
+
+async def log_in(window: Window, target: Target) -> None:
+    """Use a login link of the gateway, a new one if the last was used."""
+    async with httpx2.AsyncClient(base_url=target.base) as http, asyncio.timeout(60):
+        while (await http.post("/login/link")).status_code == 429:  # noqa: ASYNC110 -- no event
+            await asyncio.sleep(0.2)
+    link = re.findall(r"https?://\S+/login\?key=\S+", target.log.read_text())[-1]
+    await window.page.goto(link)
+    await window.page.get_by_role("button", name="Log in").click()
 
 
 @dataclass

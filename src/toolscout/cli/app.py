@@ -41,6 +41,7 @@ COMMANDS = {
     "list": Command("list_servers", "List your MCP servers, without starting them."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "Review and approve the tools of MCP servers."),
+    "policies": Command("policies", "Show what a caller may see and call, and why."),
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
     "audit": Command("audit", "Verify that nobody changed the journal."),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview
+from .pages import live, overview, policies
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
+    policies.PAGE,
 )
