@@ -68,8 +68,8 @@ POSTS = [path for method, path in ROUTES if method == "POST"]
 async def test_a_form_of_another_page_changes_nothing(gateway: Target, path: str) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     async with httpx2.AsyncClient(base_url=gateway.base, headers=form) as http:
-        token = (await http.get("/console/playground", headers=HTML)).text
-        csrf = token.partition('name="csrf" value="')[2].partition('"')[0]
+        page = (await http.get("/console/playground/tools/shop__find_order", headers=HTML)).text
+        csrf = page.partition('name="csrf" value="')[2].partition('"')[0]
         neighbour = {"origin": "http://127.0.0.1:9"}
         refused = [
             await http.post(path),

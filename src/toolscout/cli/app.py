@@ -32,6 +32,7 @@ class Command:
 
 COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
+    "call": Command("call", "Run one tool of your servers, as a gateway would."),
     "serve": Command("serve", "Serve many MCP servers as one."),
     "check": Command("check", "Check that every MCP server works, and what its tools cost."),
     "add": Command("add", "Add an MCP server, after a check that it works."),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview, policies
+from .pages import live, overview, playground, policies
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
+    playground.PAGE,
     policies.PAGE,
 )

@@ -254,6 +254,10 @@ class Toolbox:
             else Catalog(t for t in self.catalog if is_allowed(t, allow))
         )
 
+    def engine_for(self, rule: AllowRule | None) -> Engine:
+        """The search over the tools that a caller under this rule may see."""
+        return self._visible.get(rule).engine if isinstance(rule, CallerRule) else self._live.engine
+
     def search(
         self,
         query: str | Sequence[str],
