@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .page import ConsolePage
-from .pages import live, overview, playground, policies
+from .pages import live, overview, playground, policies, sessions
 
 PAGES: tuple[ConsolePage, ...] = (
     overview.PAGE,
     live.PAGE,
     playground.PAGE,
+    sessions.PAGE,
     policies.PAGE,
 )

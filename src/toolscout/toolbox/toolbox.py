@@ -363,6 +363,11 @@ class Toolbox:
         store = await self._get_store()
         return await asyncio.to_thread(store.list, limit=limit)
 
+    async def stored_session(self, id: str) -> Record | None:  # noqa: A002 - as users say it
+        """A conversation as the store has it, without opening it."""
+        store = await self._get_store()
+        return await asyncio.to_thread(store.get, id)
+
     async def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
         """Delete a conversation, even if it cannot be read; return whether the store had it."""
         await self._waiting.cancel(is_owned_by(id))
