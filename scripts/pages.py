@@ -31,7 +31,8 @@ PIECE = re.compile(
 LAYERS = (
     ("__main__", "`python -m toolscout`."),
     ("cli", "The command line connects the parts."),
-    ("gateway · console · evals · examples", "Independent programs on top of the toolbox."),
+    ("console", "Web pages that show what a gateway does."),
+    ("gateway · evals · examples", "Independent programs on top of the toolbox."),
     ("agent", "The loop."),
     ("toolbox", "The façade: search, load, call, view."),
     ("journal", "What happened, row by row."),

@@ -25,7 +25,8 @@ LAYERS = [
     ["journal"],
     ["toolbox"],
     ["agent"],
-    ["gateway", "console", "evals", "examples"],
+    ["gateway", "evals", "examples"],
+    ["console"],
     ["cli"],
     ["__main__"],
 ]

@@ -32,6 +32,7 @@ class Command:
 
 COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
+    "call": Command("call", "Run one tool of your servers, as a gateway would."),
     "serve": Command("serve", "Serve many MCP servers as one."),
     "check": Command("check", "Check that every MCP server works, and what its tools cost."),
     "add": Command("add", "Add an MCP server, after a check that it works."),
@@ -41,6 +42,7 @@ COMMANDS = {
     "list": Command("list_servers", "List your MCP servers, without starting them."),
     "login": Command("login", "Log in to an MCP server that asks for it."),
     "pins": Command("pins", "Review and approve the tools of MCP servers."),
+    "policies": Command("policies", "Show what a caller may see and call, and why."),
     "logs": Command("logs", "Print the log of an MCP server, and why it fails."),
     "journal": Command("journal", "Read the record of searches, calls, refusals and approvals."),
     "audit": Command("audit", "Verify that nobody changed the journal."),

@@ -112,6 +112,9 @@ class GatewayRunner:
 
     def serve_socket(self, listener: socket.socket, *, login: BrowserLogin | None) -> None:
         """Serve clients until stopped."""
+        # Over stdio there is no console, and every import delays the first answer.
+        from ..console.console import build_routes
+
         with suppress(KeyboardInterrupt):
             asyncio.run(
                 self._server.serve_http(
@@ -120,6 +123,7 @@ class GatewayRunner:
                     read_setup=self._reader.read,
                     telemetry=self._telemetry,
                     login=login,
+                    build_console=build_routes,
                 )
             )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from ..search.engine import Allow, Engine
 from ..search.hit import Hit, Results
 from ..search.pipeline import MISSING_NAMES_PREFIX, note_missing_names
 from ..search.query import Mode, Query, parse_all
+from ..search.tool_rank import RANK_PROBLEMS, ToolRank
 from ..store.factory import has_store
 from .catalog_options import (
     add_overlay,
@@ -70,6 +71,7 @@ class SearchOptions:
     embedder: str
     no_cache: bool
     explain: bool
+    why_not: str | None
     interactive: bool
     is_json: bool
 
@@ -123,6 +125,7 @@ class SearchOptions:
 )
 @embedder_options
 @click.option("--explain", is_flag=True, help="Show how the query was read and why tools fit.")
+@click.option("--why-not", metavar="TOOL", help="Show the rank of this tool for each ranker.")
 @click.option("--interactive", "-i", is_flag=True, help="Ask again and again; the default.")
 @json_option
 def command(**options: Any) -> int:
@@ -165,7 +168,8 @@ def _run_search(options: SearchOptions) -> int:
                 results = _drop_held_names(results, texts, held, allow)
             has_filters = bool(allow is not None or any(map(_has_filter, parse_all(texts))))
             doubt = _describe_doubt(results, engine, has_filters=has_filters)
-            _print_answer(results, queries, options, held=notice, doubt=doubt)
+            found = _rank_tool(engine, texts, options, allow)
+            _print_answer(results, queries, options, held=notice, doubt=doubt, why_not=found)
             return results
 
         has_vectors = engine.embedders and not engine.status.problem
@@ -215,6 +219,15 @@ def _drop_held_names(
     return replace(results, notes=tuple(notes))
 
 
+def _rank_tool(
+    engine: Engine, queries: Sequence[str], options: SearchOptions, allow: Allow | None
+) -> ToolRank | None:
+    """Where the tool of `--why-not` stands; of several queries, for the first."""
+    if options.why_not is None:
+        return None
+    return engine.rank_tool(queries[0], options.why_not, allow=allow)
+
+
 @contextmanager
 def _learned_state(engine: Engine) -> Generator[None]:
     """Search with what the gateway has learned about these tools."""
@@ -244,6 +257,7 @@ def _print_answer(
     *,
     held: str,
     doubt: str,
+    why_not: ToolRank | None,
 ) -> None:
     read_as: list[str] = []
     if options.explain:
@@ -252,9 +266,12 @@ def _print_answer(
         first = held or doubt
         results = replace(results, notes=(first, *results.notes)) if first else results
         row = results_to_dict(results, explain=options.explain, read_as=read_as)
+        row |= {"why_not": asdict(why_not)} if why_not is not None else {}
         print_json(row, is_line=options.reads_lines)
-    else:
-        print_results(results, explain=options.explain, read_as=read_as, warning=held or doubt)
+        return
+    print_results(results, explain=options.explain, read_as=read_as, warning=held or doubt)
+    if why_not is not None:
+        print_tool_rank(why_not)
 
 
 def results_to_dict(results: Results, *, explain: bool, read_as: Sequence[str]) -> dict[str, Any]:
@@ -295,6 +312,26 @@ def print_results(
         print_note(f"near: {', '.join(results.near)}")
     for note in results.notes:
         print_note(note)
+
+
+def print_tool_rank(found: ToolRank) -> None:
+    """Print where one tool stands, and what each ranker makes of it."""
+    if found.problem:
+        print_note(f"{found.name}: {RANK_PROBLEMS[found.problem]}")
+        return
+    print_line(f"{found.name}: rank {found.rank} of {found.tools}, score {found.score:.4f}")
+    rows = [
+        (
+            arm.arm,
+            "not found" if arm.rank is None else str(arm.rank),
+            f"{arm.score:+.4f}",
+            f"{arm.best:+.4f}",
+            arm.field,
+            ", ".join(arm.words),
+        )
+        for arm in found.arms
+    ]
+    print_table(("ranker", "rank", "score", "best score", "field", "words"), rows)
 
 
 def _has_filter(query: Query) -> bool:

@@ -23,7 +23,7 @@ Connect a client:
   others        {{"mcpServers": {{"toolscout": {{"url": "{url}{path}"}}}}}}
 
 {hint}
-Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
+{console}Status: {url}/health   Metrics: {url}/metrics   Stop: Ctrl-C
 """
 _LOGIN_HINT = "Clients have to send a token: Authorization: Bearer TOKEN\n"
 _MAX_NAMES = 8
@@ -87,7 +87,10 @@ def print_http_welcome(
     """Print what is served, and how to connect a client."""
     names = server_names(setup)
     hint = _TRY_EXAMPLE if is_example else _TRY
-    text = _WELCOME.format(servers=join_names(names), url=url, path=_PATH, hint=hint)
+    console = f"Console: {url}/console\n" if setup.options.console else ""
+    text = _WELCOME.format(
+        servers=join_names(names), url=url, path=_PATH, hint=hint, console=console
+    )
     login_hint = _LOGIN_HINT if setup.settings.auth.is_set else ""
     facts = {"transport": "http", "url": f"{url}{_PATH}", **facts, "servers": names}
     print_welcome(f"{text}{login_hint}\n", log_format=log_format, facts=facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from importlib.metadata import version
@@ -17,6 +17,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 
 from ..store.factory import is_store_shared
 from ..store.rate_limits import RateLimit
@@ -61,9 +62,13 @@ from .tls import load_certificate
 from .upstream.principal_logins import LOGIN_PATH as CONNECT_PATH
 
 PATH = "/mcp"
+CONSOLE_PATH = "/console"
 HTTP_NOT_FOUND = 404
 # Clients keep streams open that never end by themselves. They are closed after this time.
 _GRACEFUL_SHUTDOWN_SECONDS = 2
+
+BuildRoutes = Callable[[Gateway, PageCallers], Sequence[Route]]
+"""The pages of a layer above, for the callers that the gateway knows."""
 
 
 def build_server(
@@ -73,12 +78,13 @@ def build_server(
     telemetry: OpenTelemetry | None = None,
     calls: CallLimits | None = None,
     login: BrowserLogin | None = None,
+    build_console: BuildRoutes | None = None,
 ) -> FastMCP[Any]:
     """An MCP server that starts and stops the gateway.
 
     `read_setup` rereads its configuration. `telemetry` traces the requests of clients, and is
     closed with the gateway; give it to the gateway as its sink too. `calls` limits the calls.
-    `login` has the one-time links for browsers.
+    `login` has the one-time links for browsers. `build_console` has the web console.
     """
 
     @asynccontextmanager
@@ -124,7 +130,9 @@ def build_server(
     )
     login = login or BrowserLogin.create(read_auth())
     callers = PageCallers(auth, read_auth, login.cookies)
-    add_routes(app, gateway, callers)
+    add_routes(app, gateway, callers, console_path=CONSOLE_PATH if build_console else "")
+    for route in build_console(gateway, callers) if build_console else ():
+        app.custom_route(route.path, sorted(route.methods or ()))(route.endpoint)
     add_login_routes(app, login, build_openid_login(read_auth, issuer))
     add_connect_pages(app, gateway.upstream.logins, public_url=lambda: gateway.setup.public_url)
     passthrough = Passthrough(gateway, app)
@@ -175,6 +183,7 @@ async def serve_http(
     read_setup: Callable[[], Setup] | None = None,
     telemetry: OpenTelemetry | None = None,
     login: BrowserLogin | None = None,
+    build_console: BuildRoutes | None = None,
 ) -> None:
     """Serve many clients over Streamable HTTP on a bound socket, until stopped.
 
@@ -191,7 +200,12 @@ async def serve_http(
         calls = build_call_limits(gateway)
         certificate = load_certificate(gateway.setup.tls_files)
         server = build_server(
-            gateway, read_setup=read_setup, telemetry=telemetry, calls=calls, login=login
+            gateway,
+            read_setup=read_setup,
+            telemetry=telemetry,
+            calls=calls,
+            login=login,
+            build_console=build_console,
         )
 
         def is_open(session_id: str) -> bool:

@@ -111,6 +111,9 @@ class GatewayOptions(_SettingsTable):
     """HOST:PORT for other gateways with the same store; empty means any free port of the public
     address."""
 
+    console: bool = True
+    """Whether the web console is served at `/console`."""
+
     workers: int = Field(default=1, ge=1, le=MAX_WORKERS)
     """How many processes serve HTTP together, as one gateway."""
 

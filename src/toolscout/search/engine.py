@@ -32,6 +32,7 @@ from .rankers.cross_lingual import CrossLingual
 from .ranking import Allow, Arms, Fusion, Lift, Ranker, allow_mask, select_rankers, unwrap
 from .recipe import default_rankers, fuse
 from .spelling import Spelling
+from .tool_rank import ToolRank, rank_tool
 
 __all__ = ["Allow", "Arms", "Engine", "IndexStatus"]
 
@@ -244,6 +245,14 @@ class Engine:
             is_selection=found.is_selection,
             vectors=found.vectors,
         )
+
+    def rank_tool(self, query: str, name: str, *, allow: Allow | None = None) -> ToolRank:
+        """Where one tool stands for a query: in all, and by each ranker."""
+        self.sync()
+        snapshot = self._snapshot
+        pipeline = Pipeline(self._rankers["all"], self.fusion, self._spelling, self.lift)
+        (parsed,) = parse_all(query)
+        return rank_tool(pipeline, snapshot.index, parsed, snapshot.mask(allow), name)
 
     def _is_word(self, text: str) -> bool:
         return any(is_word(text) for is_word in self._word_checks)

@@ -100,8 +100,16 @@ def _search_words(
     pipeline: Pipeline, index: Index, query: Query, mask: Mask, limit: int
 ) -> QueryHits:
     """Search for the words of a query, typos corrected."""
-    clauses: Sequence[str] = split_clauses(query.words)
     is_readable = pipeline.can_read is None or pipeline.can_read(query.words)
+    request, notes = prepare_request(pipeline, index, query, mask, limit=limit)
+    return _rank_and_fuse(pipeline, request, notes=notes, is_readable=is_readable)
+
+
+def prepare_request(
+    pipeline: Pipeline, index: Index, query: Query, mask: Mask, *, limit: int
+) -> tuple[RankingRequest, tuple[str, ...]]:
+    """What the rankers get for the words of a query, typos corrected; with notes for the reader."""
+    clauses: Sequence[str] = split_clauses(query.words)
     read = correct_typos(index, pipeline.spelling, clauses, mask)
     notes: tuple[str, ...] = ()
     if read.corrections:
@@ -118,8 +126,8 @@ def _search_words(
             "The query was too long and was cut: describe the tool you need in one sentence.",
         )
     analysis = read.terms, read.known_terms, clauses, read.clause_terms
-    request = RankingRequest(query, index, mask, *analysis, limit, _candidate_count(limit))
-    return _rank_and_fuse(pipeline, request, notes=notes, is_readable=is_readable)
+    depth = _candidate_count(limit)
+    return RankingRequest(query, index, mask, *analysis, limit, depth), notes
 
 
 def _candidate_count(limit: int) -> int:
@@ -135,16 +143,9 @@ def _rank_and_fuse(
     notes: tuple[str, ...] = (),
     is_readable: bool = True,
 ) -> QueryHits:
-    found: list[Ranking] = []
-    for ranker in rankers or pipeline.rankers:
-        try:
-            ranking = ranker.rank(request)
-        except EmbedderError as error:  # a remote embedder that is down must not stop the search
-            notes = (*notes, f"{WITHOUT_VECTORS_PREFIX}{error}")
-            continue
-        if ranking is not None:
-            found.append(ranking)
-    rankings, fused = _fuse(pipeline, request, found)
+    found, failures = rank_all(rankers or pipeline.rankers, request)
+    notes = (*notes, *failures)
+    rankings, fused = fuse_rankings(pipeline, request, found)
     fused = _drop_forbidden(request, fused)
     if not len(fused.slots):
         return QueryHits(notes=notes, is_readable=is_readable)
@@ -167,7 +168,24 @@ def _rank_and_fuse(
     )
 
 
-def _fuse(
+def rank_all(
+    rankers: Sequence[Ranker], request: RankingRequest
+) -> tuple[list[Ranking], tuple[str, ...]]:
+    """The rankings that contribute, and notes on embedders that could not encode the query."""
+    found: list[Ranking] = []
+    notes: tuple[str, ...] = ()
+    for ranker in rankers:
+        try:
+            ranking = ranker.rank(request)
+        except EmbedderError as error:  # a remote embedder that is down must not stop the search
+            notes = (*notes, f"{WITHOUT_VECTORS_PREFIX}{error}")
+            continue
+        if ranking is not None:
+            found.append(ranking)
+    return found, notes
+
+
+def fuse_rankings(
     pipeline: Pipeline, request: RankingRequest, rankings: Sequence[Ranking]
 ) -> tuple[Sequence[Ranking], FusedRanking]:
     """The rankings that took part, and the order that they give."""

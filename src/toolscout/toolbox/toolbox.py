@@ -254,6 +254,10 @@ class Toolbox:
             else Catalog(t for t in self.catalog if is_allowed(t, allow))
         )
 
+    def engine_for(self, rule: AllowRule | None) -> Engine:
+        """The search over the tools that a caller under this rule may see."""
+        return self._visible.get(rule).engine if isinstance(rule, CallerRule) else self._live.engine
+
     def search(
         self,
         query: str | Sequence[str],
@@ -359,6 +363,11 @@ class Toolbox:
         """The stored conversations, most recently used first."""
         store = await self._get_store()
         return await asyncio.to_thread(store.list, limit=limit)
+
+    async def stored_session(self, id: str) -> Record | None:  # noqa: A002 - as users say it
+        """A conversation as the store has it, without opening it."""
+        store = await self._get_store()
+        return await asyncio.to_thread(store.get, id)
 
     async def forget(self, id: str) -> bool:  # noqa: A002 - as users say it
         """Delete a conversation, even if it cannot be read; return whether the store had it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -21,6 +21,7 @@ from ...errors import StoreError
 from ...sources.mcp.client_channel import CURRENT_CHANNEL
 from ...telemetry import lines
 from ...toolbox.call_record import CallRecord
+from ...toolbox.permissions import Approver
 from ...toolbox.session import Session
 from ...toolbox.step import StepLimits
 from ...toolbox.toolbox import Toolbox
@@ -55,6 +56,9 @@ from .sessions import (
 from .views import ClientView, ViewCache
 
 _lines = logging.getLogger(lines.LOGGER)
+CONSOLE_CLIENT = "console"
+"""The program of calls that come from no MCP client."""
+
 _MAX_SESSIONS = 2_000
 # A gateway does not see the steps of the model behind a client: a client that polls a tool must
 # not be taken for a model that repeats itself.
@@ -168,6 +172,32 @@ class ClientSide:
             result = await self._suspended.run(client, owner, work)
         await self._notify_if_changed(call.request.caller, session)
         return result
+
+    async def call_as(
+        self, identity: Identity, name: str, arguments: Mapping[str, Any], *, approver: Approver
+    ) -> CallRecord:
+        """Run one call for somebody without an MCP client, under that caller's own rule.
+
+        `client` in its events is `console`. A question of the server is not asked.
+        """
+        rule = self._read_setup().rule_for(identity)
+        caller = transient_principal(identity)
+        await self._wait_until_ready()
+        session = await self._box.session(
+            caller.session,
+            allow=rule,
+            approver=approver,
+            profile=replace(self._box.profile, on_unloaded="execute"),
+            principal=identity.name,
+            client=CONSOLE_CLIENT,
+        )
+        with bind_principal(identity.name):
+            await self._upstream.wait_for((name,), rule, is_known=session.knows)
+            step = session.step(limits=_LIMITS, approvals="ask")
+            await step.call(name, arguments)
+            (record,) = await step.finish()
+        self._upstream.mark_answered()
+        return record
 
     @contextmanager
     def bind_client(self, context: Context) -> Generator[ClientRequest]:

@@ -38,8 +38,13 @@ _DISK_FULL = "The disk of the gateway is full or cannot be written to."
 _PUBLIC_FIELDS = ("status", "live", "ready")
 
 
-def add_routes(app: FastMCP[Any], gateway: Gateway, callers: PageCallers) -> None:
-    """Serve a page about the gateway, health and metrics beside the MCP endpoint."""
+def add_routes(
+    app: FastMCP[Any], gateway: Gateway, callers: PageCallers, *, console_path: str = ""
+) -> None:
+    """Serve a page about the gateway, health and metrics beside the MCP endpoint.
+
+    The page links to the web console at `console_path`, if there is one.
+    """
 
     async def read_status() -> OverallStatus:
         return (await asyncio.to_thread(health_report, gateway))["status"]
@@ -48,7 +53,12 @@ def add_routes(app: FastMCP[Any], gateway: Gateway, callers: PageCallers) -> Non
         caller = await callers.identify(request)
         session = callers.cookies.find(request)
         servers = server_statuses(gateway) if is_admin(caller) else {}
-        return Visitor(caller, servers, csrf=session.csrf if session else "")
+        return Visitor(
+            caller,
+            servers,
+            csrf=session.csrf if session else "",
+            console_path=console_path if gateway.setup.options.console else "",
+        )
 
     add_index_page(app, status=read_status, describe_visitor=describe_visitor)
 

@@ -82,6 +82,7 @@ class Visitor(NamedTuple):
     identity: Identity | None
     servers: Mapping[str, str]
     csrf: str = ""
+    console_path: str = ""
 
 
 def add_index_page(
@@ -173,9 +174,10 @@ def _render_body(page: _Page) -> str:
 
 def _render_caller(page: _Page) -> str:
     """Who is logged in, or where to log in, and the servers that the caller may know."""
-    caller, servers, csrf = page.visitor
+    caller, servers, csrf, console = page.visitor
     rows = [f"<li>{escape(name)}: {escape(status)}</li>" for name, status in servers.items()]
-    parts = ["<h2>Servers</h2>", "<ul>", *rows, "</ul>"] if rows else []
+    parts = [f'<p><a href="{console}">Open the console</a></p>'] if console else []
+    parts += ["<h2>Servers</h2>", "<ul>", *rows, "</ul>"] if rows else []
     if caller is not None and caller.name:
         parts.append(f"<p>Logged in as {escape(caller.name)} ({caller.role}).</p>")
     elif page.needs_token:

@@ -1,0 +1,14 @@
+"""The pages of the console in the order of the navigation; a new page is one more line."""
+
+from __future__ import annotations
+
+from .page import ConsolePage
+from .pages import live, overview, playground, policies, sessions
+
+PAGES: tuple[ConsolePage, ...] = (
+    overview.PAGE,
+    live.PAGE,
+    playground.PAGE,
+    sessions.PAGE,
+    policies.PAGE,
+)
