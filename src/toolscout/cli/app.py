@@ -34,6 +34,7 @@ COMMANDS = {
     "search": Command("search", "Find tools for a query, once or interactively."),
     "serve": Command("serve", "Serve many MCP servers as one."),
     "check": Command("check", "Check that every MCP server works, and what its tools cost."),
+    "scan": Command("scan", "Scan definitions of tools for attacks on the model."),
     "add": Command("add", "Add an MCP server, after a check that it works."),
     "remove": Command("servers", "Remove MCP servers.", "remove_command"),
     "enable": Command("servers", "Enable MCP servers.", "enable_command"),

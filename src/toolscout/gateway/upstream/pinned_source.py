@@ -9,6 +9,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from ...catalog.result import Result
@@ -16,8 +17,11 @@ from ...catalog.sanitization import strip_hidden
 from ...catalog.tool import Tool, normalise_name
 from ...errors import StoreError
 from ...events import Sink, ToolHeldEvent
+from ...scanning.rules import RuleSet, default_rules
+from ...scanning.tool_names import KnownTools
 from ...sources.mcp import wire
 from ...sources.mcp.mcp_source import MCPSource, ToolChangedError
+from .definition_scan import DefinitionScanner
 from .held_tools import HeldTool, approved_tool, needed_names, pins_command
 from .pin_files import Stamp
 from .pin_store import PinStore, ServerIdentity
@@ -25,7 +29,10 @@ from .pins import PinLedger, ToolOffer
 
 log = logging.getLogger(__name__)
 _HELD = "Tools of server %r are held for approval: %s. See why: %s. Approve them: %s"
-_STANDING_WORDS = {"shadow": "with the name of another tool"}
+_STANDING_WORDS = {
+    "shadow": "with the name of another tool",
+    "flagged": "that may attack the model",
+}
 _IDENTITY_CHANGED = (
     "Server %r differs from the one pinned under that name: its command, arguments, folder or"
     " address changed. It is treated as a new server; see: %s"
@@ -50,6 +57,10 @@ class SiblingServers(Protocol):
         """The tools of a server that use another's name, each with whose name it is."""
         ...
 
+    def known_tools(self) -> KnownTools:
+        """The tools of all servers, to which others should not refer."""
+        ...
+
     async def refresh_catalog(self, server: str) -> None:
         """Update the catalog with the tools that a server offers now."""
         ...
@@ -65,6 +76,7 @@ class PinComparison:
     )
     shadows: Mapping[str, str] = field(default_factory=dict[str, str])
     stamp: Stamp = (-1, -1)
+    rules: RuleSet | None = None
 
     @property
     def names_on_hold(self) -> tuple[str, ...]:
@@ -76,11 +88,12 @@ class PinComparison:
         definitions: Mapping[str, wire.MCPToolDefinition],
         shadows: Mapping[str, str],
         stamp: Stamp,
+        rules: RuleSet,
     ) -> bool:
         """Whether a new comparison would give the same result."""
         # Every listing makes a new mapping, so identity is enough and costs nothing.
         is_same = definitions is self.definitions and shadows == self.shadows
-        return is_same and stamp == self.stamp
+        return is_same and stamp == self.stamp and rules is self.rules
 
 
 class PinnedSource:
@@ -94,6 +107,7 @@ class PinnedSource:
         siblings: SiblingServers,
         sink: Sink,
         trusts_first: Callable[[], bool] = lambda: True,
+        find_rules: Callable[[], RuleSet] = default_rules,
     ) -> None:
         self.name = inner.name
         self.inner = inner
@@ -101,6 +115,7 @@ class PinnedSource:
         self._siblings = siblings
         self._sink = sink
         self._trusts_first = trusts_first
+        self._find_rules = find_rules
         self._identity = ServerIdentity.of(inner.server)
         self._comparison = PinComparison(PinLedger(inner.name))
         self._version = -1
@@ -226,23 +241,25 @@ class PinnedSource:
         shadows = self._siblings.find_shadows(self.inner)
         stamp = self._pins.stamp(self._identity)
         last = self._comparison
-        if last.is_current_for(definitions, shadows, stamp):
+        rules = self._find_rules()
+        if last.is_current_for(definitions, shadows, stamp, rules):
             return last.ledger, last
         self._pins.claim(self._identity)
         before = self._pins.ledger_for(self._identity)
         if not before.is_known and any(led.is_known for led in self._pins.ledgers(self.name)):
             log.warning(_IDENTITY_CHANGED, self.name, pins_command("list", self.name))
-        offers = tuple(build_offers(definitions, shadows))
+        scan = DefinitionScanner(definitions, rules, self._siblings.known_tools())
+        offers = tuple(build_offers(definitions, shadows, scan))
         ledger = before.record_offers(offers, trusts_first=trusts_first)
         # Only a new offer is written, not a pin file that somebody else changed. Otherwise two
         # gateways that see different definitions would rewrite each other's file without end.
-        is_new_offer = not last.is_current_for(definitions, shadows, last.stamp)
+        is_new_offer = not last.is_current_for(definitions, shadows, last.stamp, rules)
         if ledger != before and (is_new_offer or not before.is_known):
             before, ledger = self._pins.record_offers(
                 self._identity, offers, trusts_first=trusts_first
             )
             stamp = self._pins.stamp(self._identity)
-        return before, PinComparison(ledger, definitions, shadows, stamp)
+        return before, PinComparison(ledger, definitions, shadows, stamp, rules)
 
     def _warn_on_hold(self, last: PinComparison, now: PinComparison) -> None:
         """Log one line when tools are held, at the start and whenever others are."""
@@ -269,7 +286,9 @@ def _retrieve_exception(task: asyncio.Task[None]) -> None:
 
 
 def build_offers(
-    definitions: Mapping[str, wire.MCPToolDefinition], shadows: Mapping[str, str]
+    definitions: Mapping[str, wire.MCPToolDefinition],
+    shadows: Mapping[str, str],
+    scan: DefinitionScanner,
 ) -> Iterator[ToolOffer]:
     """A server's definitions in the form that a ledger compares with its pins."""
     for definition in definitions.values():
@@ -278,6 +297,7 @@ def build_offers(
             digest=definition.digest,
             definition=wire.dump_definition(definition.raw),
             shadows=shadows.get(definition.local, ""),
+            scan=partial(scan.explain, definition.local),
         )
 
 
