@@ -10,9 +10,9 @@ from importlib.resources import files
 from typing import Any, cast
 
 from ..catalog.tool import normalise_name
-from .fields import Field
+from .fields import DefinitionField
 from .folding import fold
-from .patterns import Pattern, PatternFilter
+from .patterns import PatternFilter, TextPattern
 
 _FILE = "arguments.toml"
 
@@ -21,8 +21,8 @@ _FILE = "arguments.toml"
 class SecretArgument:
     """What an argument may ask for, and the words that explain it."""
 
-    asks: Pattern
-    fits: Pattern | None
+    asks: TextPattern
+    fits: TextPattern | None
     is_foreign: bool
 
 
@@ -32,8 +32,8 @@ def _secret_arguments() -> Sequence[SecretArgument]:
     rows = cast("list[dict[str, Any]]", tomllib.loads(text)["arguments"])
     return [
         SecretArgument(
-            asks=Pattern(row["asks"]),
-            fits=Pattern(row["fits"]) if row["fits"] else None,
+            asks=TextPattern(row["asks"]),
+            fits=TextPattern(row["fits"]) if row["fits"] else None,
             is_foreign=row["is_foreign"],
         )
         for row in rows
@@ -50,7 +50,9 @@ def _filter() -> PatternFilter:
     return PatternFilter([each.asks for each in _secret_arguments()])
 
 
-def find_secret_arguments(fields: Sequence[Field]) -> Iterator[tuple[Field, bool]]:
+def find_secret_arguments(
+    fields: Sequence[DefinitionField],
+) -> Iterator[tuple[DefinitionField, bool]]:
     """The arguments that ask for secrets, each with whether the definition does not explain it."""
     words = {field: name_words(field.text) for field in fields if field.is_key}
     if not words or not _filter().find("\n".join(words.values())):
@@ -62,7 +64,9 @@ def find_secret_arguments(fields: Sequence[Field]) -> Iterator[tuple[Field, bool
             yield field, _is_foreign(asked, fields, field)
 
 
-def _is_foreign(asked: Iterable[SecretArgument], fields: Iterable[Field], argument: Field) -> bool:
+def _is_foreign(
+    asked: Iterable[SecretArgument], fields: Iterable[DefinitionField], argument: DefinitionField
+) -> bool:
     wanting = [each for each in asked if each.is_foreign]
     if not wanting:
         return False
@@ -70,7 +74,7 @@ def _is_foreign(asked: Iterable[SecretArgument], fields: Iterable[Field], argume
     return all(each.fits is not None and not each.fits.is_in(rest) for each in wanting)
 
 
-def _other_text(fields: Iterable[Field], argument: Field) -> str:
+def _other_text(fields: Iterable[DefinitionField], argument: DefinitionField) -> str:
     """The words of the definition, without those of the argument itself."""
     inside = f"{argument.pointer}/"
     texts = (

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-Kind = Literal["name", "description", "property", "schema", "other"]
+FieldKind = Literal["name", "description", "property", "schema", "other"]
 """Which part of a definition a string is."""
 
 # Not text, as long as there is no space in it: types, references and names of other fields.
@@ -21,26 +21,26 @@ _MAX_DEPTH = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class DefinitionField:
     """A string in a definition, or a key of an object (`is_key`)."""
 
     pointer: str
     text: str
-    kind: Kind
+    kind: FieldKind
     is_key: bool = False
 
 
-def iter_fields(definition: Mapping[str, Any]) -> Iterator[Field]:
+def iter_fields(definition: Mapping[str, Any]) -> Iterator[DefinitionField]:
     """All strings of a definition, in the order in which they stand."""
     yield from _walk("", definition, is_schema=False, depth=0)
 
 
-def _walk(pointer: str, value: Any, *, is_schema: bool, depth: int) -> Iterator[Field]:
+def _walk(pointer: str, value: Any, *, is_schema: bool, depth: int) -> Iterator[DefinitionField]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
         if value:
-            yield Field(pointer, value, _kind(pointer, is_schema=is_schema))
+            yield DefinitionField(pointer, value, _kind(pointer, is_schema=is_schema))
     elif isinstance(value, Mapping):
         yield from _walk_object(
             pointer, cast("Mapping[str, Any]", value), is_schema=is_schema, depth=depth
@@ -52,14 +52,14 @@ def _walk(pointer: str, value: Any, *, is_schema: bool, depth: int) -> Iterator[
 
 def _walk_object(
     pointer: str, value: Mapping[str, Any], *, is_schema: bool, depth: int
-) -> Iterator[Field]:
+) -> Iterator[DefinitionField]:
     holds_names = is_schema and pointer.rpartition("/")[2] in _PROPERTY_MAPS
     for key, item in value.items():
         inner = f"{pointer}/{escape_token(key)}"
         if key in _SKIPPED and not holds_names and _has_no_space(item):
             continue
         if holds_names or " " in key:
-            yield Field(inner, key, "property", is_key=True)
+            yield DefinitionField(inner, key, "property", is_key=True)
         below = is_schema or key in _SCHEMA_KEYS
         yield from _walk(inner, item, is_schema=below, depth=depth + 1)
 
@@ -76,7 +76,7 @@ def _has_no_space(value: Any) -> bool:
             return False
 
 
-def _kind(pointer: str, *, is_schema: bool) -> Kind:
+def _kind(pointer: str, *, is_schema: bool) -> FieldKind:
     if is_schema:
         return "schema"
     if pointer in _NAMES or pointer.endswith("/name"):

@@ -7,10 +7,10 @@ from typing import Any, Literal, get_args
 
 from ..catalog.sanitization import escape_hidden
 
-Severity = Literal["hard", "soft"]
+FindingSeverity = Literal["hard", "soft"]
 """A hard finding holds a tool for approval; a soft one is only reported."""
 
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+SEVERITIES: tuple[FindingSeverity, ...] = get_args(FindingSeverity)
 PLAIN = ""
 """The layer of text as it stands in the definition."""
 
@@ -36,7 +36,7 @@ class Finding:
     """
 
     rule: str
-    severity: Severity
+    severity: FindingSeverity
     pointer: str
     span: Span
     excerpt: str

@@ -28,7 +28,7 @@ class _Regex(Protocol):
     def finditer(self, text: str) -> Iterator[_Match]: ...
 
 
-class Pattern:
+class TextPattern:
     """One compiled regular expression; `learned_from` is the family that taught it, if any."""
 
     def __init__(
@@ -53,14 +53,14 @@ class Pattern:
 class PatternFilter:
     """Tells in one pass which of many patterns occur in a text."""
 
-    def __init__(self, patterns: Sequence[Pattern]) -> None:
+    def __init__(self, patterns: Sequence[TextPattern]) -> None:
         self._patterns = tuple(patterns)
         self._filter: Any = _re2.Filter()
         for pattern in self._patterns:
             self._filter.Add(_with_any_space(pattern.source), _options(_MAX_MEMORY_BYTES))
         self._filter.Compile()
 
-    def find(self, text: str) -> frozenset[Pattern]:
+    def find(self, text: str) -> frozenset[TextPattern]:
         """The patterns that occur in folded text."""
         found = cast("list[int]", self._filter.Match(text) or [])
         return frozenset(self._patterns[index] for index in found)
@@ -89,7 +89,9 @@ def insert_fragments(pattern: str, fragments: Mapping[str, str]) -> str:
     return pattern
 
 
-def compile_pattern(rule: str, pattern: str, *, is_own: bool, learned_from: str = "") -> Pattern:
+def compile_pattern(
+    rule: str, pattern: str, *, is_own: bool, learned_from: str = ""
+) -> TextPattern:
     """Compile the pattern of a rule; one of a user is limited in size."""
     if not is_own and len(pattern) > MAX_PATTERN_CHARS:
         raise ConfigError(
@@ -98,7 +100,7 @@ def compile_pattern(rule: str, pattern: str, *, is_own: bool, learned_from: str 
         )
     memory = _MAX_MEMORY_BYTES if is_own else _MAX_USER_MEMORY_BYTES
     try:
-        return Pattern(pattern, max_memory=memory, learned_from=learned_from)
+        return TextPattern(pattern, max_memory=memory, learned_from=learned_from)
     except _re2.error as error:
         message = error.args[0] if error.args else error
         if isinstance(message, bytes):

@@ -9,10 +9,10 @@ from functools import lru_cache
 
 from .arguments import name_words
 from .decoding import DecodedText, decode_parts, read_backwards, read_digits
-from .fields import Field
+from .fields import DefinitionField
 from .findings import PLAIN, Span
 from .folding import FoldedText, fold, fold_lookalikes
-from .patterns import Pattern
+from .patterns import TextPattern
 
 # What a model is not shown need not be scanned: descriptions are cut at 20,000 characters.
 MAX_CHARS = 60_000
@@ -30,7 +30,7 @@ message messages silently secretly copy tell call arguments key keys not all you
 class Reading:
     """A text to apply rules to. Decoded text has the place of what it was decoded from."""
 
-    field: Field
+    field: DefinitionField
     folded: FoldedText
     layer: str = PLAIN
     place: Span | None = None
@@ -40,7 +40,7 @@ class Reading:
         return self.place if self.place is not None else self.folded.locate(span)
 
 
-def iter_readings(field: Field) -> Iterator[Reading]:
+def iter_readings(field: DefinitionField) -> Iterator[Reading]:
     """The readings of one string."""
     text = field.text[:MAX_CHARS]
     folded = fold(text)
@@ -55,7 +55,7 @@ def iter_readings(field: Field) -> Iterator[Reading]:
 
 
 def _iter_decoded(
-    field: Field, text: str, outer: str, place: Span | None, depth: int
+    field: DefinitionField, text: str, outer: str, place: Span | None, depth: int
 ) -> Iterator[Reading]:
     if depth >= _MAX_DEPTH:
         return
@@ -67,8 +67,8 @@ def _iter_decoded(
 
 
 @lru_cache(maxsize=2)
-def _words(read: Callable[[str], str] = str) -> Pattern:
-    return Pattern(rf"\b(?:{'|'.join(read(word) for word in _TRIGGER_WORDS.split())})\b")
+def _words(read: Callable[[str], str] = str) -> TextPattern:
+    return TextPattern(rf"\b(?:{'|'.join(read(word) for word in _TRIGGER_WORDS.split())})\b")
 
 
 def _spell_wrongly(word: str) -> str:
@@ -79,7 +79,7 @@ def _count_triggers(text: str) -> int:
     return sum(1 for _ in _words().find(text))
 
 
-def _iter_other_readings(field: Field, text: str, folded: str) -> Iterator[Reading]:
+def _iter_other_readings(field: DefinitionField, text: str, folded: str) -> Iterator[Reading]:
     others: list[DecodedText] = []
     if _words(_spell_wrongly).is_in(folded):
         others += read_backwards(text)

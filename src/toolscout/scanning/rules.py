@@ -13,9 +13,9 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ..errors import ConfigError
-from .fields import Kind
-from .findings import Severity
-from .patterns import Pattern, PatternFilter, compile_pattern, insert_fragments
+from .fields import FieldKind
+from .findings import FindingSeverity
+from .patterns import PatternFilter, TextPattern, compile_pattern, insert_fragments
 from .word_search import WordSearch, read_common_words, read_languages
 
 _RULES = "rules.toml"
@@ -28,16 +28,16 @@ class Rule:
     """One rule: what it looks for, and what it means if it is found."""
 
     id: str
-    severity: Severity
+    severity: FindingSeverity
     summary: str
     remedy: str = ""
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[TextPattern, ...] = ()
     words: WordSearch | None = None
     check: str = ""
-    fields: frozenset[Kind] = frozenset()
+    fields: frozenset[FieldKind] = frozenset()
     weight: int = 1
 
-    def applies_to(self, kind: Kind) -> bool:
+    def applies_to(self, kind: FieldKind) -> bool:
         """Whether the rule looks at such a part of a definition."""
         return not self.fields or kind in self.fields
 
@@ -48,14 +48,14 @@ class _RuleRow(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     id: str = Field(pattern=r"^[a-z][a-z0-9-]{1,63}$")
-    severity: Severity = "soft"
+    severity: FindingSeverity = "soft"
     summary: str = Field(min_length=1)
     remedy: str = ""
     patterns: list[str] = []
     words: list[str] = []
     within: int = Field(default=60, ge=1, le=1_000)
     check: str = ""
-    fields: list[Kind] = []
+    fields: list[FieldKind] = []
     learned: dict[str, list[str]] = {}
     weight: int = Field(default=1, ge=0, le=3)
 
@@ -75,7 +75,7 @@ class RuleSet:
     def word_filters(self) -> Mapping[str, PatternFilter]:
         """The same for the words of each language."""
         searches = [rule.words for rule in self.rules if rule.words is not None]
-        found: dict[str, dict[Pattern, None]] = {}
+        found: dict[str, dict[TextPattern, None]] = {}
         for search in searches:
             for language, patterns in search.languages.items():
                 found.setdefault(language, {}).update(dict.fromkeys(patterns))
@@ -117,7 +117,7 @@ class RuleSet:
             )
         )
 
-    def with_severity(self, rule: str, severity: Severity) -> RuleSet:
+    def with_severity(self, rule: str, severity: FindingSeverity) -> RuleSet:
         """The rules with another severity for one of them."""
         changed = (replace(r, severity=severity) if r.id == rule else r for r in self.rules)
         return RuleSet(tuple(changed))

@@ -15,10 +15,10 @@ from .characters import (
     find_stray_characters,
     find_terminal_escapes,
 )
-from .fields import Field, iter_fields
+from .fields import DefinitionField, iter_fields
 from .findings import PLAIN, Finding, Span, excerpt
 from .languages import guess_languages
-from .patterns import Pattern
+from .patterns import TextPattern
 from .readings import MAX_CHARS, Reading, iter_readings
 from .rules import Rule, RuleSet, common_words, default_rules
 from .tool_names import KnownTools, find_foreign_names, is_ordered_about
@@ -49,7 +49,7 @@ class ScannedDefinition:
         return "\n".join(reading.folded.text for reading in self.readings)
 
     @cached_property
-    def secret_arguments(self) -> tuple[tuple[Field, bool], ...]:
+    def secret_arguments(self) -> tuple[tuple[DefinitionField, bool], ...]:
         """The arguments that ask for secrets, and whether those are none of the tool's business."""
         return tuple(find_secret_arguments(self.fields))
 
@@ -60,8 +60,8 @@ class ScannedDefinition:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    field: Field
+class _PlacedMatch:
+    field: DefinitionField
     span: Span
     layer: str = PLAIN
     text: str = ""
@@ -86,15 +86,15 @@ def scan_definition(
     return (*found, *_find_several(several, found, chosen))
 
 
-def _find_occurring(rules: RuleSet, definition: ScannedDefinition) -> frozenset[Pattern]:
+def _find_occurring(rules: RuleSet, definition: ScannedDefinition) -> frozenset[TextPattern]:
     """The patterns and words that are anywhere in a definition; the rest need not be tried."""
     filters = [rules.word_filters.get(language) for language in definition.languages]
     found = (each.find(definition.text) for each in (rules.filter, *filters) if each is not None)
-    return frozenset[Pattern]().union(*found)
+    return frozenset[TextPattern]().union(*found)
 
 
 def _apply(
-    rule: Rule, definition: ScannedDefinition, occurring: frozenset[Pattern]
+    rule: Rule, definition: ScannedDefinition, occurring: frozenset[TextPattern]
 ) -> Iterator[Finding]:
     seen: dict[tuple[str, bool], list[Span]] = {}
     for place in (*_find_matches(rule, definition, occurring), *_run_check(rule, definition)):
@@ -106,7 +106,7 @@ def _apply(
         yield _finding(rule, place)
 
 
-def _finding(rule: Rule, place: _Place) -> Finding:
+def _finding(rule: Rule, place: _PlacedMatch) -> Finding:
     return Finding(
         rule=rule.id,
         severity=rule.severity,
@@ -120,8 +120,8 @@ def _finding(rule: Rule, place: _Place) -> Finding:
 
 
 def _find_matches(
-    rule: Rule, definition: ScannedDefinition, occurring: frozenset[Pattern]
-) -> Iterator[_Place]:
+    rule: Rule, definition: ScannedDefinition, occurring: frozenset[TextPattern]
+) -> Iterator[_PlacedMatch]:
     patterns = [pattern for pattern in rule.patterns if pattern in occurring]
     words = rule.words
     languages = words.choose_languages(definition.languages, occurring) if words else ()
@@ -137,62 +137,64 @@ def _find_matches(
             yield from (_place(reading, span) for span in words.find(text, languages))
 
 
-def _place(reading: Reading, span: Span) -> _Place:
+def _place(reading: Reading, span: Span) -> _PlacedMatch:
     shown = excerpt(reading.folded.source, span) if reading.layer else ""
-    return _Place(reading.field, reading.locate(span), reading.layer, shown)
+    return _PlacedMatch(reading.field, reading.locate(span), reading.layer, shown)
 
 
-def _run_check(rule: Rule, definition: ScannedDefinition) -> Iterable[_Place]:
+def _run_check(rule: Rule, definition: ScannedDefinition) -> Iterable[_PlacedMatch]:
     check = _CHECKS.get(rule.check)
     return check(definition) if check is not None else ()
 
 
 def _find_in_fields(
     find: Callable[[str], Iterable[Span]],
-) -> Callable[[ScannedDefinition], Iterator[_Place]]:
-    def check(definition: ScannedDefinition) -> Iterator[_Place]:
+) -> Callable[[ScannedDefinition], Iterator[_PlacedMatch]]:
+    def check(definition: ScannedDefinition) -> Iterator[_PlacedMatch]:
         for field in definition.fields:
             for span in find(field.text[:MAX_CHARS]):
-                yield _Place(field, span)
+                yield _PlacedMatch(field, span)
 
     return check
 
 
-def _find_encoded_text(definition: ScannedDefinition) -> Iterator[_Place]:
+def _find_encoded_text(definition: ScannedDefinition) -> Iterator[_PlacedMatch]:
     for reading in definition.readings:
         is_part = reading.layer and reading.place != Span(0, len(reading.field.text))
         if is_part and len(reading.folded.text.split()) >= _MIN_ENCODED_WORDS:
             yield _place(reading, Span(0, len(reading.folded.source)))
 
 
-def _find_foreign_tools(definition: ScannedDefinition) -> Iterator[_Place]:
+def _find_foreign_tools(definition: ScannedDefinition) -> Iterator[_PlacedMatch]:
     for field, span, _ in _iter_foreign_tools(definition):
-        yield _Place(field, span)
+        yield _PlacedMatch(field, span)
 
 
-def _find_steered_tools(definition: ScannedDefinition) -> Iterator[_Place]:
+def _find_steered_tools(definition: ScannedDefinition) -> Iterator[_PlacedMatch]:
     for field, span, is_order in _iter_foreign_tools(definition):
         if is_order:
-            yield _Place(field, span)
+            yield _PlacedMatch(field, span)
 
 
-def _iter_foreign_tools(definition: ScannedDefinition) -> Iterator[tuple[Field, Span, bool]]:
+def _iter_foreign_tools(
+    definition: ScannedDefinition,
+) -> Iterator[tuple[DefinitionField, Span, bool]]:
     for field in definition.fields:
         if field.kind != "name" and not field.is_key:
             for span in find_foreign_names(field.text, definition.known_tools):
                 yield field, span, is_ordered_about(field.text, span)
 
 
-def _find_arguments(*, foreign: bool) -> Callable[[ScannedDefinition], Iterator[_Place]]:
-    def check(definition: ScannedDefinition) -> Iterator[_Place]:
+def _find_arguments(*, foreign: bool) -> Callable[[ScannedDefinition], Iterator[_PlacedMatch]]:
+    def check(definition: ScannedDefinition) -> Iterator[_PlacedMatch]:
         for field, is_foreign in definition.secret_arguments:
             if is_foreign == foreign:
-                yield _Place(field, Span(0, len(field.text)))
+                yield _PlacedMatch(field, Span(0, len(field.text)))
 
     return check
 
 
-_CHECKS: Mapping[str, Callable[[ScannedDefinition], Iterable[_Place]]] = {
+_CHECKS: Mapping[str, Callable[[ScannedDefinition], Iterable[_PlacedMatch]]] = {
     "hidden_characters": _find_in_fields(find_hidden_characters),
     "stray_characters": _find_in_fields(find_stray_characters),
     "mixed_scripts": _find_in_fields(find_mixed_scripts),

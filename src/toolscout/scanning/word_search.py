@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from .findings import Span
 from .folding import fold
-from .patterns import Pattern
+from .patterns import TextPattern
 
 _COMMON = "common"
 _START = re.compile(r"\\b(?=[^\x00-\x7f])")
@@ -22,8 +22,8 @@ _DENSE = frozenset({"zh", "ja", "ko"})
 
 
 @lru_cache(maxsize=1_024)
-def _pattern(source: str) -> Pattern:
-    return Pattern(source)
+def _pattern(source: str) -> TextPattern:
+    return TextPattern(source)
 
 
 def read_languages(document: Mapping[str, Any]) -> dict[str, Language]:
@@ -61,7 +61,7 @@ class WordSearch:
 
     ideas: tuple[str, ...]
     within: int
-    languages: Mapping[str, tuple[Pattern, ...]]
+    languages: Mapping[str, tuple[TextPattern, ...]]
 
     @classmethod
     def of(cls, ideas: Sequence[str], within: int, languages: Mapping[str, Language]) -> WordSearch:
@@ -74,7 +74,7 @@ class WordSearch:
         return cls(tuple(ideas), within, patterns)
 
     def choose_languages(
-        self, names: Sequence[str], occurring: frozenset[Pattern]
+        self, names: Sequence[str], occurring: frozenset[TextPattern]
     ) -> tuple[str, ...]:
         """Those of the languages in which a text has words for all ideas."""
         known = (name for name in names if name in self.languages)
@@ -89,7 +89,7 @@ class WordSearch:
                 yield span
 
 
-def _find_one(text: str, patterns: Sequence[Pattern], within: int) -> Span | None:
+def _find_one(text: str, patterns: Sequence[TextPattern], within: int) -> Span | None:
     places: list[list[Span]] = []
     for pattern in patterns:
         found = list(pattern.find(text))

@@ -11,13 +11,14 @@ from ...scanning.tool_names import KnownTools
 from ...sources.mcp import wire
 
 _MAX_FINDINGS = 3
-Definitions = Mapping[str, wire.MCPToolDefinition]
 
 
 class DefinitionScanner:
     """The findings in the definitions of one server; each definition is scanned when asked for."""
 
-    def __init__(self, definitions: Definitions, rules: RuleSet, tools: KnownTools) -> None:
+    def __init__(
+        self, definitions: Mapping[str, wire.MCPToolDefinition], rules: RuleSet, tools: KnownTools
+    ) -> None:
         self._definitions = definitions
         self._rules = rules
         self._known_tools = tools.seen_from(definitions)
