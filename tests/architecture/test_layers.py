@@ -18,7 +18,7 @@ LAYERS = [
     ["events", "config", "tokens"],
     ["catalog", "store"],
     ["embedders"],
-    ["search", "sources"],
+    ["search", "sources", "scanning"],
     ["disclosure"],
     ["learning"],
     ["models", "guidance", "memory", "offload", "telemetry"],

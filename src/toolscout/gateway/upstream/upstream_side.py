@@ -61,6 +61,7 @@ class UpstreamSide:
             sink=sink,
             reserved=setup.own_tool_names,
             trusts_first=not options.require_approval,
+            scan=setup.settings.scan,
             login_link=self._login_link,
             buckets=buckets,
         )
@@ -101,6 +102,7 @@ class UpstreamSide:
         self.upstreams.update_trust_rules(
             reserved=setup.own_tool_names,
             trusts_first=not setup.options.require_approval,
+            scan=setup.settings.scan,
         )
 
     async def apply(self, setup: Setup, box: Toolbox) -> None:
