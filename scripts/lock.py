@@ -19,8 +19,8 @@ import dist
 PROJECT = Path(__file__).resolve().parents[1]
 PINS = PROJECT / "requirements.txt"
 HASHES = PROJECT / "requirements-hashes.txt"
-# The oldest version that all packages of the tests and the documentation support.
-PYTHON = "3.11.5"
+# The version of Debian 12; all packages of the tests and the documentation support it.
+PYTHON = "3.11.2"
 HEAD = "# Written by `make lock`; do not edit. Hashes of every file, for every system.\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -112,3 +113,25 @@ def test_show_without_a_name_says_how_to_use_it(shell) -> None:
     done = shell("search", *PLAIN, lines=":show\n")
 
     assert "Name a tool: :show NAME." in done.out
+
+
+def test_with_json_stdout_has_only_the_answers_of_queries(shell) -> None:
+    done = shell("search", *PLAIN, "--json", lines="help\n:list\n:show nothing\nrefund a payment\n")
+
+    (answer,) = map(json.loads, done.out.splitlines())
+    assert answer["query"] == "refund a payment"
+    helped, listed, shown = (json.loads(x)["warning"]["message"] for x in done.err.splitlines())
+    assert "server:name" in helped
+    assert "send_email" in listed
+    assert "No tool is named 'nothing'" in shown
+
+
+def test_a_table_keeps_names_whole_on_a_narrow_terminal() -> None:
+    program = "from toolscout.cli.output import print_table as p;"
+    program += "p(('question', 'tool'), [('a long question ' * 9, 'weather_forecast_of_a_city')])"
+    main, other = pty.openpty()
+    env = {**os.environ, "COLUMNS": "60", "TERM": "dumb"}
+    subprocess.run([sys.executable, "-c", program], stdout=other, env=env, check=True)
+    os.close(other)
+    assert b"weather_forecast_of_a_city" in os.read(main, 65_536)
+    os.close(main)

@@ -49,3 +49,14 @@ def test_a_catalog_too_small_for_a_search_is_explained_too(shell: Shell, tmp_pat
     path.write_text('{"name": "ping", "description": "Ping."}')
     report = json.loads(shell("tokens", "--catalog", str(path), "--profile", "cms", "--json").out)
     assert "too small" in report["profiles"]["cms"]["note"]
+
+
+def test_a_profile_that_keeps_every_tool_in_the_list_is_not_blamed_on_a_small_catalog(
+    shell: Shell, tmp_path: Path
+):
+    path = tmp_path / "tools.jsonl"
+    tools = [{"name": f"tool_{n}", "description": f"Does thing {n}."} for n in range(60)]
+    path.write_text("\n".join(map(json.dumps, tools)))
+    rows = json.loads(shell("tokens", "--catalog", str(path), "--json").out)["profiles"]
+    assert rows["everruns"]["note"].startswith("Every tool stays in the list")
+    assert "it saves nothing" in rows["solaris"]["note"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from random import Random
 
 import pytest
@@ -101,3 +102,15 @@ def test_a_matcher_doubts_what_the_verdict_doubts(engine: Engine, matcher: Hybri
         assert matches.confidence == results.confidence
         if type(matcher) is HybridMatcher:
             assert results.verdict == judge_results(engine.search(query), engine).verdict
+
+
+def test_words_of_the_name_of_a_hit_are_not_unsure() -> None:
+    embedders = [default_encoder()]
+    with closing(Engine(Catalog(TOOLS), embedders=embedders, min_confidence=0.2)) as engine:
+        engine.fill()
+        for word in {w for tool in TOOLS for w in tool.local_name.split("_")}:
+            judged = judge_results(engine.search(word), engine)
+            assert judged.verdict != "unsure", word
+            check_range(judged)
+        # With a stop word it is no name.
+        assert judge_results(engine.search("get my"), engine).verdict != "likely"

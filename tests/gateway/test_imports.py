@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -475,3 +476,28 @@ def test_servers_of_a_project_start_where_their_files_are(
     here = str(Path.cwd())
     places = {s.name: s.cwd for s in read_server_config(user_servers_file()).servers}
     assert places == {"script": here, "binary": here, "placed": "/elsewhere", "global": ""}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="these clients use %APPDATA% there")
+def test_clients_with_a_folder_of_xdg_are_found_there(
+    user: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = user / "xdg"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(base))
+    put(base / "zed/settings.json", {"context_servers": {"z": {"command": "zz"}}})
+    put(base / "opencode/opencode.json", {"mcp": {"o": {"type": "local", "command": ["oo"]}}})
+    extension = {"type": "stdio", "cmd": "gg", "enabled": True}
+    put(base / "goose/config.yaml", {"extensions": {"g": extension}})
+    imported(capsys, "--apply")
+    assert {*json.loads(user_servers_file().read_text())["mcpServers"]} == {"z", "o", "g"}
+
+
+def test_tools_that_gemini_cli_leaves_out_are_left_out_and_other_keys_cause_a_warning(
+    user: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    entry = {"command": "a", "includeTools": ["x"], "excludeTools": ["y"], "sandboxOnly": True}
+    put(user / ".gemini/settings.json", {"mcpServers": {"a": entry}})
+    plan = imported(capsys, "gemini-cli", "--apply")
+    written = json.loads(user_servers_file().read_text())["mcpServers"]["a"]
+    assert (written["allow"], written["deny"]) == (["x"], ["y"])
+    assert "the gateway does not know 'sandboxOnly'" in json.dumps(plan)

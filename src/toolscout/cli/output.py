@@ -68,12 +68,22 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
+    console, cells = Console(), [*rows]
+    widths = [
+        max((len(word) for row in cells for word in row[n].split()), default=0)
+        for n in range(len(columns))
+    ]
+    # Words such as names stay whole, as long as there is room for that.
+    has_room = sum(widths) + 3 * len(widths) + 1 <= console.width
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for number, column in enumerate(columns):
-        table.add_column(column, overflow="fold", style="cyan" if number == 0 else None)
-    for row in rows:
+        style = "cyan" if number == 0 else None
+        table.add_column(
+            column, overflow="fold", style=style, min_width=widths[number] if has_room else None
+        )
+    for row in cells:
         table.add_row(*(Text(reveal_line(cell)) for cell in row))
-    Console().print(table)
+    console.print(table)
 
 
 def print_cells(cells: Iterable[str]) -> None:

@@ -8,6 +8,8 @@ from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import click
+
 from ..catalog.catalog import Catalog
 from ..catalog.sanitization import reveal_line
 from ..catalog.tool_text import describe_tool
@@ -15,7 +17,7 @@ from ..errors import ToolscoutError
 from ..examples import QUESTIONS
 from ..search.hit import Results
 from .catalog_options import nearest_names
-from .output import print_error, print_line, print_text
+from .output import print_error, print_text, warn
 
 if TYPE_CHECKING:
     from ..gateway.upstream.held_tools import HeldTools
@@ -78,34 +80,44 @@ def _enable_history() -> None:
         import_module("readline")
 
 
+def _is_json() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.params.get("is_json"))
+
+
+def _say(text: str) -> None:
+    """Print lines; with --json to stderr, because stdout has one line of JSON per query."""
+    warn(text) if _is_json() else print_text(text)
+
+
 def _run_line(catalog: Catalog, search: SearchCallback, line: str, held: HeldTools | None) -> None:
     if line.casefold() in _HELP_WORDS:
-        print_text(HELP)
+        _say(HELP)
         return
     if not line.startswith(":"):
         try:
             search([line])
         except ToolscoutError as error:
-            print_error(error.code, str(error))
+            print_error(error.code, str(error), is_json=_is_json())
         return
     word, _, rest = line.partition(" ")
     match word:
         case ":show" if not rest.strip():
-            print_line("Name a tool: :show NAME. See all names with :list.")
+            _say("Name a tool: :show NAME. See all names with :list.")
         case ":show":
             _print_tool(catalog, rest.strip(), held)
         case ":list":
-            print_text("\n".join(map(reveal_line, catalog.tools)))
+            _say("\n".join(map(reveal_line, catalog.tools)))
         case _:
-            print_text(f"There is no {reveal_line(word)}. {HELP}")
+            _say(f"There is no {reveal_line(word)}. {HELP}")
 
 
 def _print_tool(catalog: Catalog, name: str, held: HeldTools | None) -> None:
     names = catalog.resolve(name)
     if names:
-        print_text("\n\n".join(describe_tool(catalog[n]) for n in names))
+        _say("\n\n".join(describe_tool(catalog[n]) for n in names))
     elif error := held.explain(name, None) if held else None:
-        print_error(error.code, error.message, hint=error.hint)
+        print_error(error.code, error.message, hint=error.hint, is_json=_is_json())
     else:
         near = ", ".join(nearest_names(catalog, name)) or "nothing"
-        print_line(f"No tool is named {name!r}. Near: {near}.")
+        _say(f"No tool is named {reveal_line(name)!r}. Near: {near}.")

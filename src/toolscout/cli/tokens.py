@@ -106,11 +106,20 @@ def _count_profiles(
 
 def _explain_cost(estimator: CostEstimator, profile: Profile) -> str:
     """Why a profile costs more than all definitions."""
+    catalog = estimator.engine.catalog
+    if profile.hiding == "stub" and len(catalog) > profile.policy.threshold:
+        return (
+            "Every tool stays in the list, with its description and without its schema. The search"
+            " and what is left of these tools cost more than their schemas."
+        )
     if profile.hiding != "prompt":
         return "The catalog is too small for a search to pay off."
     prompt, described = estimator.prompt_tokens(profile)
+    added = "Every tool stays in the list, and the prompt is added."
+    if prompt >= described:
+        return f"{added} It describes every tool again, so it saves nothing."
     return (
-        "Every tool stays in the list, and the prompt is added. The saving is in the prompt: "
+        f"{added} The saving is in the prompt: "
         f"{prompt:,} tokens instead of {described:,} with every tool described."
     )
 

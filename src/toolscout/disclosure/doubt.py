@@ -7,16 +7,21 @@ follows the verdict, so that a reader of either acts alike.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from ..catalog.deprecation import is_deprecated
+from ..search.analyzer import terms
 from ..search.engine import Allow, Engine
 from ..search.hit import Results, Verdict
 from .noise import drop_noise
 
-MIN_LIKELY = 0.35
+MIN_LIKELY = 0.5
 """The confidence of likely hits is at least this; that of others is lower."""
 
+# Hits with less are unsure. Between this and MIN_LIKELY, 10 of 12 real requests found the right
+# tool, so they are likely, and their confidence is too low.
+_MIN_CONFIDENCE = 0.35
 # Shown with two digits, so that no unsure search looks likely.
 _MAX_UNSURE = 0.34
 
@@ -30,6 +35,9 @@ _MIN_SIMILARITY_AMONG_FEW = 0.3
 _MIN_KEYWORD_CONFIDENCE = 0.5
 # Among so few tools one that has every word of the request is not found by chance.
 _FEW_TOOLS = 10
+
+_WORD = re.compile(r"\w+")
+_MAX_NAME_WORDS = 20
 
 _ROUNDING = 1e-6
 
@@ -80,7 +88,9 @@ def _is_unsure(results: Results, engine: Engine) -> bool:
         return is_weak and not _fits_among_few(results, engine)
     if results.confidence == 1 or _has_all_words(results):  # requested by name
         return False
-    return results.confidence < MIN_LIKELY or _is_far(results, _MIN_SIMILARITY_ALONE)
+    if _is_in_a_name(results):
+        return False
+    return results.confidence < _MIN_CONFIDENCE or _is_far(results, _MIN_SIMILARITY_ALONE)
 
 
 def is_far(results: Results) -> bool:
@@ -108,6 +118,15 @@ def _has_all_words(results: Results) -> bool:
     # A vector of misspelled words says nothing about what they mean.
     evidence = results.evidence
     return evidence is not None and evidence.named == 1 and evidence.missing < _ROUNDING
+
+
+def _is_in_a_name(results: Results) -> bool:
+    """Whether the name of a hit has every word of the request, stop words included."""
+    words = [set(terms(word)) for word in _WORD.findall(results.query)[:_MAX_NAME_WORDS]]
+    if not all(words):  # a stop word: "what is your name?" does not ask for `get_name`
+        return False
+    wanted = set[str]().union(*words)
+    return bool(wanted) and any(wanted <= {*terms(hit.tool.local_name)} for hit in results.hits)
 
 
 def _fits_among_few(results: Results, engine: Engine) -> bool:

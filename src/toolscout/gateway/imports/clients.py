@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -20,6 +20,7 @@ import yaml
 from ...errors import ConfigError
 from ...program import command_line
 from ...sources.mcp.config import strip_json_comments
+from ...sources.mcp.server_entry import KNOWN_KEYS
 from .formats import as_list, as_table, convert_entry, fill_workspace, is_built_in, name_inputs
 
 FileFormat = Literal["json", "toml", "yaml"]
@@ -95,6 +96,9 @@ _DEVIN = "${APPDATA}" if sys.platform == "win32" else "~/.config"
 # Zed and goose use ~/.config on macOS too.
 _ZED = "${APPDATA}/Zed" if sys.platform == "win32" else "~/.config/zed"
 _GOOSE = "${APPDATA}/Block/goose/config" if sys.platform == "win32" else "~/.config/goose"
+_OPENCODE = "~/.config/opencode"
+# These look into $XDG_CONFIG_HOME as well.
+_XDG_FOLDERS = (_ZED, _GOOSE, _OPENCODE)
 
 CLIENTS: tuple[ClientApp, ...] = (
     ClientApp(
@@ -142,8 +146,8 @@ CLIENTS: tuple[ClientApp, ...] = (
         "opencode",
         "opencode",
         (
-            "~/.config/opencode/opencode.json",
-            "~/.config/opencode/opencode.jsonc",
+            f"{_OPENCODE}/opencode.json",
+            f"{_OPENCODE}/opencode.jsonc",
             "opencode.json",
             "opencode.jsonc",
             ".opencode/opencode.json",
@@ -175,13 +179,23 @@ def _fold(name: str) -> str:
 def config_files(client: ClientApp, *, home: Path, folder: Path) -> Iterator[Path]:
     """The existing files of a client, the user's before the project's."""
     seen: set[Path] = set()
-    for place in client.places:
+    for place in _with_xdg_places(client.places):
         text = os.path.expandvars(place.replace("~/", f"{home}/", 1))
         path = Path(text) if Path(text).is_absolute() else folder / text
         # In the home folder the project's file is the user's file.
         if path.is_file() and path.resolve() not in seen:
             seen.add(path.resolve())
             yield path
+
+
+def _with_xdg_places(places: Iterable[str]) -> Iterator[str]:
+    """The places, and before each of ~/.config the same in $XDG_CONFIG_HOME."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    for place in places:
+        # The XDG specification: relative paths are invalid and must be ignored.
+        if Path(base).is_absolute() and place.startswith(_XDG_FOLDERS):
+            yield place.replace("~/.config", base, 1)
+        yield place
 
 
 def read_config_file(path: Path, kind: FileFormat) -> dict[str, Any]:
@@ -299,6 +313,9 @@ def _read_entry(
         for key, text in _CAVEATS.items()
         if converted.get(key)
     )
+    # It may restrict something, as a list of tools does.
+    if unknown := ", ".join(repr(key) for key in converted.keys() - KNOWN_KEYS):
+        caveats += (f"the gateway does not know {unknown}, so it has no effect.",)
     converted.pop("envFile", None)
     if table.project is not None:
         converted = fill_workspace(converted, str(table.project))

@@ -15,6 +15,7 @@ from ...sources.mcp.secret_detection import (
     secrets_in_table,
     secrets_in_url,
 )
+from ...sources.mcp.server_entry import FILTER_SPELLINGS
 
 _INPUT = re.compile(r"\$\{input:([^}]+)\}")
 _SHELL_VARIABLE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
@@ -40,7 +41,8 @@ def convert_entry(client: str, entry: dict[str, Any], inputs: Mapping[str, str])
     # VS Code asks the user for `${input:api-key}`. The gateway cannot, so it becomes an environment
     # variable.
     named = _map_strings(entry, lambda text: _INPUT.sub(lambda m: f"${{{inputs[m[1]]}}}", text))
-    return _CONVERTERS.get(client, dict)(cast("dict[str, Any]", named))
+    converted = _CONVERTERS.get(client, dict)(cast("dict[str, Any]", named))
+    return {FILTER_SPELLINGS.get(key, key): value for key, value in converted.items()}
 
 
 def fill_workspace(entry: dict[str, Any], project: str) -> dict[str, Any]:

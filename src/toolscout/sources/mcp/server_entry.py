@@ -27,6 +27,8 @@ from .variables import expand_variables
 # Other clients' spellings of the same keys.
 _ALLOW = ("allow", "includeTools", "enabled_tools", "enabledTools")
 _DENY = ("deny", "excludeTools", "disabled_tools", "disabledTools")
+FILTER_SPELLINGS = {key: names[0] for names in (_ALLOW, _DENY) for key in names[1:]}
+"""Other clients' keys for the tools of a server to use, each with the gateway's own."""
 _LAST_PORT = 65_535
 _LIMITS = tuple(f.name for f in fields(ServerLimits))
 # Keys of other clients that a gateway does not use; they cause no warning.
